@@ -1,0 +1,65 @@
+# Each target makes its own virtual environment in .venv: Python 3.11, pip and make are enough.
+
+PYTHON ?= python3
+WORKERS ?= 2
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+# Written once per installed state: the pinned tools, then the package itself.
+TOOLS := $(VENV)/.tools-installed
+READY := $(VENV)/.package-installed
+
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup
+
+.DEFAULT_GOAL := help
+.PHONY: help test chaos check format docs dist clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+test: check docs ## Run the checks, build the docs, run every test (ARGS="-k claim" narrows the tests)
+	@echo "== tests"
+	@$(PYTEST) --quiet $(ARGS)
+
+chaos: $(READY) ## Run the same tests at full size: many rounds, kills and rows
+	@HOLDFAST_CHAOS=1 $(PYTEST) --timeout 1800 --verbose $(ARGS)
+
+check: $(READY) ## Check style, types, import directions and sizes
+	@echo "== ruff"
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff format --check --quiet || { echo "Not formatted: run 'make format'."; exit 1; }
+	@echo "== mypy"
+	@$(BIN)/mypy
+	@echo "== import-linter"
+	@$(BIN)/lint-imports --no-logo
+	@echo "== sizes"
+	@$(BIN)/python scripts/size_report.py src
+
+format: $(READY) ## Format the code and apply the safe fixes
+	@$(BIN)/ruff check --fix --quiet --exit-zero
+	@$(BIN)/ruff format
+
+docs: $(READY) ## Build the documentation into docs/_build/html; a warning is an error
+	@echo "== docs"
+	@$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going --builder html docs docs/_build/html
+
+dist: $(READY) ## Build the wheel and the source archive into dist/
+	@rm -rf dist
+	@$(BIN)/python -m build --no-isolation
+
+clean: ## Remove everything that the other targets made
+	@rm -rf $(VENV) build dist docs/_build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find src tests scripts docs -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(TOOLS): requirements-dev.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Holdfast needs Python 3.11 or newer: make PYTHON=python3.11")'
+	@echo "== installing the pinned tools into $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP_INSTALL) --requirement requirements-dev.txt
+	@touch $@
+
+$(READY): $(TOOLS) pyproject.toml
+	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,20 @@
+"""How Sphinx builds the documentation; it needs no network."""
+
+from importlib import metadata
+
+project = "Holdfast"
+author = "The Holdfast authors"
+copyright = "The Holdfast authors"
+release = metadata.version("holdfast")
+
+extensions = ["myst_parser"]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build"]
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+html_theme = "furo"
+html_title = f"Holdfast {release}"
+html_copy_source = False
+html_show_sphinx = False

@@ -1,0 +1,85 @@
+"""Background jobs that are never lost: from one SQLite file to PostgreSQL by one URL."""
+
+from holdfast.app import Holdfast
+from holdfast.client.blocking import BlockingClient, BlockingHandle
+from holdfast.config import Queue
+from holdfast.context import Context
+from holdfast.errors import (
+    ArgumentError,
+    ConfigError,
+    Conflict,
+    DataRefused,
+    DuplicateKind,
+    HoldfastError,
+    InvalidValue,
+    JobCancelled,
+    JobFailed,
+    JobNotFound,
+    KeyConflict,
+    NotOpen,
+    OutcomeUnknown,
+    ResultTimeout,
+    SchemaError,
+    StoreError,
+    StoreUnavailable,
+    UniqueConflict,
+    UnknownKind,
+    WrongState,
+)
+from holdfast.handle import JobHandle
+from holdfast.job import Attempt, Job, JobState, Progress
+from holdfast.release import RELEASE
+from holdfast.retry import Backoff, backoff
+from holdfast.stores.store import Answer, Answered, Count, Cursor, JobFilter, Page, QueueRow
+from holdfast.tasks.call import Call
+from holdfast.tasks.pipeline import Pipeline, phase
+from holdfast.tasks.task import Task
+
+__version__ = RELEASE
+
+__all__ = [
+    "Answer",
+    "Answered",
+    "ArgumentError",
+    "Attempt",
+    "Backoff",
+    "BlockingClient",
+    "BlockingHandle",
+    "Call",
+    "ConfigError",
+    "Conflict",
+    "Context",
+    "Count",
+    "Cursor",
+    "DataRefused",
+    "DuplicateKind",
+    "Holdfast",
+    "HoldfastError",
+    "InvalidValue",
+    "Job",
+    "JobCancelled",
+    "JobFailed",
+    "JobFilter",
+    "JobHandle",
+    "JobNotFound",
+    "JobState",
+    "KeyConflict",
+    "NotOpen",
+    "OutcomeUnknown",
+    "Page",
+    "Pipeline",
+    "Progress",
+    "Queue",
+    "QueueRow",
+    "ResultTimeout",
+    "SchemaError",
+    "StoreError",
+    "StoreUnavailable",
+    "Task",
+    "UniqueConflict",
+    "UnknownKind",
+    "WrongState",
+    "__version__",
+    "backoff",
+    "phase",
+]

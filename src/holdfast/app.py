@@ -1,0 +1,195 @@
+"""`Holdfast`: the app, which only wires the parts together."""
+
+import functools
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import AbstractContextManager, asynccontextmanager
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from holdfast import payload
+from holdfast.client.blocking import BlockingClient
+from holdfast.client.client import Client, ClientStore
+from holdfast.client.jobs import EVERY_JOB
+from holdfast.client.opening import Door
+from holdfast.config import Queue, Settings, Synchronous, masked, read_settings
+from holdfast.duration import Duration
+from holdfast.errors import ConfigError
+from holdfast.handle import JobHandle
+from holdfast.job import Job, JobState
+from holdfast.stores import open_store
+from holdfast.stores.store import JobFilter, Retention
+from holdfast.tasks.call import Call
+from holdfast.tasks.decorator import TaskDecorator
+from holdfast.tasks.registry import Registry
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+def _asks(
+    verb: Callable[Concatenate[Client, P], Coroutine[Any, Any, T]],
+) -> "Callable[Concatenate[Holdfast, P], Coroutine[Any, Any, T]]":
+    """Offer a verb of the client on the app: same name, same parameters, same answer."""
+
+    @functools.wraps(verb)
+    async def asked(self: "Holdfast", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await verb(self.client, *args, **kwargs)
+
+    return asked
+
+
+class Holdfast:
+    """Tasks, and the store their jobs live in.
+
+        app = Holdfast("sqlite:///jobs.db")     # or "postgresql://..."
+
+        @app.task(queue="high")
+        async def send_email(to: str, subject: str) -> str: ...
+
+        async with app:
+            job = await send_email.enqueue(to="a@example.org", subject="hi")
+
+    `schema` and `pool_size` are for PostgreSQL, `synchronous` for SQLite; the store in use ignores the other's, so that
+    changing the URL is enough to change the store. `deadline` bounds every call. `max_payload` (bytes) and `max_depth`
+    bound the arguments; `max_attempts`, `max_crashes` and `timeout` are for tasks that set none.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        schema: str = "holdfast",
+        queues: Iterable[Queue] = (),
+        deadline: Duration = "10s",
+        pool_size: int = 5,
+        synchronous: Synchronous = "full",
+        max_payload: int = payload.BYTES,
+        max_depth: int = payload.DEPTH,
+        max_attempts: int = 5,
+        max_crashes: int = 3,
+        timeout: Duration | None = "1h",
+    ) -> None:
+        self.settings: Settings = read_settings(
+            url,
+            schema=schema,
+            queues=queues,
+            deadline=deadline,
+            pool_size=pool_size,
+            synchronous=synchronous,
+            max_payload=max_payload,
+            max_depth=max_depth,
+            max_attempts=max_attempts,
+            max_crashes=max_crashes,
+            timeout=timeout,
+        )
+        self.tasks = Registry()
+        self._door = Door(self.settings)
+
+    def __repr__(self) -> str:
+        return f"Holdfast({masked(self.settings.url)!r})"
+
+    @property
+    def task(self) -> TaskDecorator:
+        """Register a function or a Pipeline: `@app.task`, or `@app.task(queue="high")`."""
+        return TaskDecorator(self.tasks, self.settings, self)
+
+    # ---- open and closed -------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        await self._door.enter(self._connect)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._door.leave()
+
+    @asynccontextmanager
+    async def open_on(self, store: ClientStore) -> AsyncIterator[Self]:
+        """Open the app on a store that the caller made; it is opened and closed here."""
+        if self._door.is_open:
+            message = "the app is open already; leave `async with app` before opening it on another store"
+            raise ConfigError(message)
+
+        async def connect() -> ClientStore:
+            await store.open()
+            return await self._published(store)
+
+        await self._door.enter(connect)
+        try:
+            yield self
+        finally:
+            await self._door.leave()
+
+    def blocking(self) -> AbstractContextManager[BlockingClient]:
+        """Use the app without an event loop: `with app.blocking() as queue: queue.enqueue(send_email.call(...))`.
+
+        An app that is open already is shared; otherwise it is opened on an event loop in a daemon thread.
+        """
+        return self._door.blocking(self._connect)
+
+    @property
+    def client(self) -> Client:
+        """The client of the open app."""
+        return self._door.client()
+
+    @property
+    def store(self) -> ClientStore:
+        """The store of the open app."""
+        return self.client.store
+
+    async def _connect(self) -> ClientStore:
+        return await self._published(await open_store(self.settings))
+
+    async def _published(self, store: ClientStore) -> ClientStore:
+        """Let the store know how long the queues defined here keep their finished jobs."""
+        retentions = {
+            queue.name: Retention(
+                completed_ms=queue.retention_ms[JobState.COMPLETED],
+                completed_with_errors_ms=queue.retention_ms[JobState.COMPLETED_WITH_ERRORS],
+                failed_ms=queue.retention_ms[JobState.FAILED],
+                cancelled_ms=queue.retention_ms[JobState.CANCELLED],
+            )
+            for queue in self.settings.queues.values()
+        }
+        if retentions:
+            try:
+                await store.define_queues(retentions)
+            except BaseException:
+                await store.close()
+                raise
+        return store
+
+    # ---- verbs -----------------------------------------------------------------------------------------------------
+
+    async def enqueue(self, call: Call[R]) -> JobHandle[R]:
+        """Store one job; when this returns, it is on disk or in the caller's transaction."""
+        return await self.client.enqueue(call)
+
+    async def enqueue_many(self, calls: Iterable[Call[R]], connection: Any = None) -> list[JobHandle[R]]:
+        """Store many jobs in one round trip; the answers map one to one to the calls."""
+        return await self.client.enqueue_many(calls, connection)
+
+    def iterate(self, which: JobFilter = EVERY_JOB) -> AsyncIterator[Job]:
+        """Go through all jobs that fit, newest first, reading page by page."""
+        return self.client.iterate(which)
+
+    cancel = _asks(Client.cancel)
+    cancel_many = _asks(Client.cancel_many)
+    counts = _asks(Client.counts)
+    delete = _asks(Client.delete)
+    delete_many = _asks(Client.delete_many)
+    get = _asks(Client.get)
+    get_many = _asks(Client.get_many)
+    list = _asks(Client.list)
+    pause = _asks(Client.pause)
+    queues = _asks(Client.queues)
+    reprioritise = _asks(Client.reprioritise)
+    reprioritise_many = _asks(Client.reprioritise_many)
+    reschedule = _asks(Client.reschedule)
+    reschedule_many = _asks(Client.reschedule_many)
+    resume = _asks(Client.resume)
+    retry = _asks(Client.retry)
+    retry_many = _asks(Client.retry_many)
+    wait = _asks(Client.wait)

@@ -1,0 +1,96 @@
+"""`key=value` on the command line, made the arguments of a task.
+
+`key=text` stays text where the task's annotation takes that text, and is read as JSON where it does not: `n=5` is the
+number 5 for `n: int` and the text "5" for `n: str`, `n: Any` or no annotation. `key:=JSON` is always JSON.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holdfast import payload
+from holdfast.errors import ArgumentError
+from holdfast.tasks.pipeline import PipelineTask
+from holdfast.tasks.signature import resolved_hints
+from holdfast.tasks.task import FunctionTask, Task
+
+STDIN = "-"
+FILE_MARK = "@"
+
+
+def read_pairs(task: Task[..., Any], pairs: Sequence[str]) -> str:
+    """Write `key=value` and `key:=JSON` as a payload; the task checks it afterwards."""
+    annotations = _annotations(task)
+    found: dict[str, msgspec.Raw] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        name = key.removesuffix(":")
+        if not equals or not name:
+            message = f"expected key=value or key:=JSON, got {pair!r}"
+            raise ArgumentError(message)
+        if name in found:
+            message = f'argument {name} is given twice; a list is written {name}:=\'["a", "b"]\''
+            raise ArgumentError(message)
+        found[name] = _forced(name, value) if key != name else _chosen(name, value, annotations)
+    return msgspec.json.encode(found).decode()
+
+
+def read_payload(source: str) -> str:
+    """Read `--payload`: JSON itself, `-` for stdin, `@file` for a file; the task checks it afterwards."""
+    try:
+        if source == STDIN:
+            return sys.stdin.buffer.read().decode()
+        if source.startswith(FILE_MARK):
+            return Path(source.removeprefix(FILE_MARK)).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        message = f"--payload {source}: expected JSON in UTF-8: {error}"
+        raise ArgumentError(message) from error
+    except OSError as error:
+        message = f"--payload {source}: cannot be read: {error.strerror or error}"
+        raise ArgumentError(message) from error
+    return source
+
+
+def _annotations(task: Task[..., Any]) -> Mapping[str, Any]:
+    if isinstance(task, FunctionTask):
+        return resolved_hints(task.name, task.function)
+    if isinstance(task, PipelineTask):
+        return resolved_hints(task.name, task.pipeline)
+    return {}
+
+
+def _forced(name: str, value: str) -> msgspec.Raw:
+    if not _is_json(value):
+        message = f"argument {name}: expected JSON after {name}:=, got {value!r}; text is written {name}={value}"
+        raise ArgumentError(message)
+    return msgspec.Raw(value.encode())
+
+
+def _chosen(name: str, value: str, annotations: Mapping[str, Any]) -> msgspec.Raw:
+    try:
+        as_text = msgspec.json.encode(value)
+    except UnicodeEncodeError as error:
+        message = f"argument {name}: expected text in UTF-8, got {value!a}"
+        raise ArgumentError(message) from error
+    # What is neither goes on as text: the task's own refusal names the argument and what it expects.
+    is_text = _fits(as_text, annotations.get(name, Any)) or not _is_json(value)
+    return msgspec.Raw(as_text if is_text else value.encode())
+
+
+def _fits(encoded: bytes, annotation: Any) -> bool:
+    try:
+        msgspec.json.decode(encoded, type=annotation, dec_hook=payload.decode_model)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+def _is_json(value: str) -> bool:
+    try:
+        msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return True

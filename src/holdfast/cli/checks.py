@@ -1,0 +1,180 @@
+"""What `doctor` looks at; each check is one line: how it is, and what to do."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from holdfast.cli import ages, mounts
+from holdfast.cli.job_page import paused_by, works
+from holdfast.job import Job, JobState
+from holdfast.stores.migrate import Plan
+from holdfast.stores.store import Count, Diagnosis, QueueRow, WorkerRow
+from holdfast.tasks.registry import Registry
+
+SAFE_SQLITE = (3, 51, 3)
+_LARGE_LOG_BYTES = 64_000_000
+_NAMED = 5
+_WEEKS_AHEAD = 4
+_SKEW_WARNING, _SKEW_ERROR = timedelta(seconds=2), timedelta(seconds=60)
+
+
+class Level(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Check(NamedTuple):
+    """One finding."""
+
+    name: str
+    level: Level
+    message: str
+    advice: str | None = None
+
+
+def schema(plan: Plan) -> Check:
+    """Whether the schema is what this release needs."""
+    version = len(plan.applied)
+    if plan.is_empty:
+        return Check("schema", Level.OK, f"version {version} is current")
+    missing = [f"{step.version:04d}_{step.name}" for step in plan.migrations]
+    if plan.functions:
+        missing.append(f"{len(plan.functions)} functions")
+    message = f"version {version}, missing: {', '.join(missing)}"
+    return Check("schema", Level.ERROR, message, "run `migrate up`")
+
+
+# ---- what a store tells about itself -------------------------------------------------------------------------------
+
+
+def software(told: Diagnosis) -> Check:
+    """Whether the database itself is known to be sound."""
+    shown = f"{told.software} {'.'.join(map(str, told.version))}"
+    if told.software == "SQLite" and told.version < SAFE_SQLITE:
+        message = f"{shown} may, rarely, damage a file that several processes write (the WAL-reset bug)"
+        return Check("version", Level.WARNING, message, "install SQLite 3.51.3 or newer, and keep backups")
+    return Check("version", Level.OK, shown)
+
+
+def clock(told: Diagnosis, before: datetime, after: datetime) -> Check:
+    """Whether this machine's clock and the store's agree, within the time that asking took."""
+    skew = max(before - told.now, told.now - after, timedelta())
+    shown = "agrees with this machine's" if skew < timedelta(seconds=1) else f"is {ages.span(skew)} off this machine's"
+    message = f"the store's clock {shown}"
+    if skew >= _SKEW_WARNING:
+        level = Level.ERROR if skew >= _SKEW_ERROR else Level.WARNING
+        return Check("clock", level, message, "the store's clock decides; set both by NTP")
+    return Check("clock", Level.OK, message)
+
+
+def history(told: Diagnosis) -> Check | None:
+    """Whether finished jobs will find a partition in the weeks to come."""
+    if told.history_until is None:
+        return None
+    ahead = told.history_until - told.now
+    message = (
+        f"partitions of history exist until {ages.stamp(told.history_until)} ({ages.age(told.history_until, told.now)})"
+    )
+    if ahead < timedelta(weeks=_WEEKS_AHEAD):
+        return Check("history", Level.ERROR, f"{message}, fewer than 4 weeks ahead", "run `migrate up`")
+    return Check("history", Level.OK, message)
+
+
+# ---- the file ------------------------------------------------------------------------------------------------------
+
+
+def file(path: Path) -> list[Check]:
+    """Whether a SQLite file lies on a local disk, and how large it and its log are."""
+    size, log = _size(path), _size(path.with_name(f"{path.name}-wal"))
+    checks = [Check("file", Level.OK, f"{path}, {_megabytes(size)}")]
+    if (network := mounts.network_type(path.parent)) is not None:
+        message = f"{path} lies on a network or shared file system ({network})"
+        advice = "move it to a local disk: locks and the write-ahead log do not work there"
+        checks = [Check("file", Level.WARNING, message, advice)]
+    if log > _LARGE_LOG_BYTES:
+        message = f"the write-ahead log has {_megabytes(log)} and is not written back"
+        checks.append(Check("log", Level.WARNING, message, "end the program that holds a long transaction on the file"))
+    else:
+        checks.append(Check("log", Level.OK, f"write-ahead log, {_megabytes(log)}"))
+    return checks
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1_000_000:.1f} MB"
+
+
+# ---- queues, workers, jobs -----------------------------------------------------------------------------------------
+
+
+def paused(queues: Sequence[QueueRow], now: datetime) -> list[Check]:
+    """Which queues are paused, by whom and why."""
+    found = [
+        Check(
+            "queues",
+            Level.WARNING,
+            f"{queue.name} is paused{paused_by(queue)}, {ages.age(queue.paused_at, now)}",
+            f"`queues resume {queue.name}` lets its jobs start",
+        )
+        for queue in queues
+        if queue.paused_at is not None
+    ]
+    return found or [Check("queues", Level.OK, f"{len(queues)} known, none paused")]
+
+
+def workers(rows: Sequence[WorkerRow], now: datetime) -> list[Check]:
+    """Which workers are alive, and which lost their lease without anybody noticing."""
+    alive = [row for row in rows if row.dead_at is None and row.lease_until >= now]
+    checks = [Check("workers", Level.OK, f"{len(alive)} alive")]
+    for row in rows:
+        if row.dead_at is None and row.lease_until < now:
+            place = f"worker {row.id} ({row.info.host}, process {row.info.pid})"
+            message = f"the lease of {place} ended {ages.age(row.lease_until, now)}; it holds {plural(row.running)}"
+            checks.append(Check("workers", Level.WARNING, message, "the next rescue sweep gives them back"))
+    return checks
+
+
+def unattended(
+    counts: Sequence[Count], queues: Sequence[QueueRow], rows: Sequence[WorkerRow], now: datetime
+) -> list[Check]:
+    """Which queues have jobs that may run now and nobody to run them."""
+    paused_names = {queue.name for queue in queues if queue.paused_at is not None}
+    return [
+        Check(
+            "workers",
+            Level.WARNING,
+            f"queue {count.queue} has {plural(count.jobs, '+' if count.capped else '')} that may run and no worker",
+        )
+        for count in counts
+        if count.state is JobState.QUEUED
+        and count.queue not in paused_names
+        and not any(works(row, count.queue, now) for row in rows)
+    ]
+
+
+def plural(jobs: int, more: str = "") -> str:
+    """Write a number of jobs."""
+    return f"{jobs:,}{more} {'job' if jobs == 1 else 'jobs'}"
+
+
+def kinds(waiting: Sequence[Job], tasks: Registry) -> Check:
+    """Whether the app knows the kinds of the jobs that wait."""
+    unknown = Counter(job.kind for job in waiting if job.kind not in tasks)
+    if not unknown:
+        return Check("kinds", Level.OK, f"{len(tasks)} tasks; they cover the newest {plural(len(waiting))} that wait")
+    named = ", ".join(f"{kind} ({jobs:,})" for kind, jobs in unknown.most_common(_NAMED))
+    more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+    advice = "import their tasks in the app's module, or add an alias to a task that was renamed"
+    return Check("kinds", Level.WARNING, f"jobs wait whose kind this app does not know: {named}{more}", advice)

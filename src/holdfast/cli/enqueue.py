@@ -1,0 +1,82 @@
+"""`holdfast enqueue`."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from holdfast.app import Holdfast
+from holdfast.cli import arguments, locate, moments, options, output, shapes
+from holdfast.cli.connect import require_kept
+from holdfast.cli.grammar import Verb
+from holdfast.handle import JobHandle
+from holdfast.tasks.call import Call
+from holdfast.tasks.options import UsingOptions
+from holdfast.tasks.task import Task
+
+_EXAMPLES = (
+    "send_email to=a@example.org subject=hello",
+    "resize path=a.png width=300 sizes:='[100, 200]'",
+    "send_email --payload @email.json --in 5m",
+    "send_email to=a@example.org --unique welcome:a --tag customer=17",
+)
+
+
+@click.command("enqueue", cls=Verb, examples=_EXAMPLES)
+@click.argument("kind")
+@click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--payload", metavar="JSON|-|@FILE", help="All arguments as one JSON object: itself, from stdin, a file.")
+@click.option("--in", "run_in", metavar="DURATION", help="Run it so much later: 30s, 5m, 1h 30m.")
+@click.option("--at", "run_at", metavar="TIME", help="Run it at a time with an offset: 2026-11-15T09:00:00Z.")
+@click.option("--priority", type=int, metavar="0-10", help="0 goes first, 10 last. [default: the queue's]")
+@click.option("--unique", metavar="KEY", help="At most one live job of this kind has the key.")
+@click.option("--unique-for", metavar="DURATION", help="With --unique: hold the key at least so long.")
+@click.option("--key", metavar="KEY", help="Idempotency key: the same request sent again finds its job for 24 hours.")
+@click.option("--tag", "tags", multiple=True, metavar="NAME=VALUE", help="A tag; may be given several times.")
+@click.option("--max-attempts", type=int, metavar="N", help="Attempts before the job has failed.")
+@click.option("--timeout", metavar="DURATION", help='How long an attempt may run; "none" sets no limit.')
+@options.actor
+@options.as_json
+@click.pass_context
+def enqueue(
+    ctx: click.Context, /, *, kind: str, pairs: Sequence[str], payload: str | None, as_json: bool, **given: Any
+) -> None:
+    """Store one job and print its id.
+
+    KEY=VALUE stays text where the task takes that text and is read as JSON where it does not; KEY:=VALUE is always
+    JSON. A job that is there already (--unique, --key) is printed too, with a note on stderr.
+    """
+    if payload is not None and pairs:
+        message = f"--payload and KEY=VALUE exclude each other; got --payload and {pairs[0]!r}"
+        raise click.UsageError(message, ctx)
+    app = locate.app_with_tasks(ctx)
+    require_kept(app.settings)
+    task = app.tasks.get(kind)
+    encoded = arguments.read_pairs(task, pairs) if payload is None else arguments.read_payload(payload)
+    handle = asyncio.run(_enqueue(app, _call(task, encoded, given)))
+    if as_json:
+        output.write_json(shapes.enqueued(handle))
+        return
+    output.line(handle.public_id)
+    if not handle.created:
+        output.note(f"existing: job {handle.public_id} was there already, nothing was stored")
+
+
+async def _enqueue(app: Holdfast, call: Call[Any]) -> JobHandle[Any]:
+    async with app:
+        return await app.enqueue(call)
+
+
+def _call(task: Task[..., Any], encoded: str, given: dict[str, Any]) -> Call[Any]:
+    """Give the task what was given, and nothing for what was not."""
+    using: UsingOptions = {}
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value not in (None, ())}
+    if "run_at" in chosen:
+        chosen["run_at"] = moments.due(chosen["run_at"], "--at")
+    if "tags" in chosen:
+        chosen["tags"] = moments.tags(chosen["tags"])
+    if chosen.get("timeout") == "none":
+        chosen["timeout"] = None
+    using.update(chosen)  # type: ignore[typeddict-item] # the options carry the names of UsingOptions
+    return task.call_json(encoded, **using)

@@ -1,0 +1,95 @@
+"""Exit codes, and the one place where errors become them."""
+
+from enum import IntEnum
+from typing import IO, Any
+
+import click
+
+from holdfast.cli import output
+from holdfast.errors import (
+    Conflict,
+    HoldfastError,
+    InvalidValue,
+    JobNotFound,
+    OutcomeUnknown,
+    ResultTimeout,
+    UnknownKind,
+)
+
+
+class Exit(IntEnum):
+    """What the shell is told; 5 is kept for a job that failed while it was waited for."""
+
+    OK = 0
+    ERROR = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    CONFLICT = 4
+    UNHEALTHY = 6
+    TIMEOUT = 124
+
+
+LEGEND = (
+    "Exit codes: 0 ok, 1 error (also: store not reachable, nothing changed), 2 wrong usage or value, 3 not found, "
+    "4 conflict, 6 unhealthy (doctor), 124 no answer in time (the change may have happened)."
+)
+
+# The first that fits.
+_CODES: tuple[tuple[type[HoldfastError], Exit], ...] = (
+    (JobNotFound, Exit.NOT_FOUND),
+    (UnknownKind, Exit.NOT_FOUND),
+    (Conflict, Exit.CONFLICT),
+    (InvalidValue, Exit.USAGE),
+    (OutcomeUnknown, Exit.TIMEOUT),
+    (ResultTimeout, Exit.TIMEOUT),
+    (HoldfastError, Exit.ERROR),
+)
+
+
+def code_of(error: HoldfastError) -> Exit:
+    """Find the exit code of an error."""
+    return next(code for kind, code in _CODES if isinstance(error, kind))
+
+
+class Refusal(click.ClickException):
+    """An error as people see it: one sentence, perhaps with lines of detail, and an exit code."""
+
+    def __init__(
+        self, message: str, code: Exit, *, kind: str = "Error", detail: str | None = None, as_json: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.exit_code = int(code)  # type: ignore[misc] # click reads it from the instance
+        self.kind = kind
+        self.detail = detail
+        self.as_json = as_json
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print to stderr: a sentence, or a JSON object."""
+        show_error(self.message, self.exit_code, kind=self.kind, detail=self.detail, as_json=self.as_json, file=file)
+
+
+def refusal(error: HoldfastError, *, as_json: bool = False) -> Refusal:
+    """Make what is shown of an error of the package."""
+    return Refusal(str(error), code_of(error), kind=type(error).__name__, as_json=as_json)
+
+
+def show_error(
+    message: str,
+    code: int,
+    *,
+    kind: str = "Error",
+    detail: str | None = None,
+    as_json: bool = False,
+    file: IO[Any] | None = None,
+) -> None:
+    """Print one error to stderr; no password and no control character gets through."""
+    sentence = output.one_line(output.without_passwords(message))
+    lines = None if detail is None else output.block(output.without_passwords(detail))
+    if as_json:
+        shown: dict[str, Any] = {"type": kind, "message": sentence, "exit_code": code}
+        if lines is not None:
+            shown["detail"] = lines
+        text = output.json_line({"error": shown})
+    else:
+        text = f"Error: {sentence}" + ("" if lines is None else f"\n{lines}")
+    click.echo(text, file=file, err=file is None)

@@ -1,0 +1,207 @@
+"""One job on one page: what somebody wants to know who was woken up because of it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from holdfast.cli import ages, output
+from holdfast.job import Attempt, Job, JobState
+from holdfast.stores.store import QueueRow, WorkerRow
+
+_LABEL = 11
+_SHORT_JSON = 76
+
+
+@dataclass(frozen=True)
+class Look:
+    """A job, and for a live one what may explain where it stands."""
+
+    job: Job
+    queues: Sequence[QueueRow] = ()
+    workers: Sequence[WorkerRow] = ()
+
+
+def write(look: Look, now: datetime) -> None:
+    """Print the page."""
+    job = look.job
+    output.styled(
+        (job.public_id, "bold"), ("  ", ""), (job.kind, "bold"), ("  ", ""), (job.state, output.STATE_STYLES[job.state])
+    )
+    _field("why", why(look, now))
+    for label, value in _facts(job, now):
+        _field(label, value)
+    _json("payload", job.payload_json)
+    if job.result_json is not None:
+        _json("result", job.result_json)
+    if (traceback := job.extra.get("traceback")) is not None:
+        output.line("")
+        output.styled(("traceback", "bold"))
+        output.lines(_indented(str(traceback), 2))
+    if job.attempts:
+        output.line("")
+        output.styled(("attempts", "bold"))
+        for attempt in job.attempts:
+            _write_attempt(attempt)
+
+
+# ---- why -----------------------------------------------------------------------------------------------------------
+
+
+def why(look: Look, now: datetime) -> str:
+    """Say in a sentence why the job stands where it stands."""
+    job = look.job
+    match job.state:
+        case JobState.QUEUED:
+            return _why_queued(look, now)
+        case JobState.RUNNING:
+            return _why_running(look, now)
+        case JobState.SCHEDULED:
+            failed = f" after attempt {job.attempt} failed with {_error(job)}" if job.error_class else ""
+            late = " (a worker makes it queued; is one running?)" if job.run_at < now else ""
+            return f"due {_when(job.run_at, now)}{failed}{late}"
+        case JobState.HELD:
+            return f"waits for its limit {job.limit_key or job.fifo_key or ''}".rstrip()
+        case JobState.BLOCKED:
+            return f"waits for {job.pending} other jobs of its workflow" if job.pending else "waits for other jobs"
+        case JobState.FAILED:
+            return f"{_error(job)} (attempt {job.attempt} of {job.max_attempts}, {job.crashes} crashes)"
+        case JobState.CANCELLED:
+            return f"cancelled{_by(job)}"
+        case _:
+            return f"ended {ages.age(job.finished_at or now, now)} on attempt {job.attempt}"
+
+
+def _why_queued(look: Look, now: datetime) -> str:
+    job = look.job
+    for queue in look.queues:
+        if queue.name == job.queue and queue.paused_at is not None:
+            return f"its queue is paused{paused_by(queue)}, {ages.age(queue.paused_at, now)}"
+    after = f"; attempt {job.attempt} ended with {_error(job)}" if job.error_class else ""
+    if not any(works(worker, job.queue, now) for worker in look.workers):
+        return f"may run now, but no living worker takes jobs of queue {job.queue}{after}"
+    return f"may run now and waits for a free worker of queue {job.queue}{after}"
+
+
+def _why_running(look: Look, now: datetime) -> str:
+    job = look.job
+    holder = f"worker {job.worker}"
+    for worker in look.workers:
+        if worker.id == job.worker:
+            holder += f" ({worker.info.host}, process {worker.info.pid})"
+            if worker.dead_at is not None or worker.lease_until < now:
+                holder += ", whose lease ended: it will be rescued"
+    begun = "has not started it yet" if job.started_at is None else f"started it {ages.age(job.started_at, now)}"
+    told = f"; told to stop {_when(job.cancel_requested_at, now)}{_by(job)}" if job.cancel_requested_at else ""
+    return f"{holder} {begun}{told}"
+
+
+def works(worker: WorkerRow, queue: str, now: datetime) -> bool:
+    """Whether a worker is alive and takes jobs of a queue; one that names no queue takes all."""
+    is_alive = worker.dead_at is None and worker.lease_until >= now
+    return is_alive and (not worker.info.queues or queue in worker.info.queues)
+
+
+def paused_by(queue: QueueRow) -> str:
+    """Say who paused a queue, and why."""
+    who = f" by {queue.paused_by}" if queue.paused_by else ""
+    return f"{who}: {queue.paused_reason}" if queue.paused_reason else who
+
+
+def detail(job: Job, now: datetime | None) -> str:
+    """Say the most important thing in a few words, for a list; without a time, so that it is always the same."""
+    match job.state:
+        case JobState.SCHEDULED:
+            due = f"due {ages.iso(job.run_at)}" if now is None else f"due {ages.age(job.run_at, now)}"
+            return f"{due}, {_error(job)}" if job.error_class else due
+        case JobState.RUNNING if job.cancel_requested_at is not None:
+            return f"told to stop{_by(job)}"
+        case JobState.RUNNING:
+            return _progress(job)
+        case JobState.CANCELLED:
+            return _by(job).strip()
+        case _:
+            return _error(job) if job.error_class else ""
+
+
+# ---- facts ---------------------------------------------------------------------------------------------------------
+
+
+def _facts(job: Job, now: datetime) -> Iterator[tuple[str, str]]:
+    yield "queue", f"{job.queue}, priority {job.priority}"
+    crashes = f"crashes {job.crashes} of {job.max_crashes}"
+    yield "attempts", f"{job.attempt} of {job.max_attempts}, {crashes}, life {job.life}, claim {job.claim}"
+    actor = f" by {job.actor}" if job.actor else ""
+    yield "enqueued", f"{_when(job.enqueued_at, now)}{actor}"
+    if not job.is_finished:
+        yield "due", _when(job.run_at, now)
+    for label, moment in (("claimed", job.claimed_at), ("started", job.started_at)):
+        if moment is not None:
+            yield label, _when(moment, now)
+    if job.finished_at is not None:
+        begun = job.started_at or job.claimed_at
+        took = f", after {ages.span(job.finished_at - begun)}" if begun is not None else ""
+        yield "finished", f"{_when(job.finished_at, now)}{took}"
+    if job.delete_at is not None:
+        yield "kept until", _when(job.delete_at, now)
+    yield "timeout", "none" if job.timeout_ms is None else ages.span(timedelta(milliseconds=job.timeout_ms))
+    if job.progress is not None:
+        yield "progress", f"{_progress(job)}, {ages.age(job.progress.updated_at, now)}"
+    if job.tags:
+        yield "tags", ", ".join(f"{name}={value}" for name, value in job.tags.items())
+    for label, text in (("unique", job.unique_key), ("key", job.idempotency_key), ("error id", job.error_fingerprint)):
+        if text is not None:
+            yield label, text
+
+
+def _write_attempt(attempt: Attempt) -> None:
+    begun = attempt.started_at or attempt.claimed_at
+    took = "" if begun is None else f" after {ages.span(attempt.ended_at - begun)}"
+    worker = "" if attempt.worker is None else f", worker {attempt.worker}"
+    style = "red" if attempt.error_class else ""
+    output.styled(
+        (f"  {attempt.attempt}. ", "bold"),
+        (attempt.outcome, style),
+        (f"  {ages.stamp(attempt.ended_at)}{took}{worker}, claim {attempt.claim}", ""),
+    )
+    if attempt.error_class is not None:
+        output.styled((f"     {attempt.error_class}: {attempt.error}", style))
+    if attempt.traceback:
+        output.lines(_indented(attempt.traceback, 5))
+
+
+def _field(label: str, value: str) -> None:
+    output.styled((f"  {label:<{_LABEL}} ", "bright_black"), (value, ""))
+
+
+def _json(title: str, encoded: str) -> None:
+    output.line("")
+    output.styled((title, "bold"))
+    shown = output.indented(encoded, 0)
+    output.lines(_indented(shown if len(shown) <= _SHORT_JSON else output.indented(encoded), 2))
+
+
+def _indented(text: str, by: int) -> str:
+    return "\n".join(f"{'':{by}}{line}" for line in text.split("\n"))
+
+
+def _when(moment: datetime, now: datetime) -> str:
+    return f"{ages.stamp(moment)} ({ages.age(moment, now)})"
+
+
+def _error(job: Job) -> str:
+    return f"{job.error_class}: {job.error}" if job.error else f"{job.error_class}"
+
+
+def _by(job: Job) -> str:
+    who, reason = job.extra.get("cancelled_by"), job.extra.get("cancel_reason")
+    by = f" by {who}" if who else ""
+    return f"{by}: {reason}" if reason else by
+
+
+def _progress(job: Job) -> str:
+    progress = job.progress
+    if progress is None:
+        return ""
+    percent = "" if progress.percent is None else f"{progress.percent:g} %"
+    data = "" if progress.data is None else output.json_line(progress.data)
+    return " ".join(part for part in (percent, progress.message or "", data) if part)

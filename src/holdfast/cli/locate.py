@@ -1,0 +1,195 @@
+"""Which app the commands are about: the one they were mounted with, or the one that was chosen.
+
+Chosen is, in this order: `-A module:app` or `--store URL` on the command line, HOLDFAST_APP or HOLDFAST_STORE in the
+environment, `[tool.holdfast] app` in the nearest pyproject.toml that has it. What is chosen holds for every command.
+"""
+
+import importlib
+import os
+import sys
+import tomllib
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holdfast.app import Holdfast
+from holdfast.cli.exits import Exit, Refusal
+from holdfast.errors import ConfigError, HoldfastError
+
+_GIVEN = "holdfast.cli.given."
+_FRAMES = 5
+_FOUR_WAYS = (
+    "name the app with -A module:app, HOLDFAST_APP, or `app` under [tool.holdfast] in pyproject.toml; commands that "
+    "need no tasks also take --store URL or HOLDFAST_STORE"
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a program is mounted with; without an app, the command line chooses one."""
+
+    app: Holdfast | None = None
+
+
+@dataclass(frozen=True)
+class _Choice:
+    source: str
+    app: str | None = None
+    store: str | None = None
+    folder: Path | None = None
+
+
+def _remember(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        ctx.meta[f"{_GIVEN}{param.name}"] = value
+
+
+def _option(flags: list[str], metavar: str, text: str) -> click.Option:
+    return click.Option(flags, metavar=metavar, help=text, expose_value=False, callback=_remember)
+
+
+CHOICES = (
+    _option(["-A", "--app"], "MODULE:APP", "The app to work with. [env: HOLDFAST_APP]"),
+    _option(["--store"], "URL", "A store alone, for commands that need no tasks. [env: HOLDFAST_STORE]"),
+    _option(["--schema"], "NAME", "The PostgreSQL schema, with --store or HOLDFAST_STORE. [default: holdfast]"),
+)
+
+
+def app_with_tasks(ctx: click.Context) -> Holdfast:
+    """Find the app for a command that needs its tasks."""
+    app, choice = _find(ctx)
+    if choice is not None and choice.store is not None:
+        message = f"{ctx.command_path} needs the tasks of an app, and {choice.source} names a store alone; give -A"
+        message += " module:app"
+        raise click.UsageError(message, ctx)
+    return app
+
+
+def app_or_store(ctx: click.Context) -> tuple[Holdfast, bool]:
+    """Find the app for a command that needs its store only; False: its tasks are not known."""
+    app, choice = _find(ctx)
+    return app, choice is None or choice.store is None
+
+
+def _find(ctx: click.Context) -> tuple[Holdfast, _Choice | None]:
+    target = ctx.find_object(Target)
+    if target is not None and target.app is not None:
+        return target.app, None
+    schema = ctx.meta.get(f"{_GIVEN}schema")
+    choice = _choose(ctx)
+    if choice.store is not None:
+        return _bare(ctx, choice.store, "holdfast" if schema is None else schema), choice
+    if schema is not None:
+        message = f"--schema goes with --store; {choice.source} names an app, which knows its own schema"
+        raise click.UsageError(message, ctx)
+    return _imported(choice), choice
+
+
+def _choose(ctx: click.Context) -> _Choice:
+    ways: tuple[tuple[Callable[[str], str | None], str, str], ...] = (
+        (lambda name: ctx.meta.get(f"{_GIVEN}{name.lower()}"), "-A", "--store"),
+        (lambda name: os.environ.get(f"HOLDFAST_{name}") or None, "HOLDFAST_APP", "HOLDFAST_STORE"),
+    )
+    for read, app_source, store_source in ways:
+        app, store = read("APP"), read("STORE")
+        if app is not None and store is not None:
+            message = f"{app_source} and {store_source} exclude each other; give one of them"
+            raise click.UsageError(message, ctx)
+        if app is not None:
+            return _Choice(app_source, app=app)
+        if store is not None:
+            return _Choice(store_source, store=store)
+    found = _from_pyproject(Path.cwd())
+    if found is None:
+        message = f"no app was named; {_FOUR_WAYS}"
+        raise click.UsageError(message, ctx)
+    return found
+
+
+def _from_pyproject(start: Path) -> _Choice | None:
+    """Read the nearest pyproject.toml that says something about Holdfast."""
+    for folder in (start, *start.parents):
+        file = folder / "pyproject.toml"
+        try:
+            table = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {}).get("holdfast")
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError) as error:
+            message = f"{file} cannot be read: {error}"
+            raise Refusal(message, Exit.ERROR, kind="ConfigError") from error
+        if table is not None:
+            app = table.get("app")
+            if not isinstance(app, str):
+                message = f'{file}: expected app = "module:app" under [tool.holdfast], got {table!r}'
+                raise Refusal(message, Exit.USAGE, kind="ConfigError")
+            return _Choice(str(file), app=app, folder=folder)
+    return None
+
+
+def _bare(ctx: click.Context, url: str, schema: str) -> Holdfast:
+    try:
+        return Holdfast(url, schema=schema)
+    except ConfigError as error:
+        message = str(error).removeprefix("Holdfast(...): ")
+        raise click.UsageError(message, ctx) from error
+
+
+# ---- importing -----------------------------------------------------------------------------------------------------
+
+
+def _imported(choice: _Choice) -> Holdfast:
+    spelled = choice.app or ""
+    module_name, colon, attributes = spelled.partition(":")
+    if not colon or not all(part.isidentifier() for part in (*module_name.split("."), *attributes.split("."))):
+        raise _misspelled(choice, "expected a form like module:app or package.module:app")
+    for folder in (choice.folder, Path.cwd()):
+        if folder is not None and str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
+    found: Any = _import(choice, module_name)
+    for attribute in attributes.split("."):
+        if not hasattr(found, attribute):
+            raise _misspelled(choice, f"{module_name} was imported and has no {attribute}")
+        found = getattr(found, attribute)
+    if not isinstance(found, Holdfast):
+        raise _misspelled(choice, f"expected a Holdfast app there, got a {type(found).__qualname__}")
+    return found
+
+
+def _import(choice: _Choice, module_name: str) -> Any:
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
+            raise _misspelled(choice, f"there is no module {error.name} in {Path.cwd()} or on Python's path") from error
+        raise _broken(module_name, error) from error
+    except HoldfastError as error:  # a task or the app itself is defined wrongly, and the sentence says how
+        message = f"importing {module_name}: {error}"
+        raise Refusal(message, Exit.ERROR, kind=type(error).__name__) from error
+    except (Exception, SystemExit) as error:
+        raise _broken(module_name, error) from error
+
+
+def _misspelled(choice: _Choice, why: str) -> Refusal:
+    return Refusal(f"{choice.source} {choice.app!r}: {why}", Exit.USAGE, kind="UsageError")
+
+
+def _broken(module_name: str, error: BaseException) -> Refusal:
+    """Show where the user's module broke: the last frames, without lines of code, which may hold secrets."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
+    places = [f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}' for frame in frames[-_FRAMES:]]
+    text = str(error)
+    what = f"{type(error).__qualname__}: {text}" if text else type(error).__qualname__
+    return Refusal(
+        f"importing {module_name} failed: {what}",
+        Exit.ERROR,
+        kind=type(error).__qualname__,
+        detail="\n".join(places) or None,
+    )
+
+
+def _is_ours(filename: str) -> bool:
+    return filename == __file__ or "importlib" in filename

@@ -1,0 +1,49 @@
+"""The program: all commands together, as `holdfast` or under another program's name."""
+
+import io
+import sys
+
+import click
+
+from holdfast.app import Holdfast
+from holdfast.cli.doctor import doctor
+from holdfast.cli.enqueue import enqueue
+from holdfast.cli.exits import LEGEND
+from holdfast.cli.grammar import Program
+from holdfast.cli.jobs import jobs
+from holdfast.cli.locate import Target
+from holdfast.cli.migrate import migrate
+from holdfast.cli.queues import queues
+from holdfast.cli.version import version
+
+_COMMANDS: tuple[click.Command, ...] = (enqueue, jobs, queues, migrate, doctor, version)
+_HELP = "Background jobs that are never lost: enqueue them, look at them, keep their store in order."
+_EXAMPLES = ("migrate up", "enqueue send_email to=a@example.org", "jobs list --state failed", "doctor")
+_CHOOSING = "-A mypackage.jobs:app jobs list"
+
+
+def command(app: Holdfast, name: str = "jobs") -> click.Command:
+    """Make the commands for one app, to be mounted under a program's own name.
+
+    program.add_command(holdfast.cli.command(app, name="docverse"))
+    """
+    return _program(name, Target(app), _EXAMPLES)
+
+
+def main() -> None:
+    """Run `holdfast`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a letter must not end the command
+            stream.reconfigure(errors="backslashreplace")
+    standalone()
+
+
+def _program(name: str, target: Target, examples: tuple[str, ...]) -> Program:
+    settings = {"obj": target, "help_option_names": ["-h", "--help"]}
+    program = Program(name, help=_HELP, epilog=LEGEND, examples=examples, context_settings=settings)
+    for verb_or_noun in _COMMANDS:
+        program.add_command(verb_or_noun)
+    return program
+
+
+standalone = _program("holdfast", Target(), (_CHOOSING, *_EXAMPLES))

@@ -1,0 +1,173 @@
+"""What is printed: tables that fit a terminal, tab-separated lines for pipes, JSON for programs.
+
+Everything that comes from a store or a user passes through here, so that no text can act on a terminal: control
+characters, escape sequences and marks that reverse the direction of writing are shown as backslash escapes, not sent.
+"""
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import msgspec
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+
+# C0 and C1 controls, line separators, direction marks, lone surrogates.
+_DIRECTIONS = "\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff"
+_ACTING = re.compile(f"[\\x00-\\x1f\\x7f-\\x9f{_DIRECTIONS}\ud800-\udfff]")
+_ACTING_IN_JSON = re.compile(f"[\\x7f-\\x9f{_DIRECTIONS}\ud800-\udfff]")
+_PASSWORD = re.compile(r"(\w://[^\s:@/]*):\S*@|((?:ssl)?password\s*=\s*)('[^']*'|[^&\s'\"]*)", re.IGNORECASE)
+
+_GAP = "  "
+_CUT = "~"
+_NARROWEST = 6
+
+STATE_STYLES = {
+    "blocked": "magenta",
+    "scheduled": "cyan",
+    "queued": "blue",
+    "held": "magenta",
+    "running": "yellow",
+    "completed": "green",
+    "completed_with_errors": "dark_orange",
+    "failed": "red",
+    "cancelled": "bright_black",
+}
+
+
+def one_line(text: str) -> str:
+    """Make text safe to print inside a line: line ends and tabs are escaped too."""
+    return _ACTING.sub(_escaped, text)
+
+
+def block(text: str) -> str:
+    """Make text safe to print over several lines."""
+    return "\n".join(one_line(line) for line in text.expandtabs(4).split("\n"))
+
+
+def without_passwords(text: str) -> str:
+    """Hide the passwords of URLs that a message quotes."""
+    return _PASSWORD.sub(lambda found: f"{found[1]}:***@" if found[1] else f"{found[2]}***", text)
+
+
+def is_terminal() -> bool:
+    """Whether a person reads along."""
+    return sys.stdout.isatty()
+
+
+def line(text: str) -> None:
+    """Print one line."""
+    click.echo(one_line(text))
+
+
+def lines(text: str) -> None:
+    """Print several lines."""
+    click.echo(block(text))
+
+
+def note(text: str) -> None:
+    """Tell a person something that is not the answer, on stderr."""
+    click.echo(one_line(text), err=True)
+
+
+def styled(*parts: tuple[str, str]) -> None:
+    """Print one line of texts and their styles; a pipe gets the texts alone."""
+    if is_terminal():
+        _console().print(Text.assemble(*((one_line(text), style) for text, style in parts)), soft_wrap=True)
+    else:
+        line("".join(text for text, _ in parts))
+
+
+# ---- JSON ----------------------------------------------------------------------------------------------------------
+
+
+def write_json(value: Any) -> None:
+    """Print a value as indented JSON."""
+    click.echo(indented(msgspec.json.encode(value)))
+
+
+def json_line(value: Any) -> str:
+    """Write a value as one line of JSON."""
+    return _safe_json(msgspec.json.encode(value).decode())
+
+
+def indented(encoded: bytes | str, by: int = 2) -> str:
+    """Write JSON over several lines; indented by nothing, in one."""
+    formatted = msgspec.json.format(encoded, indent=by)
+    return _safe_json(formatted if isinstance(formatted, str) else formatted.decode())
+
+
+def _safe_json(text: str) -> str:
+    # Such characters stand only inside JSON's strings, where \u is their other spelling.
+    return _ACTING_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+# ---- tables --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a terminal shows, and what a pipe gets when that differs (a time instead of an age)."""
+
+    shown: str
+    piped: str | None = None
+    style: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column; a flexible one gives way when the terminal is narrow."""
+
+    title: str
+    is_flexible: bool = False
+    is_number: bool = False
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
+    """Print a table: fitted to a terminal, or whole and separated by tabs."""
+    if not is_terminal():
+        click.echo("\t".join(column.title for column in columns))
+        for row in rows:
+            click.echo("\t".join(one_line(cell.shown if cell.piped is None else cell.piped) for cell in row))
+        return
+    console = _console()
+    texts = [[column.title for column in columns], *([one_line(cell.shown) for cell in row] for row in rows)]
+    widths = _fitted([max(map(cell_len, column)) for column in zip(*texts, strict=True)], columns, console.width)
+    styles = [["bold"] * len(columns), *([cell.style for cell in row] for row in rows)]
+    for row_texts, row_styles in zip(texts, styles, strict=True):
+        padded = map(_padded, row_texts, widths, columns)
+        drawn = Text(_GAP).join(Text(text, style) for text, style in zip(padded, row_styles, strict=True))
+        drawn.rstrip()
+        console.print(drawn, soft_wrap=True)
+
+
+def _fitted(natural: list[int], columns: Sequence[Column], width: int) -> list[int]:
+    """Deal the room that the fixed columns leave to the flexible ones; those that need little get it whole."""
+    flexible = [index for index, column in enumerate(columns) if column.is_flexible]
+    fixed = sum(size for index, size in enumerate(natural) if index not in flexible)
+    room = width - fixed - len(_GAP) * (len(columns) - 1)
+    widths = list(natural)
+    flexible.sort(key=natural.__getitem__)
+    for done, index in enumerate(flexible):
+        fair = max(room // (len(flexible) - done), _NARROWEST)
+        widths[index] = min(natural[index], fair)
+        room -= widths[index]
+    return widths
+
+
+def _padded(text: str, width: int, column: Column) -> str:
+    if cell_len(text) > width:
+        text = set_cell_size(text, width - len(_CUT)) + _CUT
+    return text.rjust(width) if column.is_number else set_cell_size(text, width)
+
+
+def _console() -> Console:
+    return Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return ascii(found[0])[1:-1]

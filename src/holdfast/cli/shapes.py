@@ -1,0 +1,212 @@
+"""What `--json` prints, one shape per command; fields may be added, none is renamed or dropped.
+
+Every id comes twice: `public_id` as people see it, and `id`, the number as text, because JavaScript and jq lose digits
+above 2^53. Times are ISO 8601 in UTC. What is not known is null.
+"""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from holdfast import public_id
+from holdfast.handle import JobHandle
+from holdfast.job import Attempt, Job, JobState, Progress
+from holdfast.stores.migrate import Plan
+from holdfast.stores.store import Answered, Count, QueueRow
+
+
+class EnqueuedShape(msgspec.Struct, frozen=True):
+    """`enqueue --json`."""
+
+    id: str
+    public_id: str
+    created: bool
+
+
+class JobShape(msgspec.Struct, frozen=True, kw_only=True):
+    """`jobs show --json`, and each entry of `jobs list --json`."""
+
+    id: str
+    public_id: str
+    kind: str
+    queue: str
+    priority: int
+    state: JobState
+    payload: msgspec.Raw
+    result: msgspec.Raw
+    progress: Progress | None
+    tags: dict[str, str]
+    actor: str | None
+    attempt: int
+    max_attempts: int
+    crashes: int
+    max_crashes: int
+    life: int
+    claim: int
+    worker: int | None
+    timeout_ms: int | None
+    unique_key: str | None
+    idempotency_key: str | None
+    enqueued_at: datetime
+    run_at: datetime
+    claimed_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    cancel_requested_at: datetime | None
+    delete_at: datetime | None
+    cancelled_by: str | None
+    cancel_reason: str | None
+    error_class: str | None
+    error: str | None
+    error_fingerprint: str | None
+    traceback: str | None
+    attempts: list[Attempt]
+
+
+class JobsShape(msgspec.Struct, frozen=True):
+    """`jobs list --json`; `next` is the cursor for `--after`, null on the last page."""
+
+    jobs: list[JobShape]
+    next: str | None
+
+
+class AnswerShape(msgspec.Struct, frozen=True):
+    """One job of `jobs cancel|retry|delete --json`; `error` is null when it was done."""
+
+    id: str
+    public_id: str
+    answer: str
+    state: JobState | None
+    error: str | None
+
+
+class AnswersShape(msgspec.Struct, frozen=True):
+    """`jobs cancel|retry|delete --json`."""
+
+    jobs: list[AnswerShape]
+
+
+class CountShape(msgspec.Struct, frozen=True):
+    """A number of jobs; `capped` says "this many or more"."""
+
+    jobs: int
+    capped: bool
+
+
+class QueueShape(msgspec.Struct, frozen=True):
+    """`queues pause|resume --json`, and each entry of `queues list --json`."""
+
+    name: str
+    paused: bool
+    paused_at: datetime | None
+    paused_by: str | None
+    paused_reason: str | None
+    counts: dict[str, CountShape]
+
+
+class QueuesShape(msgspec.Struct, frozen=True):
+    """`queues list --json`; states without jobs are left out of `counts`."""
+
+    queues: list[QueueShape]
+
+
+class StepShape(msgspec.Struct, frozen=True):
+    """One migration; `applied_at` is null while it is pending."""
+
+    version: int
+    name: str
+    state: str
+    applied_at: datetime | None
+
+
+class SchemaShape(msgspec.Struct, frozen=True):
+    """`migrate status|plan|up --json`; `functions` are those that have to be made anew."""
+
+    store: str
+    version: int
+    latest: int
+    current: bool
+    migrations: list[StepShape]
+    functions: list[str]
+
+
+class CheckShape(msgspec.Struct, frozen=True):
+    """One line of `doctor`; `level` is ok, warning or error."""
+
+    name: str
+    level: str
+    message: str
+    advice: str | None
+
+
+class HealthShape(msgspec.Struct, frozen=True):
+    """`doctor --json`; warnings leave it healthy."""
+
+    healthy: bool
+    store: str
+    checks: list[CheckShape]
+
+
+class VersionShape(msgspec.Struct, frozen=True):
+    """`version --json`."""
+
+    holdfast: str
+    python: str
+    platform: str
+
+
+def enqueued(handle: JobHandle[Any]) -> EnqueuedShape:
+    """Describe an enqueued job."""
+    return EnqueuedShape(str(handle.id), handle.public_id, handle.created)
+
+
+def job(found: Job) -> JobShape:
+    """Describe a job."""
+    same = {name: getattr(found, name) for name in JobShape.__struct_fields__ if name in Job.__struct_fields__}
+    return JobShape(
+        **same
+        | {
+            "id": str(found.id),
+            "public_id": found.public_id,
+            "payload": msgspec.Raw(found.payload_json.encode()),
+            "result": msgspec.Raw((found.result_json or "null").encode()),
+            "progress": found.progress,
+            "tags": found.tags,
+            "cancelled_by": found.extra.get("cancelled_by"),
+            "cancel_reason": found.extra.get("cancel_reason"),
+            "traceback": found.extra.get("traceback"),
+            "attempts": found.attempts,
+        }
+    )
+
+
+def answer(answered: Answered, error: str | None) -> AnswerShape:
+    """Describe what a verb did to one job."""
+    return AnswerShape(str(answered.id), public_id.encode(answered.id), answered.answer.value, answered.state, error)
+
+
+def queue(row: QueueRow, counts: list[Count]) -> QueueShape:
+    """Describe a queue."""
+    return QueueShape(
+        name=row.name,
+        paused=row.paused_at is not None,
+        paused_at=row.paused_at,
+        paused_by=row.paused_by,
+        paused_reason=row.paused_reason,
+        counts={count.state.value: CountShape(count.jobs, count.capped) for count in counts},
+    )
+
+
+def schema(store: str, plan: Plan) -> SchemaShape:
+    """Describe a schema and what it lacks."""
+    applied = [StepShape(step.version, step.name, "applied", step.applied_at) for step in plan.applied]
+    pending = [StepShape(step.version, step.name, "pending", None) for step in plan.migrations]
+    return SchemaShape(
+        store=store,
+        version=len(applied),
+        latest=len(applied) + len(pending),
+        current=plan.is_empty,
+        migrations=applied + pending,
+        functions=[function.name for function in plan.functions],
+    )

@@ -1,0 +1,182 @@
+"""The same verbs for programs without an event loop: each is the async verb, run on a loop in a daemon thread.
+
+Only the caller's own synchronous connection stays on the caller's thread, because it must not leave it.
+"""
+
+import asyncio
+import functools
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+
+from holdfast.client.client import Client
+from holdfast.client.jobs import EVERY_JOB, LARGEST_PAGE
+from holdfast.duration import Duration
+from holdfast.errors import ConfigError, NotOpen
+from holdfast.handle import JobHandle
+from holdfast.job import Job, JobState
+from holdfast.stores.store import Cursor, JobFilter
+from holdfast.tasks.call import Call
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop in a daemon thread."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="holdfast blocking", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the loop; whatever still runs on it is given up."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        # To the last on this thread: the one that stops it may have a running loop of its own.
+        self.loop.run_forever()
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.close()
+
+
+def run_on(loop: asyncio.AbstractEventLoop, verb: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run an async verb on a loop in another thread and wait for it here."""
+    if running_loop() is loop:
+        message = "blocking verbs would stop the event loop they wait for; inside it, use `await` and the app itself"
+        raise ConfigError(message)
+    if loop.is_closed():
+        message = "the event loop that the app was opened in is closed; open the app again"
+        raise NotOpen(message)
+    future = asyncio.run_coroutine_threadsafe(verb(), loop)
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()  # Ctrl-C ends the wait here and the verb there; a finished one is not touched by this
+        raise
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop that runs in this thread, if one does."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+class BlockingHandle(Generic[R_co]):
+    """A `JobHandle` whose verbs wait."""
+
+    def __init__(self, handle: JobHandle[R_co], loop: asyncio.AbstractEventLoop) -> None:
+        self._handle = handle
+        self._loop = loop
+
+    def __repr__(self) -> str:
+        return repr(self._handle).replace("JobHandle", "BlockingHandle")
+
+    @property
+    def id(self) -> int | None:
+        """The id; see `JobHandle`."""
+        return self._handle.id
+
+    @property
+    def public_id(self) -> str:
+        """The id as people see it."""
+        return self._handle.public_id
+
+    @property
+    def created(self) -> bool:
+        """Whether this enqueue made the job."""
+        return self._handle.created
+
+    def get(self) -> Job:
+        """Read the job as it is now."""
+        return run_on(self._loop, self._handle.get)
+
+    def result(self, timeout: Duration | None = None) -> R_co:
+        """Wait for the end of the job and return what its handler returned."""
+        return run_on(self._loop, functools.partial(self._handle.result, timeout))
+
+    def cancel(self, *, actor: str | None = None, reason: str | None = None) -> JobState:
+        """Cancel the job."""
+        return run_on(self._loop, functools.partial(self._handle.cancel, actor=actor, reason=reason))
+
+    def retry(self) -> JobState:
+        """Give the job a new life."""
+        return run_on(self._loop, self._handle.retry)
+
+
+def _waits_for(
+    verb: Callable[Concatenate[Client, P], Coroutine[Any, Any, T]],
+) -> "Callable[Concatenate[BlockingClient, P], T]":
+    """Make the blocking form of an async verb: same name, same parameters, same answer."""
+
+    @functools.wraps(verb)
+    def blocking(self: "BlockingClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return run_on(self.loop, lambda: verb(self.client, *args, **kwargs))
+
+    return blocking
+
+
+class BlockingClient:
+    """What `with app.blocking() as queue` gives: the client's verbs, each waiting for its answer."""
+
+    def __init__(self, client: Client, loop: asyncio.AbstractEventLoop) -> None:
+        self.client = client
+        self.loop = loop
+
+    def enqueue(self, call: Call[R]) -> BlockingHandle[R]:
+        """Store one job; when this returns, it is on disk or in the caller's transaction."""
+        if self._stays_here(call.options.connection):
+            return BlockingHandle(self.client.enqueuing.one_on(call), self.loop)
+        return BlockingHandle(run_on(self.loop, lambda: self.client.enqueue(call)), self.loop)
+
+    def enqueue_many(self, calls: Iterable[Call[R]], connection: Any = None) -> list[BlockingHandle[R]]:
+        """Store many jobs in one round trip; the answers map one to one to the calls."""
+        if self._stays_here(connection):
+            handles = self.client.enqueuing.many_on(calls, connection)
+        else:
+            all_calls = list(calls)  # the caller's iterator runs on the caller's thread
+            handles = run_on(self.loop, lambda: self.client.enqueue_many(all_calls))
+        return [BlockingHandle(handle, self.loop) for handle in handles]
+
+    def iterate(self, which: JobFilter = EVERY_JOB) -> Iterator[Job]:
+        """Go through all jobs that fit, newest first, reading page by page."""
+        after: Cursor | None = None
+        while True:
+            page = self.list(which, limit=LARGEST_PAGE, after=after)
+            yield from page.jobs
+            if page.next is None:
+                return
+            after = page.next
+
+    def _stays_here(self, connection: Any) -> bool:
+        if connection is None:
+            return False
+        if self.client.enqueuing.awaits(connection):
+            message = "an asynchronous connection belongs to its own event loop; use `await task.using(connection=...)`"
+            raise ConfigError(message)
+        return True
+
+    cancel = _waits_for(Client.cancel)
+    cancel_many = _waits_for(Client.cancel_many)
+    counts = _waits_for(Client.counts)
+    delete = _waits_for(Client.delete)
+    delete_many = _waits_for(Client.delete_many)
+    get = _waits_for(Client.get)
+    get_many = _waits_for(Client.get_many)
+    list = _waits_for(Client.list)
+    pause = _waits_for(Client.pause)
+    queues = _waits_for(Client.queues)
+    reprioritise = _waits_for(Client.reprioritise)
+    reprioritise_many = _waits_for(Client.reprioritise_many)
+    reschedule = _waits_for(Client.reschedule)
+    reschedule_many = _waits_for(Client.reschedule_many)
+    resume = _waits_for(Client.resume)
+    retry = _waits_for(Client.retry)
+    retry_many = _waits_for(Client.retry_many)
+    wait = _waits_for(Client.wait)

@@ -1,0 +1,160 @@
+"""From a call to a stored job."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from msgspec import UNSET, UnsetType
+
+from holdfast import public_id
+from holdfast.client import transactional
+from holdfast.client.batch import Batcher
+from holdfast.client.ids import IdBlocks
+from holdfast.client.repeat import until_answered
+from holdfast.client.transactional import UNDRAWN_ID, CallerStore
+from holdfast.config import Settings
+from holdfast.errors import InvalidValue, KeyConflict
+from holdfast.handle import JobHandle, Jobs
+from holdfast.job import NewJob
+from holdfast.stores.store import Inserted, Insertion, JobStore
+from holdfast.tasks.call import Call
+
+R = TypeVar("R")
+
+LARGEST_INSERT = 20_000
+_MOST_CONFLICTS_NAMED = 5
+
+
+class InsertStore(JobStore, CallerStore, Protocol):
+    """What enqueuing needs of a store."""
+
+
+class Enqueuing:
+    """Stores jobs: one by one in natural batches, or many in one round trip."""
+
+    def __init__(self, store: InsertStore, settings: Settings, jobs: Jobs) -> None:
+        self._store = store
+        self._settings = settings
+        self._jobs = jobs
+        self._ids = IdBlocks(store)
+        self._batcher = Batcher(store)
+
+    async def one(self, call: Call[R]) -> JobHandle[R]:
+        """Store one job; when this returns, it is on disk or in the caller's transaction."""
+        connection = call.options.connection
+        if connection is not None:
+            job = self.new_job(call, UNDRAWN_ID)
+            (inserted,) = await transactional.insert_on(self._store, connection, [job])
+            return self.handle(call, inserted)
+        deadline_s = self._settings.deadline_s
+        due = asyncio.get_running_loop().time() + deadline_s
+        job_id = await until_answered(lambda _: self._ids.take(), deadline_s, f"enqueue {call.kind}", changes=False)
+        return self.handle(call, await self._batcher.insert(self.new_job(call, job_id), due))
+
+    async def many(self, calls: Iterable[Call[R]], connection: Any = None) -> list[JobHandle[R]]:
+        """Store many jobs; each 20,000 of them are one commit."""
+        all_calls = list(calls)  # first all, so that a wrong argument in the last one stores none
+        _require_no_own_connection(all_calls)
+        inserted: list[Inserted] = []
+        for start in range(0, len(all_calls), LARGEST_INSERT):
+            some_calls = all_calls[start : start + LARGEST_INSERT]
+            if connection is None:
+                inserted += await self._insert(some_calls)
+            else:
+                jobs = [self.new_job(call, UNDRAWN_ID) for call in some_calls]
+                inserted += await transactional.insert_on(self._store, connection, jobs)
+        return self.handles(all_calls, inserted)
+
+    def one_on(self, call: Call[R]) -> JobHandle[R]:
+        """Store one job on the caller's synchronous connection, on the caller's thread."""
+        job = self.new_job(call, UNDRAWN_ID)
+        (inserted,) = self._store.insert_on_sync(call.options.connection, [job])
+        return self.handle(call, inserted)
+
+    def many_on(self, calls: Iterable[Call[R]], connection: Any) -> list[JobHandle[R]]:
+        """Store many jobs on the caller's synchronous connection, on the caller's thread."""
+        all_calls = list(calls)
+        _require_no_own_connection(all_calls)
+        inserted: list[Inserted] = []
+        for start in range(0, len(all_calls), LARGEST_INSERT):
+            jobs = [self.new_job(call, UNDRAWN_ID) for call in all_calls[start : start + LARGEST_INSERT]]
+            inserted += self._store.insert_on_sync(connection, jobs)
+        return self.handles(all_calls, inserted)
+
+    def awaits(self, connection: Any) -> bool:
+        """Tell whether the caller's connection is an asynchronous one."""
+        return self._store.is_async(connection)
+
+    async def close(self) -> None:
+        """Let the jobs that were accepted go out."""
+        await self._batcher.close()
+
+    def new_job(self, call: Call[Any], job_id: int) -> NewJob:
+        """Fill in what the call leaves to its task, and the task to the app."""
+        options, policy, settings = call.options, call.policy, self._settings
+        return NewJob(
+            id=job_id,
+            kind=call.kind,
+            queue=call.queue,
+            priority=_first(options.priority, policy.priority, settings.priority_of(call.queue)),
+            payload=call.payload,
+            run_at=options.run_at,
+            delay_ms=options.delay_ms,
+            unique=options.unique,
+            unique_for_ms=options.unique_for_ms,
+            key=options.key,
+            max_attempts=_first(options.max_attempts, policy.max_attempts, settings.max_attempts),
+            max_crashes=_first(options.max_crashes, policy.max_crashes, settings.max_crashes),
+            timeout_ms=_given(_given(options.timeout_ms, policy.timeout_ms), settings.timeout_ms),
+            tags=options.tags,
+            actor=options.actor,
+        )
+
+    def handle(self, call: Call[R], inserted: Inserted) -> JobHandle[R]:
+        """Turn the store's answer into a handle, or raise the conflict it reports."""
+        if inserted.outcome is Insertion.CONFLICT:
+            raise KeyConflict(_conflict(call, inserted))
+        created = inserted.outcome is Insertion.CREATED
+        return JobHandle(self._jobs, inserted.id, created=created, result_type=call.result_type)
+
+    def handles(self, calls: Sequence[Call[R]], inserted: Sequence[Inserted]) -> list[JobHandle[R]]:
+        """Turn the store's answers into handles, one to one."""
+        pairs = list(zip(calls, inserted, strict=True))
+        conflicts = [
+            f"[{index}] {_conflict(call, answer)}"
+            for index, (call, answer) in enumerate(pairs)
+            if answer.outcome is Insertion.CONFLICT
+        ]
+        if conflicts:
+            named = "; ".join(conflicts[:_MOST_CONFLICTS_NAMED])
+            message = f"{len(conflicts)} of {len(pairs)} calls were refused, all others accepted: {named}"
+            raise KeyConflict(message)
+        return [self.handle(call, answer) for call, answer in pairs]
+
+    async def _insert(self, calls: Sequence[Call[Any]]) -> list[Inserted]:
+        what = f"enqueue {len(calls)} jobs"
+        deadline_s = self._settings.deadline_s
+        ids = await until_answered(lambda _: self._ids.take_many(len(calls)), deadline_s, what, changes=False)
+        jobs = [self.new_job(call, job_id) for call, job_id in zip(calls, ids, strict=True)]
+        return await until_answered(lambda again: self._store.insert_jobs(jobs, again=again), deadline_s, what)
+
+
+def _first(*choices: int | None) -> int:
+    return next(choice for choice in choices if choice is not None)
+
+
+def _given(chosen: int | UnsetType | None, otherwise: Any) -> Any:
+    """Take what was given, None included: None is a choice of its own here."""
+    return otherwise if chosen is UNSET else chosen
+
+
+def _conflict(call: Call[Any], inserted: Inserted) -> str:
+    by = "" if inserted.id is None else f" by job {public_id.encode(inserted.id)}"
+    message = f"key {call.options.key!r} was used{by} for another kind or payload than this {call.kind};"
+    return f"{message} one key stands for one request: take another key, or send the same request again"
+
+
+def _require_no_own_connection(calls: Sequence[Call[Any]]) -> None:
+    if any(call.options.connection is not None for call in calls):
+        message = "enqueue_many: expected calls without using(connection=...); pass enqueue_many(calls, connection=...)"
+        raise InvalidValue(message)

@@ -1,0 +1,52 @@
+"""Durations as people write them: `90`, `1.5`, `"30s"`, `"5m"`, `"1h 30m"`, `timedelta`."""
+
+import math
+import re
+from datetime import timedelta
+
+from holdfast.errors import InvalidValue, shown
+
+Duration = int | float | str | timedelta
+
+LONGEST_MS = 100 * 365 * 86_400_000
+_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)\s*", re.ASCII)
+
+
+def milliseconds(value: Duration, what: str = "duration") -> int:
+    """Read a duration as whole milliseconds; a bare number counts seconds."""
+    length = _read(value)
+    if length is None or math.isnan(length):
+        expected = 'seconds as a number, a timedelta, or text like "90s", "5m", "1h 30m"'
+        message = f"{what}: expected {expected}, got {shown(value)}"
+        raise InvalidValue(message)
+    if not 0 <= length <= LONGEST_MS:
+        message = f"{what}: expected between 0 and 100 years, got {shown(value)}"
+        raise InvalidValue(message)
+    return round(length)
+
+
+def _read(value: Duration) -> float | None:
+    if isinstance(value, timedelta):
+        return value.total_seconds() * 1_000
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return _as_float(value) * 1_000
+    if not isinstance(value, str) or not (text := value.strip().lower()):
+        return None
+    total, end = 0.0, 0
+    while end < len(text):
+        part = _PART.match(text, end)
+        if part is None:
+            return None
+        total += float(part[1]) * _MS[part[2]]
+        end = part.end()
+    return total
+
+
+def _as_float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a whole number beyond every float
+        return math.copysign(math.inf, value)

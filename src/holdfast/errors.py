@@ -1,0 +1,128 @@
+"""Every error that Holdfast raises, as one tree.
+
+HoldfastError
+├── ConfigError               a setting, URL or definition is wrong
+│   ├── DuplicateKind         two tasks claim the same kind
+│   └── NotOpen               the app was used outside `async with app`
+├── InvalidValue              a name, key, time or option is outside its limits
+│   └── ArgumentError         the arguments of a task are wrong
+├── UnknownKind               no task is registered under that kind
+├── JobNotFound               no such job, or its retention has ended
+├── Conflict                  the request does not fit the state it met
+│   ├── KeyConflict           an idempotency key was used for another request
+│   ├── UniqueConflict        another live job holds the unique key
+│   └── WrongState            the job is in a state that does not allow it
+├── StoreError                the database
+│   ├── StoreUnavailable      it cannot be reached, or cannot write now
+│   ├── OutcomeUnknown        the deadline passed: it may or may not have happened
+│   ├── DataRefused           the database refuses this very value
+│   ├── WorkerLost            the worker was declared dead and must take a fresh id
+│   └── SchemaError           the schema is missing, too old or too new
+├── JobFailed                 `JobHandle.result()`: the job ended failed
+├── JobCancelled              `JobHandle.result()`: the job ended cancelled
+└── ResultTimeout             `JobHandle.result()`: no end within the timeout
+"""
+
+_LONGEST_SHOWN = 80
+
+
+class HoldfastError(Exception):
+    """The root of every error of this package."""
+
+
+class ConfigError(HoldfastError, ValueError):
+    """A setting, a URL or a definition is wrong."""
+
+
+class DuplicateKind(ConfigError):
+    """Two tasks claim the same kind."""
+
+
+class NotOpen(ConfigError):
+    """The app was used before it was opened or after it was closed."""
+
+
+class InvalidValue(HoldfastError, ValueError):
+    """A name, key, time or option is outside its limits."""
+
+
+class ArgumentError(InvalidValue):
+    """The arguments do not fit the task, or cannot be kept as JSON."""
+
+
+class UnknownKind(HoldfastError, LookupError):
+    """No task is registered under that kind."""
+
+
+class JobNotFound(HoldfastError, LookupError):
+    """There is no such job, or its retention has ended."""
+
+
+class Conflict(HoldfastError):
+    """The request does not fit the state it met."""
+
+
+class KeyConflict(Conflict):
+    """An idempotency key was used before, for another kind or payload."""
+
+
+class UniqueConflict(Conflict):
+    """Another live job holds the unique key; `job_id` names it."""
+
+    def __init__(self, message: str, job_id: int | None = None) -> None:
+        super().__init__(message)
+        self.job_id = job_id
+
+
+class WrongState(Conflict):
+    """The job is in a state that does not allow the request."""
+
+
+class StoreError(HoldfastError):
+    """The database could not do what was asked."""
+
+
+class StoreUnavailable(StoreError):
+    """The database cannot be reached, or cannot write now; nothing was changed."""
+
+
+class OutcomeUnknown(StoreError):
+    """The deadline passed or the link broke: the change may or may not have happened."""
+
+
+class DataRefused(StoreError):
+    """The database refuses this very value, whatever it is sent with."""
+
+
+class WorkerLost(StoreError):
+    """The worker was declared dead: it must stop, drop its claims and register anew."""
+
+
+class SchemaError(StoreError):
+    """The schema is missing, too old or too new for this release."""
+
+
+class JobFailed(HoldfastError):
+    """The job ended failed; `error_class` and `error` say why."""
+
+    def __init__(self, message: str, error_class: str | None, error: str | None) -> None:
+        super().__init__(message)
+        self.error_class = error_class
+        self.error = error
+
+
+class JobCancelled(HoldfastError):
+    """The job ended cancelled."""
+
+
+class ResultTimeout(HoldfastError, TimeoutError):
+    """The job had not ended when the timeout passed; it goes on."""
+
+
+def shown(value: object) -> str:
+    """Show a value in a message: short and in ASCII, whatever it is."""
+    try:
+        text = ascii(value)
+    except Exception:  # noqa: BLE001 - __repr__ may be the user's code, and a number of 5,000 digits has none
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."

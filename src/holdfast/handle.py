@@ -1,0 +1,97 @@
+"""What an enqueue gives back: a job that can be asked about, waited for, cancelled and retried."""
+
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from holdfast import payload, public_id
+from holdfast.duration import Duration
+from holdfast.errors import Conflict, InvalidValue, JobCancelled, JobFailed
+from holdfast.job import Job, JobState
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Jobs(Protocol):
+    """What a handle needs from the client that made it."""
+
+    async def get(self, job: int | str) -> Job:
+        """Read a job."""
+
+    async def wait(self, job: int | str, timeout: Duration | None = None) -> Job:
+        """Wait until a job has ended."""
+
+    async def cancel(self, job: int | str, *, actor: str | None = None, reason: str | None = None) -> JobState:
+        """Cancel a job."""
+
+    async def retry(self, job: int | str) -> JobState:
+        """Give a finished job a new life."""
+
+
+class JobHandle(Generic[R_co]):
+    """A job of which the result will be an `R_co`.
+
+    `created` is False when `unique`, `unique_for` or `key` found a job that was there already. `id` is None only when
+    that job belongs to a transaction which the caller's own REPEATABLE READ transaction cannot see.
+    """
+
+    __slots__ = ("_jobs", "_result_type", "created", "id")
+
+    def __init__(self, jobs: Jobs, job_id: int | None, *, created: bool, result_type: Any = Any) -> None:
+        self._jobs = jobs
+        self._result_type = result_type
+        self.id = job_id
+        self.created = created
+
+    def __repr__(self) -> str:
+        shown = "unknown" if self.id is None else public_id.encode(self.id)
+        return f"<JobHandle {shown} {'created' if self.created else 'existing'}>"
+
+    @property
+    def public_id(self) -> str:
+        """The id as people see it."""
+        return public_id.encode(self._known_id())
+
+    async def get(self) -> Job:
+        """Read the job as it is now."""
+        return await self._jobs.get(self._known_id())
+
+    async def result(self, timeout: Duration | None = None) -> R_co:
+        """Wait for the end of the job and return what its handler returned.
+
+        Raises JobFailed, JobCancelled, JobNotFound, or ResultTimeout; after a timeout the job goes on.
+        """
+        job = await self._jobs.wait(self._known_id(), timeout)
+        _require_result(job)
+        stored = "null" if job.result_json is None else job.result_json
+        try:
+            result: R_co = msgspec.json.decode(stored, type=self._result_type, dec_hook=payload.decode_model)
+        except msgspec.ValidationError as error:
+            message = f"job {job.public_id} ({job.kind}): its result does not fit the task's return type: {error};"
+            message += " (await job.get()).result has it as plain JSON"
+            raise InvalidValue(message) from error
+        return result
+
+    async def cancel(self, *, actor: str | None = None, reason: str | None = None) -> JobState:
+        """Cancel the job: a waiting one at once; a running one is told, and the answer is `running`."""
+        return await self._jobs.cancel(self._known_id(), actor=actor, reason=reason)
+
+    async def retry(self) -> JobState:
+        """Give the job a new life after it failed, was cancelled or completed with errors."""
+        return await self._jobs.retry(self._known_id())
+
+    def _known_id(self) -> int:
+        if self.id is None:
+            message = "this enqueue met a job that your REPEATABLE READ transaction cannot see, so its id is unknown;"
+            message += " enqueue again after the transaction, or use READ COMMITTED"
+            raise Conflict(message)
+        return self.id
+
+
+def _require_result(job: Job) -> None:
+    if job.state is JobState.FAILED:
+        message = f"job {job.public_id} ({job.kind}) failed: {job.error_class}: {job.error}"
+        raise JobFailed(message, job.error_class, job.error)
+    if job.state is JobState.CANCELLED:
+        message = f"job {job.public_id} ({job.kind}) was cancelled"
+        raise JobCancelled(message)

@@ -1,0 +1,41 @@
+"""Counted outcomes and mergeable histograms of wait and run time, written with finish batches."""
+
+import msgspec
+
+from holdfast.job import JobState
+
+# Bucket n holds durations below 1 ms x 2^(n/2): two buckets per doubling, 42 buckets up to about 25 minutes,
+# then one for all above. Counts of the same bucket add up, which stored percentiles never do.
+BUCKETS = 44
+
+
+def bucket(duration_ms: float) -> int:
+    """Find the bucket of a duration."""
+    return next((n for n in range(BUCKETS - 1) if duration_ms < upper_bound_ms(n)), BUCKETS - 1)
+
+
+def upper_bound_ms(number: int) -> float:
+    """Return the duration below which a bucket lies."""
+    return float(2 ** (number / 2))
+
+
+class Rollup(msgspec.Struct, frozen=True):
+    """What happened to the jobs of one kind within one minute, as far as one process knows."""
+
+    queue: str
+    kind: str
+    state: JobState
+    jobs: int
+    wait: dict[int, int]
+    run: dict[int, int]
+
+
+def percentile(histogram: dict[int, int], share: float) -> float | None:
+    """Return the upper bound of the bucket in which the given share of all counts is reached."""
+    total = sum(histogram.values())
+    reached = 0
+    for number in sorted(histogram):
+        reached += histogram[number]
+        if total and reached >= share * total:
+            return upper_bound_ms(number)
+    return None

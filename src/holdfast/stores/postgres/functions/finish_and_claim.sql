@@ -1,0 +1,35 @@
+-- End claims and take the next jobs in one commit. The first row carries the verdicts and whether the worker was
+-- declared dead (the finish stands all the same); each further row is a claimed job.
+DROP FUNCTION IF EXISTS holdfast.finish_and_claim;
+CREATE FUNCTION holdfast.finish_and_claim(
+    p_ids bigint[], p_claims integer[], p_verbs text[], p_states text[], p_delays bigint[], p_results jsonb[],
+    p_error_classes text[], p_errors text[], p_tracebacks text[], p_fingerprints text[], p_started_agos bigint[],
+    p_rollups jsonb,
+    p_worker bigint, p_batch bigint, p_limit integer, p_queues text[], p_priorities smallint[], p_limits integer[],
+    p_afters bigint[]
+) RETURNS TABLE (verdicts text[], worker_lost boolean, job holdfast.jobs)
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+BEGIN
+    worker_lost := p_worker IS NOT NULL
+        AND NOT EXISTS (SELECT FROM holdfast.workers AS w WHERE w.id = p_worker AND w.dead_at IS NULL);
+    IF cardinality(p_ids) > 0 THEN
+        verdicts := holdfast.finish_jobs(
+            p_ids, p_claims, p_verbs, p_states, p_delays, p_results, p_error_classes, p_errors, p_tracebacks,
+            p_fingerprints, p_started_agos, '{}'
+        );
+    END IF;
+    IF p_rollups IS NOT NULL THEN
+        INSERT INTO holdfast.rollups (minute, queue, kind, state, jobs, wait, run)
+        SELECT date_trunc('minute', holdfast.clock(), 'UTC'), r.queue, r.kind, r.state, r.jobs, r.wait, r.run
+        FROM jsonb_to_recordset(p_rollups) AS r (queue text, kind text, state text, jobs bigint, wait jsonb, run jsonb);
+    END IF;
+    RETURN NEXT;
+    IF p_worker IS NOT NULL AND NOT worker_lost THEN
+        RETURN QUERY
+        SELECT NULL::text[], false, claimed
+        FROM holdfast.claim_jobs(p_worker, p_batch, p_limit, p_queues, p_priorities, p_limits, p_afters) AS claimed;
+    END IF;
+END
+$$;

@@ -1,0 +1,140 @@
+-- End claims under the fence `(id, claim)` and `running`. Answers one text per job, in order: the state it went to;
+-- '=' and a state when an earlier send of the same write had been accepted; null when the claim is no longer ours.
+--
+-- `p_ids` must be sorted and free of repeats, so that rows are locked in the order of their ids. Beside the verbs of
+-- a worker there are two that end a job from outside: 'withdraw' takes a waiting job, 'force' a running one. What is
+-- ended for good by somebody who does not hold the claim counts the claim up: the holder's late write is then lost,
+-- and not taken for its own.
+DROP FUNCTION IF EXISTS holdfast.finish_jobs;
+CREATE FUNCTION holdfast.finish_jobs(
+    p_ids bigint[], p_claims integer[], p_verbs text[], p_states text[], p_delays bigint[], p_results jsonb[],
+    p_error_classes text[], p_errors text[], p_tracebacks text[], p_fingerprints text[], p_started_agos bigint[],
+    p_extras jsonb[]
+) RETURNS text[]
+LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    v_now timestamptz := holdfast.clock();
+    v_verdicts text[];
+    v_moved bigint[];
+    v_waiting boolean;
+BEGIN
+    -- plan: finish_jobs
+    WITH locked AS MATERIALIZED (
+        SELECT
+            t.ordinal, t.verb, t.result, t.failure_class, t.failure_text, t.failure_trace, t.failure_print, t.notes,
+            v_now - t.started_ago * interval '1 millisecond' AS began,
+            j.*,
+            CASE
+                WHEN t.verb IN ('complete', 'fail', 'cancel', 'withdraw', 'force') THEN t.target
+                WHEN j.cancel_requested_at IS NOT NULL THEN 'cancelled'
+                WHEN t.verb <> 'crash' THEN t.target
+                -- Buried only by a crash that it had alone, which it runs after the first one.
+                WHEN j.crashes >= 1 AND j.crashes + 1 >= j.max_crashes THEN 'failed'
+                WHEN j.crashes = 0 THEN 'queued'
+                ELSE 'scheduled'
+            END AS goes_to
+        FROM unnest(
+            p_ids, p_claims, p_verbs, p_states, p_results, p_error_classes, p_errors, p_tracebacks, p_fingerprints,
+            p_started_agos, p_extras
+        ) WITH ORDINALITY AS t (
+            job_id, fence, verb, target, result, failure_class, failure_text, failure_trace, failure_print,
+            started_ago, notes, ordinal
+        )
+        LEFT JOIN LATERAL (
+            SELECT *
+            FROM holdfast.jobs
+            WHERE id = t.job_id
+                AND CASE t.verb WHEN 'withdraw' THEN state <> 'running' ELSE state = 'running' AND claim = t.fence END
+            FOR UPDATE
+        ) AS j ON true
+    ),
+
+    ended AS MATERIALIZED (
+        SELECT * FROM locked WHERE id IS NOT NULL AND goes_to NOT IN ('queued', 'scheduled')
+    ),
+
+    moved AS (
+        INSERT INTO holdfast.history (
+            id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at, enqueued_seq,
+            claim, life, attempt, max_attempts, crashes, max_crashes, timeout_ms, worker, claim_batch, claimed_at,
+            started_at, cancel_requested_at, announced_at, unique_key, idempotency_key, limit_key, fifo_key,
+            debounce_key, schedule, fire_time, parent, workflow, pending, origin, error_class, error,
+            error_fingerprint, extra, stale_at, delete_at, finished_at, result, progress, attempts
+        )
+        SELECT
+            e.id, e.kind, e.queue, e.priority, e.goes_to, e.position, e.payload, e.tags, e.actor, e.run_at,
+            e.enqueued_at, e.enqueued_seq,
+            e.claim + CASE WHEN e.verb IN ('crash', 'force', 'withdraw') AND e.claim > 0 THEN 1 ELSE 0 END, e.life,
+            e.attempt - CASE WHEN e.verb = 'crash' THEN 1 ELSE 0 END, e.max_attempts,
+            e.crashes + CASE WHEN e.verb = 'crash' THEN 1 ELSE 0 END, e.max_crashes, e.timeout_ms, e.worker,
+            e.claim_batch, e.claimed_at, COALESCE(e.began, e.started_at), e.cancel_requested_at, e.announced_at,
+            e.unique_key, e.idempotency_key, e.limit_key, e.fifo_key, e.debounce_key, e.schedule, e.fire_time,
+            e.parent, e.workflow, e.pending, e.origin,
+            CASE WHEN e.verb = 'complete' THEN NULL ELSE COALESCE(e.failure_class, e.error_class) END,
+            CASE WHEN e.verb = 'complete' THEN NULL ELSE COALESCE(e.failure_text, e.error) END,
+            CASE WHEN e.verb = 'complete' THEN NULL ELSE COALESCE(e.failure_print, e.error_fingerprint) END,
+            CASE
+                WHEN e.notes IS NULL AND e.failure_trace IS NULL AND e.verb NOT IN ('crash', 'force') THEN e.extra
+                ELSE COALESCE(e.extra, '{}') || COALESCE(e.notes, '{}') || jsonb_strip_nulls(jsonb_build_object(
+                    'traceback', e.failure_trace,
+                    'ended_by', CASE WHEN e.verb IN ('crash', 'force') THEN e.verb END
+                ))
+            END,
+            e.stale_at, holdfast.keep_until(q.retention, e.goes_to, v_now), v_now, e.result,
+            (
+                SELECT jsonb_build_object(
+                    'percent', p.percent, 'message', p.message, 'data', p.data, 'updated_at', p.updated_at
+                )
+                FROM holdfast.progress AS p
+                WHERE p.job_id = e.id
+            ),
+            -- Only the second claim of a job can find an ended one, and only then is it worth a look.
+            CASE WHEN e.claim > 1 OR e.verb = 'withdraw' THEN (
+                SELECT jsonb_agg(
+                    to_jsonb(a) - 'job_id' - CASE WHEN a.claim <= e.claim - 10 THEN 'traceback' ELSE '' END
+                    ORDER BY a.claim
+                )
+                FROM holdfast.attempts AS a
+                WHERE a.job_id = e.id
+            ) END
+        FROM ended AS e
+        LEFT JOIN holdfast.queues AS q ON q.name = e.queue
+    ),
+
+    gone AS (
+        DELETE FROM holdfast.jobs WHERE id = ANY (ARRAY(SELECT id FROM ended))
+    )
+
+    SELECT
+        array_agg(CASE WHEN id IS NOT NULL THEN goes_to END ORDER BY ordinal),
+        array_agg(id) FILTER (WHERE id IS NOT NULL AND goes_to NOT IN ('queued', 'scheduled')),
+        bool_or(id IS NOT NULL AND goes_to IN ('queued', 'scheduled'))
+    INTO v_verdicts, v_moved, v_waiting
+    FROM locked;
+    -- plan end
+
+    IF v_moved IS NOT NULL THEN
+        DELETE FROM holdfast.progress WHERE job_id = ANY (v_moved);
+        DELETE FROM holdfast.attempts WHERE job_id = ANY (v_moved);
+    END IF;
+    IF v_waiting THEN
+        PERFORM holdfast.wait_again(
+            t.id, t.verb, t.state, t.delay, t.error_class, t.error, t.traceback, t.fingerprint, t.started_ago, v_now
+        )
+        FROM unnest(
+            p_ids, p_verbs, v_verdicts, p_delays, p_error_classes, p_errors, p_tracebacks, p_fingerprints,
+            p_started_agos
+        ) AS t (id, verb, state, delay, error_class, error, traceback, fingerprint, started_ago)
+        WHERE t.state IN ('queued', 'scheduled');
+    END IF;
+    IF array_position(v_verdicts, NULL) IS NOT NULL THEN
+        SELECT array_agg(COALESCE(t.state, holdfast.accepted_before(t.id, t.claim, t.verb)) ORDER BY t.ordinal)
+        INTO v_verdicts
+        FROM unnest(p_ids, p_claims, p_verbs, v_verdicts) WITH ORDINALITY AS t (id, claim, verb, state, ordinal);
+    END IF;
+    RETURN v_verdicts;
+END
+$$;

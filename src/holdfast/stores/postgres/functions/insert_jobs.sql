@@ -1,0 +1,80 @@
+-- Store jobs in the order given. Answers only where there is something to say: a row per job that has a key, a unique
+-- key or is sent again; every other job was created under its own id.
+DROP FUNCTION IF EXISTS holdfast.insert_jobs;
+CREATE FUNCTION holdfast.insert_jobs(
+    p_ids bigint[], p_kinds text[], p_queues text[], p_priorities smallint[], p_payloads jsonb[],
+    p_run_ats timestamptz[], p_delays bigint[], p_uniques text[], p_unique_fors bigint[], p_keys text[],
+    p_max_attempts integer[], p_max_crashes integer[], p_timeouts bigint[], p_tags jsonb[], p_actors text[],
+    p_again boolean
+) RETURNS TABLE (ordinal integer, outcome text, id bigint)
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz := holdfast.clock();
+    v_settled integer[] := '{}';
+    v_holder bigint;
+    v_same boolean;
+    v_job record;
+BEGIN
+    INSERT INTO holdfast.jobs (
+        id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at, max_attempts,
+        max_crashes, timeout_ms
+    )
+    SELECT
+        t.id, t.kind, t.queue, t.priority, due.state,
+        CASE due.state WHEN 'queued' THEN nextval('holdfast.position_seq'::regclass) END,
+        t.payload, t.tags, t.actor, due.run_at, v_now, t.max_attempts, t.max_crashes, t.timeout_ms
+    FROM unnest(
+        p_ids, p_kinds, p_queues, p_priorities, p_payloads, p_run_ats, p_delays, p_uniques, p_keys, p_max_attempts,
+        p_max_crashes, p_timeouts, p_tags, p_actors
+    ) AS t (
+        id, kind, queue, priority, payload, run_at, delay, unique_key, key, max_attempts, max_crashes, timeout_ms,
+        tags, actor
+    )
+    CROSS JOIN LATERAL holdfast.due(t.run_at, t.delay, v_now) AS due
+    WHERE NOT p_again AND t.unique_key IS NULL AND t.key IS NULL;
+
+    -- Keys first, then unique keys, each in order: two calls that share several never wait for each other in a ring.
+    FOR v_job IN
+        SELECT t.*, jsonb_hash_extended(t.payload, 0) AS hash
+        FROM unnest(p_ids, p_kinds, p_payloads, p_keys) WITH ORDINALITY AS t (id, kind, payload, key, ordinal)
+        WHERE t.key IS NOT NULL
+        ORDER BY t.key, t.ordinal
+    LOOP
+        SELECT held.job_id, held.same
+        INTO v_holder, v_same
+        FROM holdfast.hold_key_in_snapshot(
+            '', v_job.key, v_job.id, v_job.kind, v_job.hash, v_now, v_now + interval '24 hours'
+        ) AS held;
+        -- A key that was ours before this call is an earlier send that arrived: that job is there, or was.
+        IF v_holder IS DISTINCT FROM v_job.id OR (p_again AND holdfast.job_exists(v_job.id)) THEN
+            v_settled := v_settled || v_job.ordinal::integer;
+            RETURN QUERY SELECT
+                v_job.ordinal::integer,
+                CASE WHEN NOT v_same THEN 'conflict' WHEN v_holder = v_job.id THEN 'created' ELSE 'existing' END,
+                v_holder;
+        END IF;
+    END LOOP;
+
+    RETURN QUERY
+    SELECT t.ordinal::integer, stored.outcome, stored.id
+    FROM (
+        SELECT *
+        FROM unnest(
+            p_ids, p_kinds, p_queues, p_priorities, p_payloads, p_run_ats, p_delays, p_uniques, p_unique_fors, p_keys,
+            p_max_attempts, p_max_crashes, p_timeouts, p_tags, p_actors
+        ) WITH ORDINALITY AS t (
+            id, kind, queue, priority, payload, run_at, delay, unique_key, unique_for, key, max_attempts, max_crashes,
+            timeout_ms, tags, actor, ordinal
+        )
+        WHERE (p_again OR unique_key IS NOT NULL OR key IS NOT NULL) AND NOT ordinal = ANY (v_settled)
+        ORDER BY kind, unique_key, ordinal
+    ) AS t
+    CROSS JOIN LATERAL holdfast.due(t.run_at, t.delay, v_now) AS due
+    CROSS JOIN LATERAL holdfast.insert_job(
+        t.id, t.kind, t.queue, t.priority, t.payload, due.state, due.run_at, t.unique_key, t.unique_for, t.key,
+        t.max_attempts, t.max_crashes, t.timeout_ms, t.tags, t.actor, v_now, p_again
+    ) AS stored;
+END
+$$;

@@ -1,0 +1,51 @@
+-- Mark workers whose lease has ended, then take back every running job without a living worker.
+--
+-- Candidates are found first and taken by `(id, claim)` afterwards: a job that was given back and claimed anew in
+-- between carries another claim, and the worker that holds it may be younger than this statement's snapshot.
+DROP FUNCTION IF EXISTS holdfast.rescue_jobs;
+CREATE FUNCTION holdfast.rescue_jobs(p_limit integer)
+RETURNS TABLE (workers integer, requeued bigint[], failed bigint[], cancelled bigint[])
+LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz := holdfast.clock();
+    v_ids bigint[];
+    v_claims integer[];
+BEGIN
+    UPDATE holdfast.workers
+    SET dead_at = v_now
+    WHERE id = ANY (ARRAY(
+        SELECT w.id
+        FROM holdfast.workers AS w
+        WHERE w.dead_at IS NULL AND w.lease_until < v_now
+        ORDER BY w.id
+        FOR UPDATE SKIP LOCKED
+    ));
+    GET DIAGNOSTICS workers = ROW_COUNT;
+
+    -- plan: rescue_jobs
+    SELECT COALESCE(array_agg(lost.id), '{}'), COALESCE(array_agg(lost.claim), '{}')
+    INTO v_ids, v_claims
+    FROM (
+        SELECT j.id, j.claim
+        FROM holdfast.jobs AS j
+        WHERE j.state = 'running'
+            AND NOT EXISTS (SELECT FROM holdfast.workers AS w WHERE w.id = j.worker AND w.dead_at IS NULL)
+        LIMIT p_limit
+    ) AS lost;
+    -- plan end
+
+    SELECT
+        COALESCE(array_agg(e.id) FILTER (WHERE e.verdict IN ('queued', 'scheduled')), '{}'),
+        COALESCE(array_agg(e.id) FILTER (WHERE e.verdict = 'failed'), '{}'),
+        COALESCE(array_agg(e.id) FILTER (WHERE e.verdict = 'cancelled'), '{}')
+    INTO requeued, failed, cancelled
+    FROM holdfast.end_claims(
+        v_ids, v_claims, 'crash', 'queued', 'WorkerLost', 'its worker''s lease ended', NULL
+    ) AS e;
+    RETURN NEXT;
+END
+$$;

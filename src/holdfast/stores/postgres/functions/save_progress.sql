@@ -1,0 +1,37 @@
+-- Keep the last report of running jobs. Answers, in order, whether the claim was still ours.
+--
+-- After the first report of a claim only the narrow progress row is touched: it carries the claim, which ends with it.
+DROP FUNCTION IF EXISTS holdfast.save_progress;
+CREATE FUNCTION holdfast.save_progress(
+    p_ids bigint[], p_claims integer[], p_percents double precision[], p_messages text[], p_datas jsonb[]
+) RETURNS boolean[]
+LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    v_now timestamptz := holdfast.clock();
+    v_done boolean[] := '{}';
+    v_report record;
+BEGIN
+    FOR v_report IN
+        SELECT * FROM unnest(p_ids, p_claims, p_percents, p_messages, p_datas) AS t (id, claim, percent, message, data)
+    LOOP
+        UPDATE holdfast.progress
+        SET percent = v_report.percent, message = v_report.message, data = v_report.data, updated_at = v_now
+        WHERE job_id = v_report.id AND claim = v_report.claim;
+        IF NOT FOUND THEN
+            INSERT INTO holdfast.progress AS p (job_id, claim, percent, message, data, updated_at)
+            SELECT j.id, v_report.claim, v_report.percent, v_report.message, v_report.data, v_now
+            FROM holdfast.jobs AS j
+            WHERE j.id = v_report.id AND j.claim = v_report.claim AND j.state = 'running'
+            FOR KEY SHARE
+            ON CONFLICT (job_id) DO UPDATE
+            SET
+                claim = excluded.claim, percent = excluded.percent, message = excluded.message, data = excluded.data,
+                updated_at = excluded.updated_at;
+        END IF;
+        v_done := v_done || FOUND;
+    END LOOP;
+    RETURN v_done;
+END
+$$;

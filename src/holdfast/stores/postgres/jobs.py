@@ -1,0 +1,114 @@
+"""What callers ask of jobs, on PostgreSQL."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from holdfast.job import TERMINAL, WAITING, Job, JobState, NewJob
+from holdfast.stores.postgres import lists, rows
+from holdfast.stores.postgres.role import Role
+from holdfast.stores.store import Answer, Answered, Count, Cursor, Inserted, Insertion, JobFilter, Page
+
+COUNT_CAP = 10_001
+_LOOKS = 3
+
+
+class PostgresJobs(Role):
+    """The verbs of `JobStore`."""
+
+    async def take_ids(self, count: int) -> list[int]:
+        return [row[0] for row in await self.fetch("take_ids", count)]
+
+    async def insert_jobs(self, jobs: Sequence[NewJob], *, again: bool = False) -> list[Inserted]:
+        found = await self.fetch("insert_jobs", *_columns(jobs), again)
+        answers = [Inserted(Insertion.CREATED, job.id) for job in jobs]
+        for ordinal, outcome, job_id in found:
+            answers[ordinal - 1] = Inserted(Insertion(outcome), job_id)
+        return answers
+
+    async def get_jobs(self, ids: Sequence[int]) -> list[Job]:
+        return [rows.job(row[: rows.ALL_COLUMNS]) for row in await self.fetch("get_jobs", ids)]
+
+    async def finished_jobs(self, ids: Sequence[int]) -> list[Job]:
+        return [rows.job(row[: rows.ALL_COLUMNS]) for row in await self.fetch("finished_jobs", ids)]
+
+    async def list_jobs(self, which: JobFilter, *, limit: int, after: Cursor | None = None) -> Page:
+        sql, args = lists.query(which, limit + 1, after)
+        found = await self.fetch_sql(sql, *args)
+        jobs = [rows.job(row[: rows.ALL_COLUMNS]) for row in found[:limit]]
+        more = len(found) > limit
+        return Page(jobs, Cursor(jobs[-1].enqueued_at, jobs[-1].id) if more else None)
+
+    async def count_jobs(self) -> list[Count]:
+        found = await self.fetch("count_jobs", COUNT_CAP)
+        return [Count(queue, rows.state(state), jobs, capped) for queue, state, jobs, capped in found]
+
+    async def cancel_jobs(self, ids: Sequence[int], *, actor: str | None, reason: str | None) -> list[Answered]:
+        notes = {"cancelled_by": actor, "cancel_reason": reason}
+        notes = {key: value for key, value in notes.items() if value is not None}
+        encoded = msgspec.json.encode(notes).decode() if notes else None
+        found = {row["id"]: row for row in await self.fetch("cancel_jobs", sorted(set(ids)), encoded)}
+        return [_answered(job_id, found.get(job_id)) for job_id in ids]
+
+    async def retry_jobs(self, ids: Sequence[int]) -> list[Answered]:
+        found = {row["id"]: row for row in await self.fetch("retry_jobs", ids)}
+        return [_answered(job_id, found.get(job_id)) for job_id in ids]
+
+    async def delete_jobs(self, ids: Sequence[int]) -> list[Answered]:
+        return await self._change(ids, TERMINAL, "delete_jobs")
+
+    async def reschedule_jobs(
+        self, ids: Sequence[int], *, run_at: datetime | None, delay_ms: int | None
+    ) -> list[Answered]:
+        return await self._change(ids, WAITING, "reschedule_jobs", run_at, delay_ms)
+
+    async def reprioritise_jobs(self, ids: Sequence[int], priority: int) -> list[Answered]:
+        return await self._change(ids, WAITING, "reprioritise_jobs", priority)
+
+    async def _change(
+        self, ids: Sequence[int], allowed: frozenset[JobState], query: str, *args: object
+    ) -> list[Answered]:
+        """Change jobs, and look again at those that moved while the statement waited for them."""
+        answers: dict[int, Answered] = {}
+        asked = sorted(set(ids))
+        for look in range(_LOOKS):
+            for job_id, state in await self.fetch(query, asked, *args):
+                answers[job_id] = Answered(job_id, Answer.DONE, rows.state(state))
+            asked = [job_id for job_id in asked if job_id not in answers]
+            if not asked:
+                break
+            states = {job_id: rows.state(state) for job_id, state in await self.fetch("job_states", asked)}
+            again = {job_id for job_id, state in states.items() if state in allowed and look < _LOOKS - 1}
+            for job_id in set(asked) - again:
+                answer = Answer.WRONG_STATE if job_id in states else Answer.NOT_FOUND
+                answers[job_id] = Answered(job_id, answer, states.get(job_id))
+            asked = sorted(again)
+        return [answers[job_id] for job_id in ids]
+
+
+def _columns(jobs: Sequence[NewJob]) -> tuple[list[object], ...]:
+    return (
+        [job.id for job in jobs],
+        [job.kind for job in jobs],
+        [job.queue for job in jobs],
+        [job.priority for job in jobs],
+        [job.payload for job in jobs],
+        [job.run_at for job in jobs],
+        [job.delay_ms for job in jobs],
+        [job.unique for job in jobs],
+        [job.unique_for_ms for job in jobs],
+        [job.key for job in jobs],
+        [job.max_attempts for job in jobs],
+        [job.max_crashes for job in jobs],
+        [job.timeout_ms for job in jobs],
+        [msgspec.json.encode(job.tags).decode() if job.tags else None for job in jobs],
+        [job.actor for job in jobs],
+    )
+
+
+def _answered(job_id: int, row: rows.Row | None) -> Answered:
+    if row is None:
+        return Answered(job_id, Answer.NOT_FOUND, None)
+    state = None if row["state"] is None else rows.state(row["state"])
+    return Answered(job_id, Answer(row["answer"]), state, row.get("other"))

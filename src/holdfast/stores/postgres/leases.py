@@ -1,0 +1,47 @@
+"""Who is alive, on PostgreSQL."""
+
+from collections.abc import Sequence
+
+import asyncpg
+import msgspec
+
+from holdfast.stores.postgres.role import Role
+from holdfast.stores.store import Held, Renewal, WorkerInfo, WorkerRow
+
+
+class PostgresLeases(Role):
+    """The verbs of `LeaseStore`."""
+
+    async def register_worker(self, info: WorkerInfo, lease_ms: int) -> int:
+        return int(
+            await self.fetch_value(
+                "register_worker",
+                info.instance,
+                info.host,
+                info.pid,
+                info.boot_id,
+                info.pid_namespace,
+                info.process_start,
+                info.version,
+                msgspec.json.encode(info.queues).decode(),
+                info.concurrency,
+                lease_ms,
+            )
+        )
+
+    async def renew_workers(self, workers: Sequence[int], lease_ms: int) -> Renewal:
+        alive = frozenset(row[0] for row in await self.fetch("renew_workers", workers, lease_ms))
+        return Renewal(alive, [Held(*row) for row in await self.fetch("held_claims", workers)])
+
+    async def retire_worker(self, worker: int) -> int:
+        return int(await self.fetch_value("retire_worker", worker))
+
+    async def list_workers(self) -> list[WorkerRow]:
+        return [_worker(row) for row in await self.fetch("list_workers")]
+
+
+def _worker(row: asyncpg.Record) -> WorkerRow:
+    fields = dict(row)
+    info = {name: fields.pop(name) for name in WorkerInfo.__struct_fields__}
+    info["queues"] = msgspec.json.decode(info["queues"])
+    return msgspec.convert(fields | {"info": info}, WorkerRow)

@@ -1,0 +1,39 @@
+"""Lists of jobs: a query put together from fixed parts; whatever a caller gives is a parameter."""
+
+import msgspec
+
+from holdfast.stores.store import Cursor, JobFilter
+
+# Both halves of the view have an index in the order of the list, so that a page reads no more than its rows.
+_PAGE = "SELECT * FROM holdfast.all_jobs {where} ORDER BY enqueued_at DESC, id DESC LIMIT {limit}"
+
+
+def query(which: JobFilter, limit: int, after: Cursor | None) -> tuple[str, list[object]]:
+    """Write the query for one page, and its parameters."""
+    conditions: list[str] = []
+    args: list[object] = []
+    for condition, values in _conditions(which, after):
+        numbers = (f"${len(args) + offset}" for offset in range(1, len(values) + 1))
+        conditions.append(condition.format(*numbers))
+        args += values
+    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    return _PAGE.format(where=where, limit=f"${len(args) + 1}"), [*args, limit]
+
+
+def _conditions(which: JobFilter, after: Cursor | None) -> list[tuple[str, list[object]]]:
+    tags = msgspec.json.encode(dict(which.tags)).decode()
+    possible: list[tuple[bool, str, list[object]]] = [
+        (bool(which.ids), "id = ANY ({}::bigint[])", [list(which.ids)]),
+        (bool(which.states), "state = ANY ({}::text[])", [[state.value for state in which.states]]),
+        (bool(which.kinds), "kind = ANY ({}::text[])", [list(which.kinds)]),
+        (bool(which.queues), "queue = ANY ({}::text[])", [list(which.queues)]),
+        (bool(which.tags), "tags @> {}::jsonb", [tags]),
+        (which.actor is not None, "actor = {}", [which.actor]),
+        (which.unique is not None, "unique_key = {}", [which.unique]),
+        (which.fingerprint is not None, "error_fingerprint = {}", [which.fingerprint]),
+        (which.enqueued_from is not None, "enqueued_at >= {}", [which.enqueued_from]),
+        (which.enqueued_before is not None, "enqueued_at < {}", [which.enqueued_before]),
+    ]
+    if after is not None:
+        possible.append((True, "(enqueued_at, id) < ({}, {})", [after.enqueued_at, after.id]))
+    return [(condition, values) for given, condition, values in possible if given]

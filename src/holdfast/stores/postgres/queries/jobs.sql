@@ -1,0 +1,104 @@
+-- name: take_ids
+-- Draw ids that nobody else has.
+SELECT * FROM holdfast.take_ids($1);
+
+-- name: insert_jobs
+-- Store jobs; answers only for those with a key, a unique key, or sent again.
+SELECT ordinal, outcome, id
+FROM holdfast.insert_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16);
+
+-- name: get_jobs
+-- Read jobs, live or finished, in one snapshot.
+SELECT * FROM holdfast.all_jobs WHERE id = ANY ($1::bigint[]);
+
+-- name: finished_jobs
+-- Read those of the given jobs that have ended.
+SELECT * FROM holdfast.all_jobs WHERE id = ANY ($1::bigint[]) AND finished_at IS NOT NULL;
+
+-- name: count_jobs
+-- Count live jobs by queue and state, reading at most $1 entries of an index for each number.
+WITH RECURSIVE lines AS (
+    (SELECT queue FROM holdfast.jobs WHERE state = 'queued' ORDER BY queue, priority, position LIMIT 1)
+    UNION ALL
+    SELECT (
+        SELECT j.queue
+        FROM holdfast.jobs AS j
+        WHERE j.state = 'queued' AND j.queue > lines.queue
+        ORDER BY j.queue, j.priority, j.position
+        LIMIT 1
+    )
+    FROM lines
+    WHERE lines.queue IS NOT NULL
+)
+
+SELECT lines.queue, 'queued' AS state, counted.jobs, counted.jobs >= $1 AS capped
+FROM lines
+CROSS JOIN LATERAL (
+    SELECT count(*) AS jobs
+    FROM (SELECT FROM holdfast.jobs AS j WHERE j.state = 'queued' AND j.queue = lines.queue LIMIT $1) AS sample
+) AS counted
+WHERE lines.queue IS NOT NULL
+UNION ALL
+SELECT sample.queue, 'scheduled', count(*), sum(count(*)) OVER () >= $1
+FROM (SELECT queue FROM holdfast.jobs WHERE state = 'scheduled' ORDER BY run_at, id LIMIT $1) AS sample
+GROUP BY sample.queue
+UNION ALL
+SELECT sample.queue, 'running', count(*), sum(count(*)) OVER () >= $1
+FROM (SELECT queue FROM holdfast.jobs WHERE state = 'running' ORDER BY worker, claim_batch LIMIT $1) AS sample
+GROUP BY sample.queue
+UNION ALL
+SELECT sample.queue, 'held', count(*), sum(count(*)) OVER () >= $1
+FROM (SELECT queue FROM holdfast.jobs WHERE state = 'held' ORDER BY limit_key, enqueued_seq LIMIT $1) AS sample
+GROUP BY sample.queue
+UNION ALL
+SELECT sample.queue, 'blocked', count(*), sum(count(*)) OVER () >= $1
+FROM (SELECT queue FROM holdfast.jobs WHERE state = 'blocked' ORDER BY limit_key, enqueued_seq LIMIT $1) AS sample
+GROUP BY sample.queue
+ORDER BY 1, 2;
+
+-- name: cancel_jobs
+-- End waiting jobs, mark running ones.
+SELECT id, answer, state FROM holdfast.cancel_jobs($1, $2);
+
+-- name: retry_jobs
+-- Give finished jobs a new life.
+SELECT id, answer, state, other FROM holdfast.retry_jobs($1);
+
+-- name: delete_jobs
+-- Delete finished jobs.
+DELETE FROM holdfast.history
+WHERE id = ANY ($1::bigint[]) AND delete_at > holdfast.clock()
+RETURNING id, state;
+
+-- name: reschedule_jobs
+-- Set when waiting jobs are due: at $2, or $3 milliseconds from now.
+WITH waiting AS MATERIALIZED (
+    SELECT id FROM holdfast.jobs WHERE id = ANY ($1::bigint[]) AND state <> 'running' ORDER BY id FOR UPDATE
+)
+
+UPDATE holdfast.jobs AS j
+SET
+    run_at = due.run_at,
+    state = CASE
+        WHEN j.state = 'blocked' OR (j.state = 'held' AND due.state = 'queued') THEN j.state
+        ELSE due.state
+    END,
+    position = CASE
+        WHEN j.state NOT IN ('blocked', 'held') AND due.state = 'queued' THEN nextval('holdfast.position_seq'::regclass)
+    END
+FROM holdfast.due($2, $3, holdfast.clock()) AS due
+WHERE j.id = ANY (ARRAY(SELECT id FROM waiting))
+RETURNING j.id, j.state;
+
+-- name: reprioritise_jobs
+-- Move waiting jobs to another lane, at its end.
+WITH waiting AS MATERIALIZED (
+    SELECT id FROM holdfast.jobs WHERE id = ANY ($1::bigint[]) AND state <> 'running' ORDER BY id FOR UPDATE
+)
+
+UPDATE holdfast.jobs
+SET
+    priority = $2,
+    position = CASE state WHEN 'queued' THEN nextval('holdfast.position_seq'::regclass) END
+WHERE id = ANY (ARRAY(SELECT id FROM waiting))
+RETURNING id, state;

@@ -1,0 +1,96 @@
+-- name: promote_jobs
+-- Make due jobs `queued`.
+SELECT jobs, queues, next_due_ms FROM holdfast.promote_jobs($1);
+
+-- name: rescue_jobs
+-- Mark workers whose lease has ended and take back every running job without a living worker.
+SELECT workers, requeued, failed, cancelled FROM holdfast.rescue_jobs($1);
+
+-- name: force_cancels
+-- End running jobs whose cancellation was requested too long ago.
+SELECT * FROM holdfast.force_cancels($1, $2);
+
+-- name: prune_history
+-- Find the weeks of history that have expired, and what an interrupted removal left behind.
+SELECT
+    c.relname AS partition,
+    CASE WHEN i.inhrelid IS NULL THEN 'drop' WHEN i.inhdetachpending THEN 'finalize' ELSE 'detach' END AS action
+FROM pg_class AS c
+LEFT JOIN pg_inherits AS i ON i.inhrelid = c.oid
+WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'holdfast.history'::regclass)
+    AND c.relkind = 'r'
+    AND c.relname ~ '^history_w[0-9]{8}$'
+    AND (
+        i.inhrelid IS NULL
+        OR i.inhdetachpending
+        OR to_date(substring(c.relname FROM '[0-9]{8}$'), 'YYYYMMDD')::timestamp AT TIME ZONE 'UTC' + interval '7 days'
+            <= holdfast.clock()
+    )
+ORDER BY c.relname;
+
+-- name: prune_keys
+-- Delete idempotency keys that have expired and workers dead for a day that hold nothing.
+WITH expired AS (
+    DELETE FROM holdfast.idempotency
+    WHERE (scope, key) IN (
+        SELECT scope, key
+        FROM holdfast.idempotency
+        WHERE expires_at <= holdfast.clock()
+        ORDER BY expires_at
+        LIMIT $1
+        FOR UPDATE SKIP LOCKED
+    )
+    RETURNING 1
+),
+
+buried AS (
+    DELETE FROM holdfast.workers AS w
+    WHERE w.dead_at < holdfast.clock() - interval '1 day'
+        AND NOT EXISTS (SELECT FROM holdfast.jobs AS j WHERE j.state = 'running' AND j.worker = w.id)
+    RETURNING 1
+)
+
+SELECT (SELECT count(*) FROM expired) + (SELECT count(*) FROM buried);
+
+-- name: diagnose
+-- Tell the version of the server, its time, and the end of the last week of history that is attached.
+SELECT
+    current_setting('server_version_num')::integer AS version,
+    holdfast.clock() AS now,
+    max(
+        to_date(substring(c.relname FROM '[0-9]{8}$'), 'YYYYMMDD')::timestamp AT TIME ZONE 'UTC' + interval '7 days'
+    ) AS history_until
+FROM pg_inherits AS i
+INNER JOIN pg_class AS c ON c.oid = i.inhrelid
+WHERE i.inhparent = 'holdfast.history'::regclass AND c.relname ~ '^history_w[0-9]{8}$';
+
+-- name: read_rollups
+-- Merge the counts since a time per queue, kind and state.
+WITH counted AS (
+    SELECT queue, kind, state, sum(jobs)::bigint AS jobs FROM holdfast.rollups WHERE minute >= $1 GROUP BY 1, 2, 3
+)
+
+SELECT
+    c.queue, c.kind, c.state, c.jobs,
+    (
+        SELECT jsonb_object_agg(b.bucket, b.total)
+        FROM (
+            SELECT e.key AS bucket, sum(e.value::bigint) AS total
+            FROM holdfast.rollups AS r
+            CROSS JOIN jsonb_each_text(r.wait) AS e
+            WHERE r.minute >= $1 AND (r.queue, r.kind, r.state) = (c.queue, c.kind, c.state)
+            GROUP BY 1
+        ) AS b
+    ) AS wait,
+    (
+        SELECT jsonb_object_agg(b.bucket, b.total)
+        FROM (
+            SELECT e.key AS bucket, sum(e.value::bigint) AS total
+            FROM holdfast.rollups AS r
+            CROSS JOIN jsonb_each_text(r.run) AS e
+            WHERE r.minute >= $1 AND (r.queue, r.kind, r.state) = (c.queue, c.kind, c.state)
+            GROUP BY 1
+        ) AS b
+    ) AS run
+FROM counted AS c
+ORDER BY 1, 2, 3;

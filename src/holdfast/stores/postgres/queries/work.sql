@@ -1,0 +1,30 @@
+-- name: claim_jobs
+-- Take jobs from lanes.
+SELECT * FROM holdfast.claim_jobs($1, $2, $3, $4, $5, $6, $7);
+
+-- name: claim_jobs_by_id
+-- Take the named jobs if they may run now.
+SELECT * FROM holdfast.claim_jobs_by_id($1, $2, $3, $4);
+
+-- name: give_back_batch
+-- Give back what a claim whose reply was lost may have taken.
+SELECT holdfast.give_back_batch($1, $2);
+
+-- name: start_jobs
+-- Record that handlers began; answers the jobs whose claim was still held.
+UPDATE holdfast.jobs AS j
+SET started_at = holdfast.clock() - t.started_ago * interval '1 millisecond'
+FROM unnest($1::bigint[], $2::integer[], $3::bigint[]) AS t (id, claim, started_ago)
+WHERE j.id = ANY ($1::bigint[]) AND j.id = t.id AND j.claim = t.claim AND j.state = 'running'
+RETURNING j.id;
+
+-- name: finish_jobs
+-- End claims and take the next jobs in the same commit.
+SELECT f.verdicts, f.worker_lost, (f.job).*
+FROM holdfast.finish_and_claim(
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19
+) AS f;
+
+-- name: save_progress
+-- Keep the last report of running jobs.
+SELECT holdfast.save_progress($1, $2, $3, $4, $5);

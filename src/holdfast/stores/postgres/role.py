@@ -1,0 +1,44 @@
+"""What every role of the store shares: named queries in the chosen schema, run through the pool."""
+
+from typing import Any
+
+import asyncpg
+
+from holdfast.errors import DataRefused
+from holdfast.stores.postgres.connection import Pool
+from holdfast.stores.sql import in_schema, load_queries
+
+QUERIES = load_queries("holdfast.stores.postgres")
+
+
+class Role:
+    """A part of the store."""
+
+    pool: Pool
+    schema: str
+    queries: dict[str, str]
+
+    def use(self, pool: Pool, schema: str) -> None:
+        """Take the pool and spell the queries in the schema."""
+        self.pool = pool
+        self.schema = schema
+        self.queries = {name: in_schema(sql, schema) for name, sql in QUERIES.items()}
+
+    async def fetch(self, query: str, *args: object) -> list[asyncpg.Record]:
+        """Run a named query."""
+        try:
+            return await self.pool.fetch(self.queries[query], *args)
+        except DataRefused as error:
+            if not isinstance(error.__cause__, asyncpg.CheckViolationError) or "no partition" not in str(error):
+                raise
+            # The weeks ahead were not made in time. The call was rolled back, so it may be made again.
+            await self.pool.fetch(self.queries["keep_partitions"])
+            return await self.pool.fetch(self.queries[query], *args)
+
+    async def fetch_value(self, query: str, *args: object) -> Any:
+        """Run a named query and read its first value."""
+        return (await self.fetch(query, *args))[0][0]
+
+    async def fetch_sql(self, sql: str, *args: object) -> list[asyncpg.Record]:
+        """Run a query that was put together from fixed parts."""
+        return await self.pool.fetch(in_schema(sql, self.schema), *args)

@@ -1,0 +1,26 @@
+"""Rows of PostgreSQL as values."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import asyncpg
+
+from holdfast.job import Job, JobState
+
+Row = asyncpg.Record
+LIVE_COLUMNS = 42
+ALL_COLUMNS = 46
+_STATE = Job.__struct_fields__.index("state")
+_STATES = {state.value: state for state in JobState}
+
+
+def job(row: Sequence[Any]) -> Job:
+    """Read a job; a newer schema may have more columns, which only ever follow the known ones."""
+    values = list(row)
+    values[_STATE] = _STATES[values[_STATE]]
+    return Job(*values)
+
+
+def state(text: str) -> JobState:
+    """Read a state."""
+    return _STATES[text]

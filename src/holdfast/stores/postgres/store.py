@@ -1,0 +1,74 @@
+"""The store on PostgreSQL: its roles joined."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from holdfast import names
+from holdfast.config import masked
+from holdfast.job import NewJob
+from holdfast.stores.migrate import require_current
+from holdfast.stores.postgres import callers
+from holdfast.stores.postgres.connection import Connection, Pool
+from holdfast.stores.postgres.jobs import PostgresJobs
+from holdfast.stores.postgres.leases import PostgresLeases
+from holdfast.stores.postgres.migrator import PostgresMigrator, read_plan
+from holdfast.stores.postgres.queues import PostgresQueues
+from holdfast.stores.postgres.upkeep import PostgresUpkeep
+from holdfast.stores.postgres.work import PostgresWork
+from holdfast.stores.sql import DEFAULT_SCHEMA, in_schema
+from holdfast.stores.store import Inserted
+
+_TEST_CLOCK = """
+CREATE TABLE IF NOT EXISTS holdfast.test_clock (at timestamptz);
+CREATE OR REPLACE FUNCTION holdfast.clock() RETURNS timestamptz LANGUAGE sql STABLE
+RETURN (SELECT COALESCE((SELECT max(at) FROM holdfast.test_clock), statement_timestamp()));
+"""
+
+
+class PostgresStore(PostgresJobs, PostgresWork, PostgresUpkeep, PostgresLeases, PostgresQueues):
+    """Jobs in a PostgreSQL schema, shared by any number of machines."""
+
+    def __init__(self, dsn: str, *, schema: str = DEFAULT_SCHEMA, pool_size: int = 5, deadline: float = 10.0) -> None:
+        self.use(Pool(dsn, pool_size, deadline), names.schema(schema))
+        self._dsn = dsn
+        self.migrator = PostgresMigrator(dsn, schema, deadline)
+
+    async def open(self) -> None:
+        """Connect, and refuse a schema that does not fit this release."""
+        await self.pool.open()
+        try:
+            require_current(await self.pool.call(self._read_plan), masked(self._dsn))
+        except BaseException:
+            await self.pool.close()
+            raise
+
+    async def close(self) -> None:
+        """Let calls in flight end, then disconnect."""
+        await self.pool.close()
+
+    async def _read_plan(self, connection: Connection) -> Any:
+        return await read_plan(connection, self.schema)
+
+    def is_async(self, connection: object) -> bool:
+        """Whether a caller's connection is awaited."""
+        return callers.is_async(connection)
+
+    async def insert_on(self, connection: object, jobs: Sequence[NewJob]) -> list[Inserted]:
+        """Enqueue inside the transaction of a caller's asynchronous connection."""
+        return await callers.insert_on(connection, self.queries["enqueue"], jobs)
+
+    def insert_on_sync(self, connection: object, jobs: Sequence[NewJob]) -> list[Inserted]:
+        """Enqueue inside the transaction of a caller's synchronous connection, on the caller's thread."""
+        return callers.insert_on_sync(connection, self.queries["enqueue"], jobs)
+
+    async def set_time(self, at: datetime | None) -> None:
+        """Let the store's clock stand at a time, for tests; None lets it run again."""
+
+        async def run(connection: Connection) -> None:
+            async with connection.transaction():
+                await connection.execute(in_schema(_TEST_CLOCK, self.schema))
+                await connection.execute(in_schema("DELETE FROM holdfast.test_clock", self.schema))
+                await connection.execute(in_schema("INSERT INTO holdfast.test_clock VALUES ($1)", self.schema), at)
+
+        await self.pool.call(run)

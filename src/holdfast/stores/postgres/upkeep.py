@@ -1,0 +1,80 @@
+"""What keeps the store going, on PostgreSQL."""
+
+import asyncio
+import logging
+from datetime import datetime
+
+import msgspec
+
+from holdfast.errors import ConfigError, StoreError
+from holdfast.rollup import Rollup
+from holdfast.stores.postgres import rows
+from holdfast.stores.postgres.connection import Connection
+from holdfast.stores.postgres.role import Role
+from holdfast.stores.sql import quoted
+from holdfast.stores.store import Diagnosis, Kept, Promoted, Rescued
+
+log = logging.getLogger("holdfast")
+
+
+class PostgresUpkeep(Role):
+    """The verbs of `UpkeepStore`."""
+
+    async def promote_jobs(self, limit: int) -> Promoted:
+        (row,) = await self.fetch("promote_jobs", limit)
+        return Promoted(row["jobs"], tuple(row["queues"]), row["next_due_ms"])
+
+    async def rescue_jobs(self, limit: int) -> Rescued:
+        (row,) = await self.fetch("rescue_jobs", limit)
+        return Rescued(row["workers"], tuple(row["requeued"]), tuple(row["failed"]), tuple(row["cancelled"]))
+
+    async def force_cancels(self, grace_ms: int, limit: int) -> tuple[int, ...]:
+        return tuple(row[0] for row in await self.fetch("force_cancels", grace_ms, limit))
+
+    async def keep_history(self, limit: int) -> Kept:
+        made = await self.fetch_value("keep_partitions")
+        dropped = 0
+        for partition, action in (await self.fetch("prune_history"))[:limit]:
+            dropped += await self._drop(partition, action)
+        return Kept(made, dropped, 0)
+
+    async def _drop(self, partition: str, action: str) -> int:
+        """Remove an expired week without ever making a finish wait; what a long reader holds up is left for later."""
+        history, week = (f"{quoted(self.schema)}.{quoted(name)}" for name in ("history", partition))
+        steps = {
+            "detach": f"ALTER TABLE {history} DETACH PARTITION {week} CONCURRENTLY",
+            "finalize": f"ALTER TABLE {history} DETACH PARTITION {week} FINALIZE",
+        }
+
+        async def run(connection: Connection) -> None:
+            # A reader that holds the table up must not hold us up with it: the rest of the removal is done next time.
+            async with asyncio.timeout(self.pool.deadline / 2):
+                if action in steps:
+                    await connection.execute(steps[action])
+                await connection.execute(f"DROP TABLE {week}")
+
+        try:
+            await self.pool.call(run)
+        except StoreError:
+            return 0
+        except ConfigError as error:
+            log.warning("an expired week of history cannot be dropped: %s", error)
+            return 0
+        return 1
+
+    async def prune_keys(self, limit: int) -> int:
+        return int(await self.fetch_value("prune_keys", limit))
+
+    async def diagnose(self) -> Diagnosis:
+        ((version, now, history_until),) = await self.fetch("diagnose")
+        return Diagnosis("PostgreSQL", divmod(version, 10_000), now, history_until)
+
+    async def read_rollups(self, since: datetime) -> list[Rollup]:
+        return [
+            Rollup(queue, kind, rows.state(state), jobs, _histogram(wait), _histogram(run))
+            for queue, kind, state, jobs, wait, run in await self.fetch("read_rollups", since)
+        ]
+
+
+def _histogram(text: str | None) -> dict[int, int]:
+    return msgspec.json.decode(text, type=dict[int, int]) if text else {}

@@ -1,0 +1,114 @@
+"""What workers ask, on PostgreSQL."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.job import Job
+from holdfast.rollup import Rollup
+from holdfast.stores.postgres import rows
+from holdfast.stores.postgres.role import Role
+from holdfast.stores.store import Claim, Finish, ProgressReport, Started, Verdict, Worked
+from holdfast.transitions import Transition
+
+
+class PostgresWork(Role):
+    """The verbs of `WorkStore`."""
+
+    async def claim_jobs(self, claim: Claim) -> list[Job]:
+        return _in_lane_order(claim, await self.fetch("claim_jobs", *_claim_columns(claim)))
+
+    async def claim_jobs_by_id(self, claim: Claim, ids: Sequence[int]) -> list[Job]:
+        found = await self.fetch("claim_jobs_by_id", claim.worker, claim.batch, claim.limit, ids)
+        place = {job_id: index for index, job_id in enumerate(ids)}
+        return sorted((rows.job(row[: rows.LIVE_COLUMNS]) for row in found), key=lambda job: place[job.id])
+
+    async def give_back_batch(self, worker: int, batch: int) -> int:
+        return int(await self.fetch_value("give_back_batch", worker, batch))
+
+    async def start_jobs(self, starts: Sequence[Started]) -> list[Verdict]:
+        found = await self.fetch(
+            "start_jobs",
+            [start.id for start in starts],
+            [start.claim for start in starts],
+            [start.started_ago_ms for start in starts],
+        )
+        ours = {row[0] for row in found}
+        return [Verdict.DONE if start.id in ours else Verdict.LOST for start in starts]
+
+    async def finish_jobs(
+        self, transitions: Sequence[Transition], *, rollups: Sequence[Rollup] = (), claim: Claim | None = None
+    ) -> Worked:
+        # Sorted, so that every process locks rows in the same order.
+        ordered = sorted(transitions, key=lambda transition: transition.id)
+        ids = [transition.id for transition in ordered]
+        if len(set(ids)) != len(ids):
+            message = "a job is named twice in one finish: fold its writes into one"
+            raise ValueError(message)
+        encoded = msgspec.json.encode(rollups).decode() if rollups else None
+        args = (*_transition_columns(ordered), encoded, *(_claim_columns(claim) if claim else (None,) * 7))
+        found = await self.fetch("finish_jobs", *args)
+        verdicts = found[0]["verdicts"] or []
+        by_id = dict(zip(ids, verdicts, strict=True))
+        claimed = [row[2 : 2 + rows.LIVE_COLUMNS] for row in found[1:]]
+        return Worked(
+            [_finish(by_id[transition.id]) for transition in transitions],
+            _in_lane_order(claim, claimed) if claim else [],
+            worker_lost=found[0]["worker_lost"],
+        )
+
+    async def save_progress(self, reports: Sequence[ProgressReport]) -> list[Verdict]:
+        ordered = sorted(reports, key=lambda report: report.id)
+        done = await self.fetch_value(
+            "save_progress",
+            [report.id for report in ordered],
+            [report.claim for report in ordered],
+            [report.percent for report in ordered],
+            [report.message for report in ordered],
+            [report.data for report in ordered],
+        )
+        ours = {report.id: kept for report, kept in zip(ordered, done, strict=True)}
+        return [Verdict.DONE if ours[report.id] else Verdict.LOST for report in reports]
+
+
+def _claim_columns(claim: Claim) -> tuple[object, ...]:
+    return (
+        claim.worker,
+        claim.batch,
+        claim.limit,
+        [lane.queue for lane in claim.lanes],
+        [lane.priority for lane in claim.lanes],
+        [lane.limit for lane in claim.lanes],
+        [lane.after for lane in claim.lanes],
+    )
+
+
+def _transition_columns(transitions: Sequence[Transition]) -> tuple[list[object], ...]:
+    failures = [transition.failure for transition in transitions]
+    return (
+        [transition.id for transition in transitions],
+        [transition.claim for transition in transitions],
+        [transition.verb.value for transition in transitions],
+        [transition.state.value for transition in transitions],
+        [transition.delay_ms for transition in transitions],
+        [transition.result for transition in transitions],
+        [failure.error_class if failure else None for failure in failures],
+        [failure.message if failure else None for failure in failures],
+        [failure.traceback if failure else None for failure in failures],
+        [failure.fingerprint if failure else None for failure in failures],
+        [transition.started_ago_ms for transition in transitions],
+    )
+
+
+def _finish(verdict: str | None) -> Finish:
+    if verdict is None:
+        return Finish(Verdict.LOST, None)
+    if verdict.startswith("="):
+        return Finish(Verdict.ALREADY, rows.state(verdict[1:]))
+    return Finish(Verdict.DONE, rows.state(verdict))
+
+
+def _in_lane_order(claim: Claim, found: Sequence[rows.Row | tuple[object, ...]]) -> list[Job]:
+    place = {(lane.queue, lane.priority): index for index, lane in enumerate(claim.lanes)}
+    jobs = [rows.job(row[: rows.LIVE_COLUMNS]) for row in found]
+    return sorted(jobs, key=lambda job: (place[job.queue, job.priority], job.position or 0))

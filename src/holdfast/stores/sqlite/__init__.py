@@ -1,0 +1,1 @@
+"""Jobs in one SQLite file, or in memory: no server, any number of processes on one machine."""

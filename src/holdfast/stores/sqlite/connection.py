@@ -1,0 +1,219 @@
+"""The connection to one database: event loops on one side, one thread that writes and one that reads on the other.
+
+A caller waits at most for its deadline. What the writer has not taken by then is withdrawn, and nothing was changed;
+what was taken goes through, and its outcome is unknown to the caller.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+from holdfast.errors import ConfigError, NotOpen, OutcomeUnknown, StoreUnavailable
+from holdfast.stores.sqlite import errors, opening
+from holdfast.stores.sqlite.calls import Call, Line
+from holdfast.stores.sqlite.clock import StoreClock
+from holdfast.stores.sqlite.reader import Reader
+from holdfast.stores.sqlite.turnstile import FileTurnstile, OpenTurnstile, Turnstile
+from holdfast.stores.sqlite.writer import Writer
+
+T = TypeVar("T")
+
+_SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
+_PATIENCE_AFTER_A_FAILURE = 1.0
+_FORKED = "was open when this process was forked: open it after the fork only, or start the process by spawn"
+
+
+class Connection:
+    """One database, used from any number of threads and event loops."""
+
+    def __init__(self, path: str, *, synchronous: str = "FULL", deadline: float = 10.0) -> None:
+        if synchronous.upper() not in _SYNCHRONOUS:
+            message = f"synchronous: expected one of {', '.join(_SYNCHRONOUS)}, got {synchronous!r}"
+            raise ConfigError(message)
+        self.path = path
+        self.is_memory = path == opening.MEMORY
+        self.clock = StoreClock()
+        self._synchronous = synchronous
+        self._deadline = deadline
+        self._writer: Writer | None = None
+        self._reader: Reader | None = None
+        self._turnstile: Turnstile | None = None
+        self._file: str | None = None
+        self._threads: list[threading.Thread] = []
+        self._why_unusable: str | None = "is not open: open it first"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls are taken."""
+        return self._why_unusable is None
+
+    @property
+    def clock_override(self) -> int | None:
+        """The time that tests have set, in milliseconds."""
+        return self.clock.override
+
+    @clock_override.setter
+    def clock_override(self, milliseconds: int | None) -> None:
+        self.clock.override = milliseconds
+
+    async def open(self) -> None:
+        """Open the file, made if missing, and start the threads."""
+        if self._why_unusable is None:
+            return
+        opening.check_sqlite()
+        # SQLite names the log after the real file; processes that come by different links must share a turnstile.
+        path = self.path if self.is_memory else os.path.realpath(self.path)  # noqa: ASYNC240 - a few stat() calls
+        if path in _inherited_files:
+            message = f"the SQLite store {path} {_FORKED}"
+            raise NotOpen(message)
+        self._file = path
+        self._turnstile = _turnstile_of(path)
+        self._writer = writer = Writer(path, self._turnstile, self.clock)
+        self._reader = reader = None if self.is_memory else Reader(path, self.clock, self._deadline)
+        self._threads = []
+        _connections.add(self)
+        try:
+            await self._start("writer", lambda: writer.open(self._synchronous), writer.serve, writer.close)
+            if reader is not None:
+                await self._start("reader", reader.open, reader.serve, reader.close)
+        except BaseException:
+            await self._end_threads(_PATIENCE_AFTER_A_FAILURE)
+            raise
+        self._why_unusable = None
+
+    async def close(self) -> None:
+        """Let what waits be served, write the log back, and end the threads."""
+        if self._why_unusable is None:
+            self._why_unusable = "is closed: open it again"
+            await self._end_threads(self._deadline)
+
+    async def write(self, operation: Callable[[sqlite3.Connection, int], T]) -> T:
+        """Run an operation that changes something; its result comes after the commit."""
+        if self._why_unusable is not None or self._writer is None:
+            self._refuse()
+        return await self._call(self._writer.line, operation, is_read=False)
+
+    async def read(self, operation: Callable[[sqlite3.Connection, int], T]) -> T:
+        """Run an operation that only reads, in one snapshot."""
+        if self._why_unusable is not None or self._writer is None:
+            self._refuse()
+        # A database in memory has one connection: a second one would meet table locks that no timeout waits for.
+        line = self._writer.line if self._reader is None else self._reader.line
+        return await self._call(line, operation, is_read=True)
+
+    def disown(self) -> None:
+        """In a forked child: never touch again what belongs to the parent."""
+        self._why_unusable = _FORKED
+        if self._file is not None and not self.is_memory:
+            # SQLite believes that this process holds the parent's locks. A new connection to the same file would rely
+            # on them, and lose what it commits when the parent closes.
+            _inherited_files.add(self._file)
+        for part in (self._writer, self._reader):
+            if part is not None and part.database is not None:
+                # Not even at exit: closing it would write back, and remove, a log that the parent goes on writing.
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(part.database))
+        if self._turnstile is not None:  # or the child would hold the turn when the parent dies
+            self._turnstile.close()
+
+    async def _call(self, line: Line, operation: Callable[[sqlite3.Connection, int], T], *, is_read: bool) -> T:
+        loop = asyncio.get_running_loop()
+        call = Call(operation, loop)
+        if not line.join(call):
+            self._refuse()
+        timer = loop.call_later(self._deadline, self._give_up, line, call, is_read)
+        try:
+            result: T = await call.future
+            return result
+        except asyncio.CancelledError:
+            line.withdraw(call)  # what was taken goes through
+            raise
+        finally:
+            timer.cancel()
+
+    def _give_up(self, line: Line, call: Call, is_read: bool) -> None:  # noqa: FBT001 - call_later takes no keywords
+        is_withdrawn = line.withdraw(call)
+        if call.is_answered or call.future.done():  # the answer is on its way
+            return
+        message = f"the SQLite store {self.path} did not answer within {self._deadline} s: "
+        if is_withdrawn or is_read:
+            call.future.set_exception(StoreUnavailable(f"{message}nothing was changed; another program may hold it"))
+        else:
+            call.future.set_exception(OutcomeUnknown(f"{message}the change may or may not happen"))
+
+    def _refuse(self) -> NoReturn:
+        message = f"the SQLite store {self.path} {self._why_unusable}"
+        raise NotOpen(message)
+
+    async def _start(
+        self, role: str, begin: Callable[[], None], serve: Callable[[], None], end: Callable[[], None]
+    ) -> None:
+        is_open: Future[None] = Future()
+
+        def run() -> None:
+            try:
+                begin()
+            except BaseException as error:  # noqa: BLE001 - it belongs to the caller of open()
+                _settle(is_open, errors.translated(error, self.path))
+                return
+            _settle(is_open, None)
+            serve()
+            end()
+
+        thread = threading.Thread(target=run, name=f"holdfast-sqlite-{role}", daemon=True)
+        thread.start()
+        self._threads.append(thread)
+        try:
+            await asyncio.wait_for(asyncio.wrap_future(is_open), self._deadline)
+        except TimeoutError as error:
+            message = f"the SQLite store {self.path} could not be opened within {self._deadline} s: "
+            message += "another program holds it; end its transaction"
+            raise StoreUnavailable(message) from error
+
+    async def _end_threads(self, patience: float) -> None:
+        for part in (self._reader, self._writer):
+            if part is not None:
+                part.line.close()
+        # The reader first, or it would be in the way when the writer writes back the log.
+        for thread in reversed(self._threads):
+            await asyncio.to_thread(thread.join, patience)
+        if self._turnstile is not None and not any(thread.is_alive() for thread in self._threads):
+            self._turnstile.close()
+            _connections.discard(self)
+
+
+def _turnstile_of(path: str) -> Turnstile:
+    if path == opening.MEMORY:
+        return OpenTurnstile()
+    opening.check_place(path)
+    try:
+        return FileTurnstile(f"{path}-turn")
+    except OSError as error:
+        message = f"the SQLite store {path}: the lock file {Path(path).name}-turn cannot be opened: {error}"
+        raise StoreUnavailable(message) from error
+
+
+def _settle(future: "Future[None]", error: BaseException | None) -> None:
+    with contextlib.suppress(InvalidStateError):  # the caller of open() gave up
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+
+
+def _disown_all() -> None:
+    for connection in list(_connections):
+        connection.disown()
+
+
+_inherited_files: set[str] = set()
+_connections: "weakref.WeakSet[Connection]" = weakref.WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_disown_all)

@@ -1,0 +1,145 @@
+"""How claims end: each to history or back to waiting, decided on the row that the fence found.
+
+The caller has looked at the rows inside the same transaction, and SQLite has one writer, so nothing can change between
+the look and the write.
+"""
+
+import random
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from holdfast.job import TERMINAL, JobState
+from holdfast.stores.sqlite import statements
+from holdfast.stores.sqlite.inserting import Parameters, draw_positions
+from holdfast.transitions import Transition, Verb
+
+_BACKOFF_MS, _LONGEST_BACKOFF_MS = 10_000, 3_600_000
+_MOST_DOUBLINGS = 20
+_FINAL = frozenset({Verb.COMPLETE, Verb.FAIL, Verb.CANCEL})
+
+
+class Held(NamedTuple):
+    """What decides about a running job: the columns of the queries that look for one."""
+
+    id: int
+    claim: int
+    crashes: int
+    max_crashes: int
+    is_cancelling: int
+
+
+class Ending(NamedTuple):
+    """A job that somebody who does not hold its claim ends for good."""
+
+    id: int
+    notes: str | None
+
+
+def end_claims(connection: sqlite3.Connection, now: int, ends: Sequence[tuple[Held, Transition]]) -> list[JobState]:
+    """End claims that were found under the fence; returns where each job went."""
+    states = [_target(held, transition) for held, transition in ends]
+    moved: list[Parameters] = []
+    waiting: list[Parameters] = []
+    for (held, transition), state in zip(ends, states, strict=True):
+        parameters = _shared_parameters(transition, state, now)
+        if state in TERMINAL:
+            moved.append(parameters | _moved_parameters(transition))
+        else:
+            waiting.append(parameters | _waiting_parameters(held, transition, state, now))
+    _give_positions(connection, waiting)
+    _move(connection, moved)
+    statements.change_many(connection, "wait_again", waiting)
+    return states
+
+
+def cancel(connection: sqlite3.Connection, now: int, endings: Iterable[Ending]) -> None:
+    """Move jobs to `cancelled` from outside: waiting ones, or running ones whose grace has ended."""
+    nothing = Transition(id=0, claim=0, verb=Verb.CANCEL, state=JobState.CANCELLED)
+    shared = _shared_parameters(nothing, JobState.CANCELLED, now) | _moved_parameters(nothing)
+    _move(connection, [shared | {"is_outside": True} | ending._asdict() for ending in endings])
+
+
+def _move(connection: sqlite3.Connection, moved: list[Parameters]) -> None:
+    if statements.change_many(connection, "finish_jobs", moved) != len(moved):
+        message = f"{len(moved)} jobs were to be moved to history and some were not there: this is a bug in Holdfast"
+        raise RuntimeError(message)
+
+
+def _target(held: Held, transition: Transition) -> JobState:
+    if transition.verb in _FINAL:
+        return transition.state
+    if held.is_cancelling:
+        return JobState.CANCELLED
+    if transition.verb is not Verb.CRASH:
+        return transition.state
+    # Buried only by a crash that it had alone, which is how it runs after the first one.
+    if held.crashes >= 1 and held.crashes + 1 >= held.max_crashes:
+        return JobState.FAILED
+    return JobState.SCHEDULED if held.crashes else JobState.QUEUED
+
+
+def _shared_parameters(transition: Transition, state: JobState, now: int) -> Parameters:
+    failure = transition.failure
+    return {
+        "id": transition.id,
+        "now": now,
+        "state": state.value,
+        "is_crash": transition.verb is Verb.CRASH,
+        "started_ago_ms": transition.started_ago_ms,
+        "error_class": failure.error_class if failure else None,
+        "error": failure.message if failure else None,
+        "error_fingerprint": failure.fingerprint if failure else None,
+    }
+
+
+def _moved_parameters(transition: Transition) -> Parameters:
+    return {
+        # Counts the claim up, so that the holder's late write is lost and not taken for its own.
+        "is_outside": transition.verb is Verb.CRASH,
+        "is_success": transition.verb is Verb.COMPLETE,
+        "result": transition.result,
+        "notes": _notes(transition),
+    }
+
+
+def _notes(transition: Transition) -> str | None:
+    # The claim that ends a job has no row of its own; everything else about it is in the job's columns.
+    notes = {
+        "traceback": transition.failure.traceback if transition.failure else None,
+        "ended_by": transition.verb.value if transition.verb is Verb.CRASH else None,
+    }
+    given = {name: text for name, text in notes.items() if text is not None}
+    return statements.document(given) if given else None
+
+
+def _waiting_parameters(held: Held, transition: Transition, state: JobState, now: int) -> Parameters:
+    return {
+        "claim": held.claim,
+        "verb": transition.verb.value,
+        "is_uncharged": transition.verb is not Verb.RETRY,
+        "run_at": _run_at(held, transition, state, now),
+        "position": None,
+        "traceback": transition.failure.traceback if transition.failure else None,
+    }
+
+
+def _run_at(held: Held, transition: Transition, state: JobState, now: int) -> int | None:
+    """When the job is due again; None for one that keeps its place."""
+    if transition.verb in (Verb.RETRY, Verb.SNOOZE):
+        return now + transition.delay_ms
+    if state is JobState.QUEUED:
+        return None
+    backoff = _BACKOFF_MS * 2 ** min(held.crashes - 1, _MOST_DOUBLINGS) * random.uniform(0.75, 1.25)
+    return now + int(min(backoff, _LONGEST_BACKOFF_MS))
+
+
+def _give_positions(connection: sqlite3.Connection, waiting: list[Parameters]) -> None:
+    """Put at the end of their lanes what waits anew; given back and rescued jobs keep their place."""
+    anew = [
+        parameters
+        for parameters in waiting
+        if parameters["state"] == JobState.QUEUED and parameters["verb"] in (Verb.RETRY, Verb.SNOOZE)
+    ]
+    for parameters, position in zip(anew, draw_positions(connection, len(anew)), strict=True):
+        parameters["position"] = position

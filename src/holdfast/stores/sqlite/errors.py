@@ -1,0 +1,61 @@
+"""What SQLite says, in the words of the store: nothing changed, unknown, or this very value is refused."""
+
+import sqlite3
+
+from holdfast.errors import DataRefused, OutcomeUnknown, SchemaError, StoreError, StoreUnavailable
+
+# The primary result codes of SQLite, https://www.sqlite.org/rescode.html.
+_ERROR, _BUSY, _LOCKED, _IOERR = 1, 5, 6, 10  # the low byte of what Python shows
+_REASONS: dict[int | None, str] = {
+    3: "the file may not be used by this user: check its permissions",
+    _BUSY: "another program holds the database: end its transaction",
+    _LOCKED: "another program holds the database: end its transaction",
+    7: "there is not enough memory",
+    8: "the file is read-only: check the permissions of the file and of its folder",
+    9: "it took longer than its deadline",
+    _IOERR: "the disk reports an error: check the disk",
+    11: "the file is damaged: restore a backup",
+    13: "the disk is full: free some space",
+    14: "the file cannot be opened: check its path and the permissions of its folder",
+    15: "another program holds the database: end its transaction",
+    26: "the file is not a SQLite database: check its path",
+}
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether somebody else holds the database, which passes."""
+    return _code(error) in {_BUSY, _LOCKED}
+
+
+def translated(error: BaseException, path: str) -> BaseException:
+    """Say what an operation's error means for its caller; errors of our own pass unchanged."""
+    if isinstance(error, OverflowError | UnicodeEncodeError):  # met while binding a value
+        return _with_cause(DataRefused(f"SQLite cannot store this value: {error}"), error)
+    if not isinstance(error, sqlite3.Error):
+        return error
+    code = _code(error)
+    if code in _REASONS:
+        return _with_cause(StoreUnavailable(f"the SQLite store {path}: {_REASONS[code]} ({error})"), error)
+    if code == _ERROR and str(error).startswith("no such"):
+        return _with_cause(SchemaError(f"the SQLite store {path}: {error}: was the file replaced?"), error)
+    return _with_cause(DataRefused(f"SQLite refuses this: {error}"), error)
+
+
+def translated_commit(error: sqlite3.Error, path: str) -> StoreError:
+    """Say what a failed COMMIT means: after a disk error the last page may have been written or not."""
+    if _code(error) == _IOERR:
+        message = f"the SQLite store {path}: the disk failed while a change was committed ({error}): check the disk"
+        return _with_cause(OutcomeUnknown(message), error)
+    reason = _REASONS.get(_code(error), "the change could not be committed")
+    return _with_cause(StoreUnavailable(f"the SQLite store {path}: {reason} ({error})"), error)
+
+
+def _code(error: sqlite3.Error) -> int | None:
+    # Errors that Python's module raises by itself carry no code.
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
+
+
+def _with_cause(said: StoreError, cause: BaseException) -> StoreError:
+    said.__cause__ = cause
+    return said

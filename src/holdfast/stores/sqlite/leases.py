@@ -1,0 +1,65 @@
+"""Who is alive, on SQLite."""
+
+import sqlite3
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.stores.sqlite import rows, statements
+from holdfast.stores.sqlite.connection import Connection
+from holdfast.stores.sqlite.work import give_back
+from holdfast.stores.store import Held, Renewal, WorkerInfo, WorkerRow
+
+
+class SqliteLeases:
+    """The verbs of `LeaseStore`."""
+
+    connection: Connection
+
+    async def register_worker(self, info: WorkerInfo, lease_ms: int) -> int:
+        fields = msgspec.structs.asdict(info) | {"queues": statements.array(info.queues)}
+
+        def operation(connection: sqlite3.Connection, now: int) -> int:
+            return int(statements.fetch_value(connection, "register_worker", now=now, lease_ms=lease_ms, **fields))
+
+        return await self.connection.write(operation)
+
+    async def renew_workers(self, workers: Sequence[int], lease_ms: int) -> Renewal:
+        def operation(connection: sqlite3.Connection, now: int) -> Renewal:
+            named = statements.array(workers)
+            alive = statements.fetch(connection, "renew_workers", workers=named, now=now, lease_ms=lease_ms)
+            held = statements.fetch(connection, "held_claims", workers=named, now=now)
+            return Renewal(frozenset(row[0] for row in alive), [_held(row) for row in held])
+
+        return await self.connection.write(operation)
+
+    async def retire_worker(self, worker: int) -> int:
+        def operation(connection: sqlite3.Connection, now: int) -> int:
+            statements.change(connection, "retire_worker", worker=worker)
+            return give_back(connection, now, worker, None)
+
+        return await self.connection.write(operation)
+
+    async def list_workers(self) -> list[WorkerRow]:
+        found = await self.connection.read(lambda connection, _: statements.fetch(connection, "list_workers"))
+        return [_worker(row) for row in found]
+
+
+def _held(row: statements.Row) -> Held:
+    worker, job_id, claim, batch, age_ms, is_cancelling = row
+    return Held(worker, job_id, claim, batch, age_ms, bool(is_cancelling))
+
+
+def _worker(row: statements.Row) -> WorkerRow:
+    fields = dict(zip(WorkerInfo.__struct_fields__, row[1:], strict=False))
+    fields["queues"] = tuple(msgspec.json.decode(fields["queues"]))
+    registered_at, renewed_at, lease_until, dead_at, running = row[1 + len(fields) :]
+    return WorkerRow(
+        id=row[0],
+        info=WorkerInfo(**fields),
+        registered_at=rows.moment(registered_at),
+        renewed_at=rows.moment(renewed_at),
+        lease_until=rows.moment(lease_until),
+        dead_at=rows.optional_moment(dead_at),
+        running=running,
+    )

@@ -1,0 +1,35 @@
+-- name: promote_jobs
+-- Make one due job `queued`.
+UPDATE holdfast_jobs SET state = 'queued', position = :position WHERE id = :id AND state = 'scheduled';
+
+-- name: rescue_jobs
+-- Mark workers whose lease has ended.
+UPDATE holdfast_workers SET dead_at = :now WHERE dead_at IS NULL AND lease_until < :now;
+
+-- name: force_cancels
+-- Find running jobs whose cancellation was requested too long ago.
+SELECT id
+FROM holdfast_jobs
+WHERE cancel_requested_at <= :now - :grace_ms AND state = 'running'
+ORDER BY cancel_requested_at
+LIMIT :limit;
+
+-- name: prune_history
+-- Delete finished jobs that have outlived their retention.
+DELETE FROM holdfast_history
+WHERE id IN (SELECT id FROM holdfast_history WHERE delete_at <= :now ORDER BY delete_at LIMIT :limit);
+
+-- name: prune_keys
+-- Delete idempotency keys that have expired.
+DELETE FROM holdfast_idempotency
+WHERE (scope, key) IN (
+    SELECT scope, key FROM holdfast_idempotency WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit
+);
+
+-- name: diagnose
+-- Tell the version of the library.
+SELECT sqlite_version();
+
+-- name: read_rollups
+-- Read the counts since a time.
+SELECT queue, kind, state, jobs, wait, run FROM holdfast_rollups WHERE minute >= :since ORDER BY queue, kind, state;

@@ -1,0 +1,55 @@
+"""The thread that reads, beside the one that writes: a long list delays no commit."""
+
+import contextlib
+import sqlite3
+import time
+
+from holdfast.stores.sqlite import calls, errors, opening
+from holdfast.stores.sqlite.calls import Call, Line
+from holdfast.stores.sqlite.clock import StoreClock
+
+_STEPS_BETWEEN_LOOKS = 50_000  # of SQLite's virtual machine: about a millisecond
+
+
+class Reader:
+    """Serves a line of reads, each in one snapshot and within its deadline."""
+
+    def __init__(self, path: str, clock: StoreClock, deadline: float) -> None:
+        self.line = Line()
+        self.database: sqlite3.Connection | None = None
+        self._path = path
+        self._clock = clock
+        self._deadline = deadline
+        self._ends_at = 0.0
+
+    def open(self) -> None:
+        """Open the database in this thread."""
+        self.database = opening.open_for_reading(self._path)
+        # A read that nobody waits for any more must not keep others waiting.
+        self.database.set_progress_handler(lambda: time.monotonic() > self._ends_at, _STEPS_BETWEEN_LOOKS)
+
+    def serve(self) -> None:
+        """Serve the line until it is closed and empty."""
+        assert self.database is not None  # noqa: S101 - opened before
+        while self.line.wait():
+            call = self.line.take()
+            if call is not None:
+                self._ends_at = time.monotonic() + self._deadline
+                self._run(self.database, call)
+                calls.answer([call])
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self.database is not None:
+            self.database.close()
+
+    def _run(self, database: sqlite3.Connection, call: Call) -> None:
+        try:
+            database.execute("BEGIN")
+            call.result = call.operation(database, self._clock.read(database))
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the caller
+            call.error = errors.translated(error, self._path)
+        finally:
+            if database.in_transaction:
+                with contextlib.suppress(sqlite3.Error):
+                    database.execute("ROLLBACK")

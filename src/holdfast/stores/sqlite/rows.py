@@ -1,0 +1,45 @@
+"""Rows of SQLite as values, and times as the milliseconds that rows hold."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from holdfast.job import Job, JobState
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+_FIELDS = Job.__struct_fields__
+_STATE = _FIELDS.index("state")
+_TIMES = tuple(index for index, field in enumerate(_FIELDS) if field.endswith("_at") or field == "fire_time")
+_STATES = {state.value: state for state in JobState}
+
+
+def job(row: Sequence[Any]) -> Job:
+    """Read a job; a row of the live table alone leaves out what is kept beside it."""
+    values = list(row[: len(_FIELDS)])  # a newer schema may have more columns, which only ever follow the known ones
+    values[_STATE] = _STATES[values[_STATE]]
+    for index in _TIMES:
+        if index < len(values) and values[index] is not None:
+            values[index] = _EPOCH + timedelta(milliseconds=values[index])
+    return Job(*values)
+
+
+def state(text: str) -> JobState:
+    """Read a state."""
+    return _STATES[text]
+
+
+def moment(milliseconds: int) -> datetime:
+    """Read a time."""
+    return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def optional_moment(milliseconds: int | None) -> datetime | None:
+    """Read a time that may be missing."""
+    return None if milliseconds is None else moment(milliseconds)
+
+
+def milliseconds(at: datetime) -> int:
+    """Write a time."""
+    return (at - _EPOCH) // _MILLISECOND

@@ -1,0 +1,54 @@
+"""The store on SQLite: its roles joined."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from holdfast.job import NewJob
+from holdfast.stores.sqlite import callers, rows
+from holdfast.stores.sqlite.connection import Connection
+from holdfast.stores.sqlite.jobs import SqliteJobs
+from holdfast.stores.sqlite.leases import SqliteLeases
+from holdfast.stores.sqlite.migrator import SqliteMigrator
+from holdfast.stores.sqlite.queues import SqliteQueues
+from holdfast.stores.sqlite.upkeep import SqliteUpkeep
+from holdfast.stores.sqlite.work import SqliteWork
+from holdfast.stores.store import Inserted
+
+
+class SqliteStore(SqliteJobs, SqliteWork, SqliteUpkeep, SqliteLeases, SqliteQueues):
+    """Jobs in one SQLite file, shared by the processes of one machine; `:memory:` lives and ends with this object."""
+
+    def __init__(self, path: str, *, synchronous: str = "FULL", deadline: float = 10.0) -> None:
+        self.path = path
+        self.connection = Connection(path, synchronous=synchronous, deadline=deadline)
+        self.migrator = SqliteMigrator(self.connection)
+
+    async def open(self) -> None:
+        """Open the file, made if missing, and bring its schema to this release."""
+        await self.connection.open()
+        try:
+            await self.migrator.up()
+        except BaseException:
+            await self.connection.close()
+            raise
+
+    async def close(self) -> None:
+        """Let what waits be served, then let go of the file."""
+        await self.connection.close()
+
+    def is_async(self, connection: object) -> bool:
+        """Whether a caller's connection is awaited: never here, and a wrong one is refused."""
+        callers.checked(connection, self.path)
+        return False
+
+    async def insert_on(self, connection: object, jobs: Sequence[NewJob]) -> list[Inserted]:
+        """Enqueue inside the caller's transaction; the connection belongs to the caller's thread."""
+        return self.insert_on_sync(connection, jobs)
+
+    def insert_on_sync(self, connection: object, jobs: Sequence[NewJob]) -> list[Inserted]:
+        """Enqueue inside the caller's transaction, on the caller's thread; ids are drawn on that connection too."""
+        return callers.enqueue_on(connection, self.path, jobs, self.connection.clock)
+
+    async def set_time(self, at: datetime | None) -> None:
+        """Let the store's clock stand at a time, for tests; None lets it run again."""
+        self.connection.clock.override = None if at is None else rows.milliseconds(at)

@@ -1,0 +1,111 @@
+"""What keeps the store going, on SQLite."""
+
+import sqlite3
+from collections import Counter
+from datetime import datetime
+
+import msgspec
+
+from holdfast import failure
+from holdfast import transitions as ends
+from holdfast.job import WAITING, JobState
+from holdfast.rollup import Rollup
+from holdfast.stores.sqlite import endings, inserting, rows, statements
+from holdfast.stores.sqlite.connection import Connection
+from holdfast.stores.sqlite.endings import Ending, Held
+from holdfast.stores.store import Diagnosis, Kept, Promoted, Rescued
+
+_PAGES_GIVEN_BACK = 100  # by one call: each has to be moved to the end of the file first
+_FORCED = '{"ended_by":"force"}'
+_LEASE_ENDED = failure.from_text("WorkerLost", "its worker's lease ended")
+
+
+class SqliteUpkeep:
+    """The verbs of `UpkeepStore`."""
+
+    connection: Connection
+
+    async def promote_jobs(self, limit: int) -> Promoted:
+        return await self.connection.write(lambda connection, now: _promote(connection, now, limit))
+
+    async def rescue_jobs(self, limit: int) -> Rescued:
+        return await self.connection.write(lambda connection, now: _rescue(connection, now, limit))
+
+    async def force_cancels(self, grace_ms: int, limit: int) -> tuple[int, ...]:
+        def operation(connection: sqlite3.Connection, now: int) -> tuple[int, ...]:
+            found = statements.fetch(connection, "force_cancels", now=now, grace_ms=grace_ms, limit=limit)
+            endings.cancel(connection, now, [Ending(job_id, _FORCED) for (job_id,) in found])
+            return tuple(job_id for (job_id,) in found)
+
+        return await self.connection.write(operation)
+
+    async def keep_history(self, limit: int) -> Kept:
+        def operation(connection: sqlite3.Connection, now: int) -> Kept:
+            deleted = statements.change(connection, "prune_history", now=now, limit=limit)
+            _shrink(connection)
+            return Kept(0, 0, deleted)
+
+        return await self.connection.write(operation)
+
+    async def prune_keys(self, limit: int) -> int:
+        def operation(connection: sqlite3.Connection, now: int) -> int:
+            keys = statements.change(connection, "prune_keys", now=now, limit=limit)
+            return keys + statements.change(connection, "prune_workers", now=now)
+
+        return await self.connection.write(operation)
+
+    async def diagnose(self) -> Diagnosis:
+        def operation(connection: sqlite3.Connection, now: int) -> Diagnosis:
+            version = str(statements.fetch_value(connection, "diagnose"))
+            return Diagnosis("SQLite", tuple(map(int, version.split("."))), rows.moment(now), None)
+
+        return await self.connection.read(operation)
+
+    async def read_rollups(self, since: datetime) -> list[Rollup]:
+        found = await self.connection.read(
+            lambda connection, _: statements.fetch(connection, "read_rollups", since=rows.milliseconds(since))
+        )
+        merged: dict[tuple[str, str, str], tuple[Counter[str], Counter[int], Counter[int]]] = {}
+        for queue, kind, state, jobs, wait, run in found:
+            totals, waits, runs = merged.setdefault((queue, kind, state), (Counter(), Counter(), Counter()))
+            totals["jobs"] += jobs
+            waits.update(_histogram(wait))
+            runs.update(_histogram(run))
+        return [
+            Rollup(queue, kind, rows.state(state), totals["jobs"], dict(waits), dict(runs))
+            for (queue, kind, state), (totals, waits, runs) in merged.items()
+        ]
+
+
+def _promote(connection: sqlite3.Connection, now: int, limit: int) -> Promoted:
+    due = statements.fetch(connection, "due_jobs", now=now, limit=limit)
+    positions = inserting.draw_positions(connection, len(due))
+    promoted = [{"id": job_id, "position": position} for (job_id, _), position in zip(due, positions, strict=True)]
+    statements.change_many(connection, "promote_jobs", promoted)
+    queues = tuple(sorted({queue for _, queue in due}))
+    return Promoted(len(due), queues, statements.fetch_value(connection, "next_due", now=now))
+
+
+def _rescue(connection: sqlite3.Connection, now: int, limit: int) -> Rescued:
+    workers = statements.change(connection, "rescue_jobs", now=now)
+    lost = [Held(*row) for row in statements.fetch(connection, "lost_jobs", limit=limit)]
+    crashes = [(held, ends.crashed(held.id, held.claim, _LEASE_ENDED)) for held in lost]
+    states = endings.end_claims(connection, now, crashes)
+    ended = [(held.id, state) for held, state in zip(lost, states, strict=True)]
+    return Rescued(
+        workers,
+        requeued=tuple(job_id for job_id, state in ended if state in WAITING),
+        failed=tuple(job_id for job_id, state in ended if state is JobState.FAILED),
+        cancelled=tuple(job_id for job_id, state in ended if state is JobState.CANCELLED),
+    )
+
+
+def _shrink(connection: sqlite3.Connection) -> None:
+    """Give some free pages back to the disk."""
+    free: int = statements.fetch_value(connection, "free_pages")
+    for _ in range(min(free, _PAGES_GIVEN_BACK)):
+        statements.change(connection, "shrink_file")
+
+
+def _histogram(text: str) -> dict[int, int]:
+    return msgspec.json.decode(text, type=dict[int, int])

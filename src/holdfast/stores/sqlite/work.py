@@ -1,0 +1,167 @@
+"""What workers ask, on SQLite."""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from holdfast import transitions as ends
+from holdfast.errors import WorkerLost
+from holdfast.job import Job
+from holdfast.rollup import Rollup
+from holdfast.stores.sqlite import rows, statements
+from holdfast.stores.sqlite.connection import Connection
+from holdfast.stores.sqlite.endings import Held, end_claims
+from holdfast.stores.store import Claim, Finish, ProgressReport, Started, Verdict, Worked
+from holdfast.transitions import Transition
+
+
+class SqliteWork:
+    """The verbs of `WorkStore`."""
+
+    connection: Connection
+
+    async def claim_jobs(self, claim: Claim) -> list[Job]:
+        def operation(connection: sqlite3.Connection, now: int) -> list[Job]:
+            _require_worker(connection, claim.worker)
+            return _take(connection, now, claim, _ready_in_lanes(connection, claim))
+
+        return await self.connection.write(operation)
+
+    async def claim_jobs_by_id(self, claim: Claim, ids: Sequence[int]) -> list[Job]:
+        def operation(connection: sqlite3.Connection, now: int) -> list[Job]:
+            _require_worker(connection, claim.worker)
+            asked = statements.array(ids)
+            found = statements.fetch(connection, "claim_jobs_by_id", ids=asked, limit=claim.limit)
+            return _take(connection, now, claim, [row[0] for row in found])
+
+        return await self.connection.write(operation)
+
+    async def give_back_batch(self, worker: int, batch: int) -> int:
+        return await self.connection.write(lambda connection, now: give_back(connection, now, worker, batch))
+
+    async def start_jobs(self, starts: Sequence[Started]) -> list[Verdict]:
+        def operation(connection: sqlite3.Connection, now: int) -> list[Verdict]:
+            held = _fenced(connection, ((start.id, start.claim) for start in starts))
+            ours = [msgspec.structs.asdict(start) | {"now": now} for start in starts if _key(start) in held]
+            statements.change_many(connection, "start_jobs", ours)
+            return [_verdict(_key(start) in held) for start in starts]
+
+        return await self.connection.write(operation)
+
+    async def finish_jobs(
+        self, transitions: Sequence[Transition], *, rollups: Sequence[Rollup] = (), claim: Claim | None = None
+    ) -> Worked:
+        if len({transition.id for transition in transitions}) != len(transitions):
+            message = "a job is named twice in one finish: fold its writes into one"
+            raise ValueError(message)
+
+        def operation(connection: sqlite3.Connection, now: int) -> Worked:
+            finishes = _finish(connection, now, transitions)
+            statements.change_many(connection, "save_rollup", [_rollup_parameters(rollup, now) for rollup in rollups])
+            if claim is None:
+                return Worked(finishes, [])
+            if not _is_alive(connection, claim.worker):
+                return Worked(finishes, [], worker_lost=True)
+            return Worked(finishes, _take(connection, now, claim, _ready_in_lanes(connection, claim)))
+
+        return await self.connection.write(operation)
+
+    async def save_progress(self, reports: Sequence[ProgressReport]) -> list[Verdict]:
+        def operation(connection: sqlite3.Connection, now: int) -> list[Verdict]:
+            held = _fenced(connection, ((report.id, report.claim) for report in reports))
+            ours = [msgspec.structs.asdict(report) | {"now": now} for report in reports if _key(report) in held]
+            statements.change_many(connection, "save_progress", ours)
+            return [_verdict(_key(report) in held) for report in reports]
+
+        return await self.connection.write(operation)
+
+
+def give_back(connection: sqlite3.Connection, now: int, worker: int, batch: int | None) -> int:
+    """Give back uncharged what one claim of a worker has taken, or (no batch) all it holds."""
+    found = statements.fetch(connection, "give_back_batch", worker=worker, batch=batch)
+    given_back = [Held(*row) for row in found]
+    end_claims(connection, now, [(held, ends.interrupted(held.id, held.claim)) for held in given_back])
+    return len(given_back)
+
+
+def _is_alive(connection: sqlite3.Connection, worker: int) -> bool:
+    return bool(statements.fetch_value(connection, "living_worker", worker=worker))
+
+
+def _require_worker(connection: sqlite3.Connection, worker: int) -> None:
+    if not _is_alive(connection, worker):
+        message = f"worker {worker} is not alive in the store: stop its jobs and register it anew"
+        raise WorkerLost(message)
+
+
+def _ready_in_lanes(connection: sqlite3.Connection, claim: Claim) -> list[int]:
+    """Find jobs lane by lane until the claim is full."""
+    found: dict[int, None] = {}  # ordered; a lane that is named twice gives its jobs once
+    for lane in claim.lanes:
+        limit = min(lane.limit, claim.limit - len(found))
+        if limit < 1:
+            continue
+        ready = statements.fetch(
+            connection, "claim_jobs", queue=lane.queue, priority=lane.priority, after=lane.after, limit=limit
+        )
+        found.update((row[0], None) for row in ready)
+    return list(found)
+
+
+def _take(connection: sqlite3.Connection, now: int, claim: Claim, ids: Sequence[int]) -> list[Job]:
+    if not ids:
+        return []
+    taken = statements.fetch(
+        connection, "take_jobs", ids=statements.array(ids), now=now, worker=claim.worker, batch=claim.batch
+    )
+    by_id = {row[0]: rows.job(row) for row in taken}
+    return [by_id[job_id] for job_id in ids]
+
+
+def _fenced(connection: sqlite3.Connection, claims: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Held]:
+    """Look at the jobs that are still running under the named claims."""
+    found = statements.fetch(connection, "fenced_jobs", items=statements.array(claims))
+    return {(row[0], row[1]): Held(*row) for row in found}
+
+
+def _key(named: Started | ProgressReport | Transition) -> tuple[int, int]:
+    return named.id, named.claim
+
+
+def _verdict(is_ours: bool) -> Verdict:  # noqa: FBT001 - reads as its one word
+    return Verdict.DONE if is_ours else Verdict.LOST
+
+
+def _finish(connection: sqlite3.Connection, now: int, transitions: Sequence[Transition]) -> list[Finish]:
+    held = _fenced(connection, (_key(transition) for transition in transitions))
+    ours = [(held[_key(transition)], transition) for transition in transitions if _key(transition) in held]
+    states = end_claims(connection, now, ours)
+    done = {_key(transition): state for (_, transition), state in zip(ours, states, strict=True)}
+    return [
+        Finish(Verdict.DONE, done[_key(transition)])
+        if _key(transition) in done
+        else _earlier_finish(connection, transition)
+        for transition in transitions
+    ]
+
+
+def _earlier_finish(connection: sqlite3.Connection, transition: Transition) -> Finish:
+    state = statements.fetch_value(
+        connection, "accepted_before", id=transition.id, claim=transition.claim, verb=transition.verb.value
+    )
+    if state is None:
+        return Finish(Verdict.LOST, None)
+    return Finish(Verdict.ALREADY, rows.state(state))
+
+
+def _rollup_parameters(rollup: Rollup, now: int) -> dict[str, object]:
+    return {
+        "now": now,
+        "queue": rollup.queue,
+        "kind": rollup.kind,
+        "state": rollup.state.value,
+        "jobs": rollup.jobs,
+        "wait": msgspec.json.encode(rollup.wait).decode(),
+        "run": msgspec.json.encode(rollup.run).decode(),
+    }

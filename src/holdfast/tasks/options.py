@@ -1,0 +1,170 @@
+"""The options of `@app.task(...)` and of `using(...)`: what may be written, and what is made of it.
+
+An option that is left out differs from one that is None: `timeout=None` means "no timeout". So the keywords are typed
+dictionaries, and a missing key means "not given".
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, TypedDict
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from holdfast import names
+from holdfast.config import timeout_ms
+from holdfast.duration import Duration, milliseconds
+from holdfast.errors import InvalidValue
+from holdfast.retry import Backoff
+
+_EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+_TOO_LATE = datetime(9999, 1, 1, tzinfo=UTC)
+_UTC_HINT = 'write datetime.now(UTC) + timedelta(minutes=5), or run_in="5m"'
+
+
+class TaskOptions(TypedDict, total=False):
+    """What `@app.task(...)` takes."""
+
+    queue: str
+    kind: str
+    aliases: Iterable[str]
+    priority: int
+    max_attempts: int
+    max_crashes: int
+    timeout: Duration | None
+    retry: Backoff
+    queue_override: bool
+
+
+class UsingOptions(TypedDict, total=False):
+    """What `using(...)` takes."""
+
+    run_at: datetime
+    run_in: Duration
+    priority: int
+    unique: str
+    unique_for: Duration
+    key: str
+    max_attempts: int
+    max_crashes: int
+    timeout: Duration | None
+    tags: Mapping[str, str]
+    actor: str
+    connection: Any
+    queue: str
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """How the jobs of one task are treated unless an enqueue says otherwise; None and UNSET leave it to the app."""
+
+    queue: str = "default"
+    priority: int | None = None
+    max_attempts: int | None = None
+    max_crashes: int | None = None
+    timeout_ms: int | UnsetType | None = UNSET
+    retry: Backoff | None = None
+    queue_override: bool = False
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What one enqueue asked for, checked and converted; None and UNSET leave it to the task and the app."""
+
+    run_at: datetime | None = None
+    delay_ms: int | None = None
+    priority: int | None = None
+    unique: str | None = None
+    unique_for_ms: int | None = None
+    key: str | None = None
+    max_attempts: int | None = None
+    max_crashes: int | None = None
+    timeout_ms: int | UnsetType | None = UNSET
+    tags: dict[str, str] | None = None
+    actor: str | None = None
+    connection: Any = None
+    queue: str | None = None
+
+
+PLAIN = Options()
+
+
+def read_policy(given: TaskOptions) -> Policy:
+    """Check the options of a task."""
+    _refuse_unknown(given, TaskOptions)
+    retry = given.get("retry")
+    if retry is not None and not isinstance(retry, Backoff):
+        message = f"retry: expected backoff(...), got {retry!r}"
+        raise InvalidValue(message)
+    return Policy(
+        queue=names.name(given.get("queue", "default"), "queue"),
+        priority=_optional(names.priority, given.get("priority")),
+        max_attempts=_counted(given.get("max_attempts"), "max_attempts"),
+        max_crashes=_counted(given.get("max_crashes"), "max_crashes"),
+        timeout_ms=timeout_ms(given["timeout"]) if "timeout" in given else UNSET,
+        retry=retry,
+        queue_override=bool(given.get("queue_override", False)),
+    )
+
+
+def read_options(given: UsingOptions) -> Options:
+    """Check the options of an enqueue."""
+    _refuse_unknown(given, UsingOptions)
+    run_at, run_in = given.get("run_at"), given.get("run_in")
+    if run_at is not None and run_in is not None:
+        message = f"run_at and run_in exclude each other: got run_at={run_at!r} and run_in={run_in!r}; give one"
+        raise InvalidValue(message)
+    unique, unique_for = given.get("unique"), given.get("unique_for")
+    if unique_for is not None and unique is None:
+        message = f'unique_for: expected with unique, got unique_for={unique_for!r} alone; add unique="..."'
+        raise InvalidValue(message)
+    key, tags, actor, queue = (given.get("key"), given.get("tags"), given.get("actor"), given.get("queue"))
+    return Options(
+        run_at=None if run_at is None else due_time(run_at),
+        delay_ms=None if run_in is None else milliseconds(run_in, "run_in"),
+        priority=_optional(names.priority, given.get("priority")),
+        unique=None if unique is None else names.key(unique, "unique"),
+        unique_for_ms=None if unique_for is None else _unique_for_ms(unique_for),
+        key=None if key is None else names.key(key, "key"),
+        max_attempts=_counted(given.get("max_attempts"), "max_attempts"),
+        max_crashes=_counted(given.get("max_crashes"), "max_crashes"),
+        timeout_ms=timeout_ms(given["timeout"]) if "timeout" in given else UNSET,
+        tags=None if tags is None else names.tags(tags),
+        actor=None if actor is None else names.text(actor, "actor", names.ACTOR_BYTES),
+        connection=given.get("connection"),
+        queue=None if queue is None else names.name(queue, "queue"),
+    )
+
+
+def due_time(run_at: datetime) -> datetime:
+    """Check an absolute time: with an offset, and within the years that both databases keep."""
+    if not isinstance(run_at, datetime):
+        message = f"run_at: expected a datetime with a time zone, got {run_at!r}; {_UTC_HINT}"
+        raise InvalidValue(message)
+    if run_at.utcoffset() is None:
+        message = f"run_at: expected a datetime with a time zone, got {run_at!r} without one; {_UTC_HINT}"
+        raise InvalidValue(message)
+    if not _EARLIEST <= run_at < _TOO_LATE:
+        message = f"run_at: expected between the years 1970 and 9998, got {run_at.isoformat()}"
+        raise InvalidValue(message)
+    return run_at.astimezone(UTC)
+
+
+def _unique_for_ms(unique_for: Duration) -> int:
+    length = milliseconds(unique_for, "unique_for")
+    if length == 0:
+        message = f"unique_for: expected more than 0, got {unique_for!r}; unique alone holds while the job is live"
+        raise InvalidValue(message)
+    return length
+
+
+def _optional(check: Any, value: int | None) -> int | None:
+    return None if value is None else check(value)
+
+
+def _counted(value: int | None, what: str) -> int | None:
+    return None if value is None else names.count(value, what)
+
+
+def _refuse_unknown(given: Mapping[str, Any], known: type) -> None:
+    if unknown := sorted(given.keys() - known.__annotations__.keys()):
+        message = f"unknown option {', '.join(unknown)}; expected among {', '.join(sorted(known.__annotations__))}"
+        raise InvalidValue(message)

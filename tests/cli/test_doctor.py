@@ -1,0 +1,202 @@
+"""`doctor`: what it finds, what it advises, and that it changes nothing."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from holdfast.cli import checks, mounts
+from holdfast.cli.checks import Level
+from holdfast.stores.store import Diagnosis, WorkerInfo
+from tests.cli import working
+from tests.cli.conftest import Shop
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def found(shop: Shop, *args: str) -> dict[str, Any]:
+    result = shop("doctor", "--json", *args)
+    assert result.stderr == ""
+    told: dict[str, Any] = json.loads(result.stdout)
+    assert told["healthy"] is (result.exit_code == 0)
+    assert result.exit_code in (0, 6)
+    return told
+
+
+def named(told: dict[str, Any], name: str) -> list[tuple[str, str]]:
+    return [(check["level"], check["message"]) for check in told["checks"] if check["name"] == name]
+
+
+def test_a_healthy_store(shop: Shop) -> None:
+    told = found(shop)
+    assert told["healthy"] is True
+    assert {check["level"] for check in told["checks"]} <= {"ok", "warning"}
+    assert named(told, "store")[0][0] == "ok"
+    assert named(told, "schema") == [("ok", "version 1 is current")]
+    assert named(told, "kinds") == [("ok", "3 tasks; they cover the newest 0 jobs that wait")]
+    lines = shop.ok("doctor").splitlines()
+    assert len(lines) == len(told["checks"])
+    assert lines[0].startswith("ok      store    ")
+
+
+def test_what_needs_attention(shop: Shop) -> None:
+    shop.enqueue("transcode", "url=a")
+    shop.enqueue("transcode", "url=b")
+    shop.enqueue("send_email", "to=a")
+    shop.ok("queues", "pause", "high", "--actor", "alice", "--reason", "mail server is down")
+
+    async def lose_a_worker(store: Any) -> None:
+        await working.claim(store, "bulk", lease_ms=1)
+        await store.register_worker(WorkerInfo(instance="j", host="web-2", pid=5), 60_000)
+
+    shop.on_store(lose_a_worker)
+    told = found(shop)
+    assert told["healthy"] is True, "warnings leave it healthy"
+    assert named(told, "queues") == [("warning", "high is paused by alice: mail server is down, just now")]
+    alive, *lost = named(told, "workers")
+    assert alive == ("ok", "1 alive")
+    assert [level for level, _ in lost] == ["warning"]
+    assert "(web-1, process 4711) ended " in lost[0][1]
+    assert lost[0][1].endswith("it holds 1 job")
+
+
+def test_a_queue_that_nobody_works(shop: Shop) -> None:
+    shop.enqueue("transcode", "url=a")
+    assert ("warning", "queue bulk has 1 job that may run and no worker") in named(found(shop), "workers")
+
+
+def test_jobs_of_a_kind_that_the_app_does_not_know(shop: Shop) -> None:
+    shop.enqueue("transcode", "url=a")
+    source = (shop.folder / "shop.py").read_text(encoding="utf-8")
+    (shop.folder / "newer.py").write_text(source.replace('kind="Transcode"', 'kind="encode"'), encoding="utf-8")
+    result = shop("doctor", "-A", "newer:app", app=False)
+    assert result.exit_code == 0
+    assert "jobs wait whose kind this app does not know: transcode (1); import their tasks" in result.stdout
+    assert named(found(shop, "-A", "newer:app"), "kinds")[0][0] == "warning"
+
+
+def test_without_an_app_the_kinds_are_not_looked_at(sqlite_shop: Shop) -> None:
+    sqlite_shop.ok("migrate", "up")
+    result = sqlite_shop("doctor", "--json", "--store", sqlite_shop.url, app=False)
+    assert named(json.loads(result.stdout), "kinds") == []
+
+
+def test_no_store_is_unhealthy(sqlite_shop: Shop) -> None:
+    told = found(sqlite_shop)
+    assert told["healthy"] is False
+    assert [(check["name"], check["level"]) for check in told["checks"]] == [("store", "error")]
+    assert not (sqlite_shop.folder / "jobs.db").exists()
+    url = "postgresql://user:s3cret@127.0.0.1:1/db"
+    result = sqlite_shop("doctor", "--store", url, app=False)
+    assert result.exit_code == 6
+    assert result.stdout.startswith("error   store    ")
+    assert "s3cret" not in result.stdout + sqlite_shop("doctor", "--json", "--store", url, app=False).stdout
+
+
+def test_an_old_schema_is_unhealthy_and_stays_as_it_is(postgres_shop: Shop, dsn: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(f"""UPDATE "{postgres_shop.schema}".schema_functions SET checksum = 'old'
+                               WHERE name = 'clock'""")
+    for _ in range(2):
+        told = found(postgres_shop)
+        assert told["healthy"] is False
+        assert named(told, "schema") == [("error", "version 1, missing: 1 functions")]
+    postgres_shop.ok("migrate", "up")
+    assert found(postgres_shop)["healthy"] is True
+
+
+def test_a_look_at_an_empty_sqlite_file_does_not_migrate_it(sqlite_shop: Shop) -> None:
+    (sqlite_shop.folder / "jobs.db").touch()
+    assert named(found(sqlite_shop), "schema") == [("error", "version 0, missing: 0001_jobs")]
+    assert json.loads(sqlite_shop.ok("migrate", "status", "--json"))["version"] == 0
+
+
+def test_a_schema_from_the_future_is_unhealthy(postgres_shop: Shop, dsn: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(f"""INSERT INTO "{postgres_shop.schema}".schema_migrations VALUES (99, 'x', 'x')""")
+    told = found(postgres_shop)
+    assert told["healthy"] is False
+    ((level, message),) = named(told, "schema")
+    assert level == "error"
+    assert "version 99" in message
+
+
+# ---- single checks -------------------------------------------------------------------------------------------------
+
+
+def told(
+    software: str = "SQLite", version: tuple[int, ...] = (3, 51, 3), history_until: datetime | None = None
+) -> Diagnosis:
+    return Diagnosis(software, version, NOW, history_until)
+
+
+def test_a_sqlite_with_the_wal_reset_bug() -> None:
+    assert checks.software(told()).level is Level.OK
+    old = checks.software(told(version=(3, 51, 2)))
+    assert old.level is Level.WARNING
+    assert "WAL-reset" in old.message
+    assert checks.software(told("PostgreSQL", (18, 4))) == checks.Check("version", Level.OK, "PostgreSQL 18.4")
+
+
+@pytest.mark.parametrize(
+    "seconds, level",
+    [(0, Level.OK), (1.9, Level.OK), (3, Level.WARNING), (-3, Level.WARNING), (61, Level.ERROR), (-90, Level.ERROR)],
+)
+def test_clock_skew(seconds: float, level: Level) -> None:
+    here = NOW + timedelta(seconds=seconds)
+    assert checks.clock(told(), here, here).level is level
+
+
+def test_clock_skew_within_the_time_of_asking_is_none() -> None:
+    assert "agrees" in checks.clock(told(), NOW - timedelta(seconds=5), NOW + timedelta(seconds=5)).message
+
+
+def test_partitions_ahead() -> None:
+    assert checks.history(told()) is None
+    enough = checks.history(told(history_until=NOW + timedelta(weeks=4)))
+    assert enough is not None
+    assert enough.level is Level.OK
+    few = checks.history(told(history_until=NOW + timedelta(weeks=3)))
+    assert few is not None
+    assert few.level is Level.ERROR
+
+
+def test_a_large_log(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.db"
+    file.touch()
+    assert [check.level for check in checks.file(file)] == [Level.OK, Level.OK]
+    with (tmp_path / "jobs.db-wal").open("wb") as log:
+        log.truncate(65_000_000)
+    assert [check.level for check in checks.file(file)] == [Level.OK, Level.WARNING]
+
+
+def test_network_mounts(tmp_path: Path) -> None:
+    table = tmp_path / "mountinfo"
+    table.write_text(
+        "21 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+        "22 21 0:5 / /home rw shared:1 - nfs4 server:/home rw\n"
+        "23 22 8:2 / /home/local rw - xfs /dev/sdb1 rw\n"
+        "24 21 0:6 / /mnt/my\\040share rw - cifs //host/share rw\n"
+        "nonsense\n",
+        encoding="utf-8",
+    )
+    for folder, expected in (
+        ("/var", None),
+        ("/home/alice", "nfs4"),
+        ("/home", "nfs4"),
+        ("/homes", None),
+        ("/home/local/x", None),
+        ("/mnt/my share/x", "cifs"),
+    ):
+        assert mounts.network_type(Path(folder), table) == expected, folder
+    assert mounts.network_type(Path("/"), tmp_path / "missing") is None
+
+
+def test_a_file_on_a_network_mount_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mounts, "network_type", lambda _: "nfs4")
+    check, _ = checks.file(tmp_path / "jobs.db")
+    assert check.level is Level.WARNING
+    assert "(nfs4)" in check.message

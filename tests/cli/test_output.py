@@ -1,0 +1,158 @@
+"""What is printed: nothing acts on a terminal, tables fit, pipes and programs get what they can read."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from holdfast.cli import ages, output
+from tests.cli import working
+from tests.cli.conftest import Shop
+from tests.cli.working import HOSTILE
+
+ACTING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+STYLE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def in_terminal(shop: Shop, columns: int, *args: str, **env: str) -> tuple[int, str]:
+    """Run a real process whose stdout is a terminal of that width."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    environment = {**os.environ, "TERM": "xterm-256color", "HOLDFAST_APP": "shop:app", **env}
+    environment.pop("COLUMNS", None)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "holdfast", *args],
+        cwd=shop.folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(theirs)
+    received = b""
+    while True:
+        try:
+            some = os.read(ours, 65_536)
+        except OSError:  # Linux says so when the other side is closed
+            break
+        if not some:
+            break
+        received += some
+    os.close(ours)
+    return process.wait(), received.decode().replace("\r\n", "\n")
+
+
+@pytest.fixture
+def hostile(sqlite_shop: Shop) -> Shop:
+    """A store in which every text that a user may choose tries to take over the terminal."""
+    shop = sqlite_shop
+    shop.enqueue("send_email", f"to={HOSTILE}", "--actor", HOSTILE, "--tag", f"x={HOSTILE}", "--unique", HOSTILE)
+    shop.enqueue("transcode", f"url={HOSTILE}", "--key", HOSTILE)
+    shop.on_store(lambda store: working.fail(store, "bulk"))
+    cancelled = shop.enqueue("resize", f"path={HOSTILE}", "width=1")
+    shop.ok("jobs", "cancel", cancelled, "--actor", HOSTILE, "--reason", HOSTILE)
+    shop.ok("queues", "pause", "high", "--actor", HOSTILE, "--reason", HOSTILE)
+    return shop
+
+
+def test_no_text_acts_on_a_terminal(hostile: Shop) -> None:
+    commands = [["jobs", "list"], ["queues", "list"], ["doctor"]]
+    commands += [["jobs", "show", job_id] for job_id in hostile.ok("jobs", "list", "-q").split()]
+    for command in commands:
+        for more in ([], ["--json"]):
+            text = hostile.ok(*command, *more)
+            assert not ACTING.search(text), (command, more)
+            assert "[red]x[/red]" in text
+    rows = hostile.ok("jobs", "list").splitlines()
+    assert len(rows) == 4
+    assert {row.count("\t") for row in rows} == {6}, "text with tabs and line ends stays in its cell"
+
+
+def test_json_gives_the_text_back_unchanged(hostile: Shop) -> None:
+    (job,) = json.loads(hostile.ok("jobs", "list", "--kind", "send_email", "--json"))["jobs"]
+    assert job["payload"]["to"] == job["actor"] == job["tags"]["x"] == job["unique_key"] == HOSTILE
+
+
+def test_what_was_typed_is_escaped_in_errors(sqlite_shop: Shop) -> None:
+    for args in (["jobs", "show", HOSTILE], ["enqueue", HOSTILE], [HOSTILE], ["jobs", "list", f"--{HOSTILE}"]):
+        result = sqlite_shop(*args)
+        assert result.exit_code in (2, 3)
+        assert not ACTING.search(result.stderr), args
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_tables_fit_the_terminal(hostile: Shop, columns: int) -> None:
+    for command in (["jobs", "list"], ["queues", "list"]):
+        code, text = in_terminal(hostile, columns, *command)
+        assert code == 0
+        assert STYLE.search(text), "in colour"
+        plain = STYLE.sub("", text)
+        assert not ACTING.search(plain)
+        assert all(len(line) <= columns for line in plain.splitlines()), plain
+        assert "ENQUEUED" in plain or "SCHEDULED" in plain
+
+
+def test_no_color(hostile: Shop) -> None:
+    _, text = in_terminal(hostile, 80, "jobs", "list", NO_COLOR="1")
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", text)
+
+
+def test_the_page_of_a_job_in_a_terminal(hostile: Shop) -> None:
+    job_id = hostile.ok("jobs", "list", "-q", "--state", "failed").strip()
+    code, text = in_terminal(hostile, 80, "jobs", "show", job_id)
+    plain = STYLE.sub("", text)
+    assert code == 0
+    assert plain.startswith(f"{job_id}  transcode  failed\n  why         ValueError: no codec ")
+    assert not ACTING.search(plain)
+
+
+def test_passwords_are_hidden_wherever_they_stand() -> None:
+    for text in (
+        "cannot connect to postgresql://u:s3cret@h:5/db: no",
+        "postgresql://u:s3c@ret/s3cret@h/db",
+        "x://:s3cret@h",
+        "postgresql://h/db?user=u&password=s3cret&x=1",
+        "host=h password='s3cret x' user=u",
+        "sslpassword = s3cret",
+    ):
+        assert "s3c" not in output.without_passwords(text), text
+    assert output.without_passwords("at 10:30 by a@b, see https://h/p") == "at 10:30 by a@b, see https://h/p"
+
+
+def test_a_wide_letter_counts_twice() -> None:
+    column = output.Column("A", is_flexible=True)
+    assert output._padded("漢字漢字", 5, column) == "漢字~"
+    assert output._padded("漢字", 5, column) == "漢字 "
+
+
+def test_narrow_columns_keep_what_they_need() -> None:
+    columns = (output.Column("ID"), output.Column("KIND", is_flexible=True), output.Column("X", is_flexible=True))
+    assert output._fitted([17, 10, 100], columns, 80) == [17, 10, 49]
+    assert output._fitted([17, 50, 100], columns, 80) == [17, 29, 30]
+    assert output._fitted([17, 50, 100], columns, 10) == [17, 6, 6]
+    assert output._fitted([17, 5, 5], columns, 80) == [17, 5, 5]
+
+
+@pytest.mark.parametrize(
+    "seconds, expected",
+    [(0, "just now"), (5, "5s ago"), (90, "1m ago"), (7_300, "2h ago"), (200_000, "2d ago"), (-600, "in 10m")],
+)
+def test_ages(seconds: int, expected: str) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    assert ages.age(now - timedelta(seconds=seconds), now) == expected
+
+
+@pytest.mark.parametrize(
+    "seconds, expected",
+    [(0.02, "20ms"), (2.14, "2.1s"), (65, "1m 5s"), (3_600, "1h"), (90_061, "1d 1h"), (86_430, "1d"), (-1, "0ms")],
+)
+def test_spans(seconds: float, expected: str) -> None:
+    assert ages.span(timedelta(seconds=seconds)) == expected

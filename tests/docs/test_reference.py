@@ -1,0 +1,272 @@
+"""The reference names everything there is, and nothing that is not."""
+
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+import holdfast
+from holdfast import errors, testing
+from holdfast.cli.main import standalone
+from holdfast.stores import store
+from holdfast.stores.postgres.store import PostgresStore
+from holdfast.stores.sql import quoted
+from holdfast.tasks.options import TaskOptions, UsingOptions
+from holdfast.transitions import MOVES
+from tests.docs import moves
+from tests.docs.pages import DOCS, PAGES, README, ROOT, blocks, name
+
+WRITTEN = (*PAGES, ROOT / "CHANGELOG.md")
+CHOICES = {"-A", "--app", "--store", "--schema", "-h", "--help"}
+
+
+def read(page: str) -> str:
+    return (DOCS / page).read_text(encoding="utf-8")
+
+
+def section(page: str, heading: str) -> str:
+    """Cut the text below a heading of the second level."""
+    found = re.search(rf"^## `?{re.escape(heading)}`?\n(.*?)(?=^## |\Z)", read(page), re.MULTILINE | re.DOTALL)
+    assert found is not None, f"{page} has no section {heading}"
+    return found[1]
+
+
+def code(text: str) -> set[str]:
+    """Collect what is marked as code, with the names before a parenthesis too."""
+    marked = re.findall(r"`([^`\n]+)`", text)
+    return {*marked, *(mark.partition("(")[0] for mark in marked)}
+
+
+# ---- Python --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("public", holdfast.__all__)
+def test_public_name_is_described(public: str) -> None:
+    if public.startswith("__") or not inspect.isclass(getattr(holdfast, public)):
+        section("reference/api.md", public)
+    elif issubclass(getattr(holdfast, public), Exception):
+        assert public in code(section("reference/api.md", "Errors"))
+    else:
+        section("reference/api.md", public)
+
+
+@pytest.mark.parametrize(
+    "owner", [holdfast.Holdfast, holdfast.BlockingClient, holdfast.JobHandle, holdfast.BlockingHandle]
+)
+def test_public_member_is_described(owner: type) -> None:
+    members = {member for member in dir(owner) if not member.startswith("_")}
+    described = code(section("reference/api.md", owner.__name__))
+    assert members - described - {"client", "loop"} == set()
+
+
+@pytest.mark.parametrize("owner", [holdfast.Holdfast, holdfast.Task, holdfast.Pipeline, holdfast.JobHandle])
+def test_described_signature_is_the_real_one(owner: type) -> None:
+    rows = re.findall(r"^\| `(\w+)\((.*)\)` \|", section("reference/api.md", owner.__name__), re.MULTILINE)
+    assert rows
+    for member, written in rows:
+        parameters = [part.partition("=")[0].lstrip("*") for part in written.split(", ") if part not in ("", "*")]
+        real = [parameter for parameter in inspect.signature(getattr(owner, member)).parameters if parameter != "self"]
+        assert parameters == real, f"{owner.__name__}.{member}"
+
+
+def test_every_field_of_a_job_is_real() -> None:
+    rows = re.findall(r"^\| (`.+?`) \|", section("reference/api.md", "Job"), re.MULTILINE)
+    fields = {field for row in rows for field in re.findall(r"`(\w+)`", row)}
+    assert fields
+    assert [field for field in fields if not hasattr(holdfast.Job, field)] == []
+
+
+def test_every_condition_of_a_filter_is_described() -> None:
+    described = code(section("learn/looking.md", "Lists and filters"))
+    assert set(holdfast.JobFilter.__struct_fields__) - described == set()
+
+
+def test_testing_helpers_are_described() -> None:
+    described = code(section("reference/api.md", "holdfast.testing"))
+    for owner in (testing.Jobs, testing.Clock):
+        for member in vars(owner):
+            assert member.startswith("_") or f"{owner.__name__}.{member}" in described
+    assert {"in_memory", "controlled"} <= described
+
+
+def test_options_are_described() -> None:
+    assert set(TaskOptions.__annotations__) - code(section("learn/tasks.md", "Options of a task")) == set()
+    assert set(UsingOptions.__annotations__) - code(section("learn/enqueue.md", "Options, one by one")) == set()
+
+
+# ---- errors, configuration -----------------------------------------------------------------------------------------
+
+
+def error_classes() -> list[type[Exception]]:
+    return [found for found in vars(errors).values() if inspect.isclass(found) and issubclass(found, Exception)]
+
+
+@pytest.mark.parametrize("error", error_classes(), ids=lambda error: error.__name__)
+def test_error_is_described(error: type[Exception]) -> None:
+    tree, table = read("reference/errors.md").split("| Error |")
+    assert re.search(rf"^[ │├└─]*{error.__name__}\b", tree, re.MULTILINE)
+    assert f"| `{error.__name__}` |" in table
+    if error is not errors.HoldfastError:
+        assert re.search(rf"^## .*\b{error.__name__}\b", read("operate/troubleshooting.md"), re.MULTILINE) or (
+            error is errors.Conflict
+        )
+
+
+@pytest.mark.parametrize("owner", [holdfast.Holdfast, holdfast.Queue])
+def test_parameter_is_described(owner: type) -> None:
+    rows = dict(
+        re.findall(
+            r"^\| `(\w+)` \| .* \| (.*) \| .* \|$", section("reference/configuration.md", owner.__name__), re.MULTILINE
+        )
+    )
+    parameters = {key: value for key, value in inspect.signature(owner).parameters.items() if key != "self"}
+    assert list(rows) == list(parameters)
+    for key, parameter in parameters.items():
+        if isinstance(parameter.default, int | str):
+            shown = f"{parameter.default:_}" if isinstance(parameter.default, int) else f'"{parameter.default}"'
+            assert rows[key] == f"`{shown}`"
+
+
+# ---- command line --------------------------------------------------------------------------------------------------
+
+
+def commands(group: click.Group, *path: str) -> Iterator[tuple[str, click.Command]]:
+    """Go through all verbs below a noun."""
+    for word, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, word)
+        else:
+            yield " ".join((*path, word)), command
+
+
+COMMANDS = dict(commands(standalone))
+
+
+def test_every_command_has_a_section_and_no_other() -> None:
+    titles = set(re.findall(r"^## ([a-z][a-z ]*)$", read("reference/cli.md"), re.MULTILINE))
+    assert titles == set(COMMANDS)
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_command_is_described(path: str) -> None:
+    text = section("reference/cli.md", path)
+    own = {
+        flag for parameter in COMMANDS[path].params for flag in parameter.opts if isinstance(parameter, click.Option)
+    }
+    described = {flag for flag in code(text) if flag.startswith("-")}
+    assert own - CHOICES - described == set(), "not described"
+    assert described - own - CHOICES - {"-"} == set(), "does not exist"
+    assert f"`holdfast {path}" in text
+
+
+def test_options_that_choose_an_app_are_described() -> None:
+    assert {"-A", "--app", "--store", "--schema"} <= code(section("reference/cli.md", "Which app"))
+
+
+def test_exit_codes_are_those_of_the_help() -> None:
+    context = click.Context(standalone)
+    promised = re.findall(r"\b(\d+) \w", (standalone.epilog or context.get_help()).partition("Exit codes:")[2])
+    described = re.findall(r"^\| (\d+) \|", section("reference/cli.md", "Exit codes"), re.MULTILINE)
+    assert described == promised
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=name)
+def test_mentioned_command_exists(page: Path) -> None:
+    known = {*COMMANDS, *standalone.commands, "NOUN VERB", "VERB"}
+    lines = [
+        line for block in blocks(page, "shell") for line in block.code.splitlines() if line.startswith("holdfast ")
+    ]
+    lines += re.findall(r"`(holdfast [^`]+)`", page.read_text(encoding="utf-8"))
+    for line in lines:
+        words = re.sub(r"(-A|--store|--schema) \S+", "", line).replace("|", " ").split()[1:]
+        is_noun = len(words) > 1 and (words[0] == "NOUN" or isinstance(standalone.commands.get(words[0]), click.Group))
+        assert " ".join(words[: 2 if is_noun else 1]) in known, line
+
+
+# ---- SQL, states, verbs --------------------------------------------------------------------------------------------
+
+
+async def test_columns_of_the_view_are_described(postgres: PostgresStore) -> None:
+    query = "SELECT column_name FROM information_schema.columns WHERE table_schema = $1 AND table_name = $2"
+    found = {row[0] for row in await postgres.pool.fetch(query, postgres.schema, "all_jobs")}
+    text = read("reference/sql.md").partition("### The view all_jobs")[2].partition("### Tables")[0]
+    described = set(re.findall(r"`(\w+)`", text.partition("<!-- columns: begin -->")[2]))
+    assert found - described == set()
+    rows = re.findall(r"^\| (`.+?`) \|", text, re.MULTILINE)
+    assert {column for row in rows for column in re.findall(r"`(\w+)`", row)} - found == set()
+
+
+async def test_tables_are_described(postgres: PostgresStore) -> None:
+    query = """SELECT relname FROM pg_class WHERE relnamespace = $1::text::regnamespace
+        AND relkind IN ('r', 'p') AND NOT relispartition"""
+    found = {row[0] for row in await postgres.pool.fetch(query, postgres.schema)}
+    text = read("reference/sql.md").partition("### Tables")[2].partition("### Ids")[0]
+    described = {
+        table for row in re.findall(r"^\| (`.+?`) \|", text, re.MULTILINE) for table in re.findall(r"`(\w+)`", row)
+    }
+    assert described == found
+
+
+async def test_fields_and_answers_of_enqueue_v1_are_described(postgres: PostgresStore) -> None:
+    call = f"SELECT * FROM {quoted(postgres.schema)}.enqueue_v1($1::text::jsonb)"
+    with pytest.raises(errors.DataRefused, match="expected one of") as refused:
+        await postgres.pool.fetch(call, '[{"kind": "x", "no_such_field": 1}]')
+    fields = str(refused.value).partition("expected one of ")[2].split(", ")
+    (answer,) = await postgres.pool.fetch(call, '[{"kind": "x"}]')
+    tables = section("learn/transactional.md", "Plain SQL, from any language").split("It answers one row per job")
+    rows = [re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) for table in tables]
+    assert rows == [fields, list(answer.keys())]
+
+
+def test_states_are_described() -> None:
+    assert {state.value for state in holdfast.JobState} == set(
+        re.findall(r"^\| `(\w+)` \|", read("explain/states.md").partition("## The way through")[0], re.MULTILINE)
+    )
+
+
+def test_table_of_moves_is_that_of_the_code() -> None:
+    assert moves.written() == moves.table(), "run: python -m tests.docs.moves"
+
+
+def test_every_verb_of_a_move_is_explained() -> None:
+    text = section("explain/states.md", "The way through") + section("explain/states.md", "What the verbs mean")
+    assert [move.verb for move in MOVES if move.verb not in text] == []
+
+
+def test_every_verb_says_how_the_unknown_is_resolved() -> None:
+    roles = (store.JobStore, store.WorkStore, store.UpkeepStore, store.LeaseStore, store.QueueStore)
+    verbs = {verb for role in roles for verb in vars(role) if not verb.startswith("_")}
+    table = read("explain/guarantees.md").partition("<!-- verbs: begin -->")[2].partition("<!-- verbs: end -->")[0]
+    rows = re.findall(r"^\| (`.+?`) \|", table, re.MULTILINE)
+    assert {verb for row in rows for verb in re.findall(r"`(\w+)`", row)} == verbs
+
+
+def test_answers_are_described() -> None:
+    assert {answer.name for answer in holdfast.Answer} <= code(section("learn/looking.md", "Many at once"))
+
+
+# ---- names ---------------------------------------------------------------------------------------------------------
+
+
+def test_readme_shows_the_first_example() -> None:
+    (shown, *_) = blocks(README, "python")
+    example = (README.parent / "examples" / "first.py").read_text(encoding="utf-8")
+    plain = re.sub(r'^ *""".*"""\n', "", example, flags=re.MULTILINE)
+    plain = plain.replace('if __name__ == "__main__":\n    asyncio', "asyncio").strip()
+    assert shown.code.strip() == plain
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", README.read_text(encoding="utf-8"))
+    assert [link for link in links if not (ROOT / link).exists()] == []
+    assert {f"examples/{example.name}" for example in (ROOT / "examples").glob("*.py")} <= set(links)
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=name)
+def test_mentioned_name_exists(page: Path) -> None:
+    for mentioned in re.findall(r"`(holdfast(?:\.\w+)+)`", page.read_text(encoding="utf-8")):
+        pkgutil.resolve_name(mentioned)

@@ -1,0 +1,147 @@
+"""How the public interface is typed: mypy must refuse exactly the lines that end in `# E: code`."""
+
+from datetime import UTC, datetime
+from typing import Any, assert_type
+
+from holdfast import (
+    BlockingHandle,
+    Call,
+    Context,
+    Holdfast,
+    Job,
+    JobFilter,
+    JobHandle,
+    JobState,
+    Page,
+    Pipeline,
+    Queue,
+    backoff,
+    phase,
+)
+
+app = Holdfast("sqlite://", queues=[Queue("bulk", priority=8, retention={"failed": "forever"})])
+Holdfast("sqlite://", poolsize=3)  # E: call-arg
+Holdfast("sqlite://", synchronous="off")  # E: arg-type
+Queue("bulk", retention={"lost": "7d"})  # E: dict-item
+
+
+@app.task
+async def send_email(to: str, subject: str = "hi") -> str:
+    return f"{subject} to {to}"
+
+
+@app.task(queue="high", max_attempts=3, timeout=None, retry=backoff("fixed", "5s"), aliases=["add"])
+def total(numbers: list[int]) -> int:
+    return sum(numbers)
+
+
+@app.task
+async def resize(ctx: Context, url: str, *, width: int) -> bytes:
+    return f"{ctx.job.id} {url} {width}".encode()
+
+
+@app.task(kind="blocking-resize", queue_override=True)
+def resize_here(ctx: Context, url: str) -> None:
+    assert ctx.job.payload == {"url": url}
+
+
+@app.task(queue="bulk")
+class Transcode(Pipeline):
+    url: str
+    height: int = 720
+
+    @phase
+    async def download(self, ctx: Context) -> dict[str, str]:
+        return {"path": f"{self.url} {ctx.job.id}"}
+
+    @phase(weight=3)
+    def encode(self, ctx: Context) -> int:
+        return self.height
+
+
+app.task(queues="high")  # E: call-overload
+app.task(priority="high")  # E: call-overload
+
+
+class Wrong(Pipeline):
+    @phase  # E: type-var
+    def without_context(self) -> None: ...
+
+
+async def enqueue() -> None:
+    assert_type(await send_email.enqueue("a@example.org"), JobHandle[str])
+    assert_type(await send_email.enqueue(to="a@example.org", subject="hi"), JobHandle[str])
+    await send_email.enqueue(to=1)  # E: arg-type
+    await send_email.enqueue("a@example.org", body="x")  # E: call-arg
+    await send_email.enqueue()  # E: call-arg
+
+    assert_type(await total.enqueue([1, 2]), JobHandle[int])
+    await total.enqueue(["1"])  # E: list-item
+
+    assert_type(await resize.enqueue("https://example.org", width=3), JobHandle[bytes])
+    await resize.enqueue("https://example.org", 3)  # E: call-arg
+    await resize.enqueue("https://example.org", width="3")  # E: arg-type
+    await resize_here.enqueue(1)  # E: arg-type
+    assert_type(await resize_here.enqueue("https://example.org"), JobHandle[None])
+
+
+async def call_directly(ctx: Context) -> None:
+    assert_type(await send_email("a@example.org"), str)
+    assert_type(total([1]), int)
+    assert_type(await resize(ctx, "https://example.org", width=3), bytes)
+    await resize("https://example.org", width=3)  # E: arg-type call-arg
+    await send_email(1)  # E: arg-type
+
+
+async def use() -> None:
+    later = send_email.using(
+        run_in="5m", priority=0, unique="a", unique_for=60, key="k", tags={"tenant": "a"}, actor="me", timeout=None
+    )
+    assert_type(await later.enqueue("a@example.org"), JobHandle[str])
+    assert_type(later.call("a@example.org"), Call[str])
+    send_email.using(run_at=datetime.now(UTC), connection=object(), queue="high", max_attempts=1, max_crashes=1)
+    await later.enqueue(1)  # E: arg-type
+    send_email.using(run_at="tomorrow")  # E: arg-type
+    send_email.using(delay=5)  # E: call-arg
+    send_email.using(priority="first")  # E: arg-type
+
+
+async def pipeline() -> None:
+    assert_type(await Transcode(url="x").enqueue(), JobHandle[Any])
+    assert_type(await Transcode(url="x", height=2).using(priority=1).enqueue(), JobHandle[Any])
+    assert_type(Transcode(url="x").call(), Call[Any])
+    Transcode("x")  # E: call-arg
+    Transcode(url=1)  # E: arg-type
+    Transcode(height=2)  # E: call-arg
+    Transcode(url="x").using(delay=5)  # E: call-arg
+    Transcode(url="x").url = "y"  # E: misc
+
+
+async def verbs() -> None:
+    async with app as opened:
+        assert_type(opened, Holdfast)
+        job = await app.enqueue(total.call([1]))
+        assert_type(job, JobHandle[int])
+        assert_type(await job.result(timeout="30s"), int)
+        assert_type(await job.get(), Job)
+        assert_type(await job.cancel(actor="me", reason="no"), JobState)
+        assert_type(await app.enqueue_many(send_email.call(to) for to in "ab"), list[JobHandle[str]])
+        assert_type(await app.get("htcx-2s16-z48b-09"), Job)
+        assert_type(await app.list(JobFilter(queues=("high",)), limit=10), Page)
+        assert_type([found async for found in app.iterate()], list[Job])
+        assert_type(await app.retry(1), JobState)
+        await app.get(1.5)  # E: arg-type
+        await app.cancel(1, who="me")  # E: call-arg
+        await app.enqueue(send_email)  # E: arg-type
+
+
+def block() -> None:
+    with app.blocking() as queue:
+        job = queue.enqueue(total.call([1]))
+        assert_type(job, BlockingHandle[int])
+        assert_type(job.result(timeout=3), int)
+        assert_type(queue.get(1), Job)
+        assert_type(queue.list(limit=3), Page)
+        assert_type(queue.cancel(1, actor="me"), JobState)
+        queue.cancel(1, who="me")  # E: call-arg
+        queue.enqueue(total.call(["1"]))  # E: list-item
