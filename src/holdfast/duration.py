@@ -49,4 +49,4 @@ def _as_float(value: float) -> float:
     try:
         return float(value)
     except OverflowError:  # a whole number beyond every float
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf

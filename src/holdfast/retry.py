@@ -1,5 +1,6 @@
 """When a failed attempt is followed by another."""
 
+import math
 import random
 from typing import Literal
 
@@ -33,12 +34,12 @@ class Backoff(msgspec.Struct, frozen=True):
             return self.base_ms
         if self.growth == "linear":
             return self.base_ms * (step + 1)
-        grown = float(self.base_ms)
-        for _ in range(step):  # in steps, because a power would overflow long after the cap is reached
-            if grown >= self.cap_ms or self.factor == 1:
-                break
-            grown *= self.factor
-        return grown
+        if self.base_ms == 0:
+            return 0
+        # Compared as logarithms, because the power overflows long after the cap is reached.
+        if step * math.log(self.factor) > math.log(self.cap_ms + 1) - math.log(self.base_ms):
+            return self.cap_ms
+        return self.base_ms * self.factor**step
 
 
 def backoff(

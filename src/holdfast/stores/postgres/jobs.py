@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-import msgspec
-
 from holdfast.job import TERMINAL, WAITING, Job, JobState, NewJob
 from holdfast.stores.postgres import lists, rows
 from holdfast.stores.postgres.role import Role
@@ -47,7 +45,7 @@ class PostgresJobs(Role):
     async def cancel_jobs(self, ids: Sequence[int], *, actor: str | None, reason: str | None) -> list[Answered]:
         notes = {"cancelled_by": actor, "cancel_reason": reason}
         notes = {key: value for key, value in notes.items() if value is not None}
-        encoded = msgspec.json.encode(notes).decode() if notes else None
+        encoded = rows.json_text(notes) if notes else None
         found = {row["id"]: row for row in await self.fetch("cancel_jobs", sorted(set(ids)), encoded)}
         return [_answered(job_id, found.get(job_id)) for job_id in ids]
 
@@ -102,7 +100,7 @@ def _columns(jobs: Sequence[NewJob]) -> tuple[list[object], ...]:
         [job.max_attempts for job in jobs],
         [job.max_crashes for job in jobs],
         [job.timeout_ms for job in jobs],
-        [msgspec.json.encode(job.tags).decode() if job.tags else None for job in jobs],
+        [rows.json_text(job.tags) if job.tags else None for job in jobs],
         [job.actor for job in jobs],
     )
 

@@ -1,7 +1,6 @@
 """Lists of jobs: a query put together from fixed parts; whatever a caller gives is a parameter."""
 
-import msgspec
-
+from holdfast.stores.postgres import rows
 from holdfast.stores.store import Cursor, JobFilter
 
 # Both halves of the view have an index in the order of the list, so that a page reads no more than its rows.
@@ -21,7 +20,7 @@ def query(which: JobFilter, limit: int, after: Cursor | None) -> tuple[str, list
 
 
 def _conditions(which: JobFilter, after: Cursor | None) -> list[tuple[str, list[object]]]:
-    tags = msgspec.json.encode(dict(which.tags)).decode()
+    tags = rows.json_text(dict(which.tags))
     possible: list[tuple[bool, str, list[object]]] = [
         (bool(which.ids), "id = ANY ({}::bigint[])", [list(which.ids)]),
         (bool(which.states), "state = ANY ({}::text[])", [[state.value for state in which.states]]),

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import asyncpg
+import msgspec
 
+from holdfast.errors import DataRefused
 from holdfast.job import Job, JobState
 
 Row = asyncpg.Record
@@ -19,6 +21,15 @@ def job(row: Sequence[Any]) -> Job:
     values = list(row)
     values[_STATE] = _STATES[values[_STATE]]
     return Job(*values)
+
+
+def json_text(value: object) -> str:
+    """Write JSON for a parameter; what has no UTF-8 is refused as the server would."""
+    try:
+        return msgspec.json.encode(value).decode()
+    except UnicodeEncodeError as error:
+        message = f"PostgreSQL refuses a value: {error}"
+        raise DataRefused(message) from error
 
 
 def state(text: str) -> JobState:

@@ -94,7 +94,7 @@ BEGIN
             -- Only the second claim of a job can find an ended one, and only then is it worth a look.
             CASE WHEN e.claim > 1 OR e.verb = 'withdraw' THEN (
                 SELECT jsonb_agg(
-                    to_jsonb(a) - 'job_id' - CASE WHEN a.claim <= e.claim - 10 THEN 'traceback' ELSE '' END
+                    to_jsonb(a) - 'job_id' - CASE WHEN a.claim < e.claim - 10 THEN 'traceback' ELSE '' END
                     ORDER BY a.claim
                 )
                 FROM holdfast.attempts AS a

@@ -3,7 +3,7 @@ DROP FUNCTION IF EXISTS holdfast.insert_job;
 CREATE FUNCTION holdfast.insert_job(
     p_id bigint, p_kind text, p_queue text, p_priority smallint, p_payload jsonb, p_state text, p_run_at timestamptz,
     p_unique text, p_unique_for bigint, p_key text, p_max_attempts integer, p_max_crashes integer, p_timeout bigint,
-    p_tags jsonb, p_actor text, p_now timestamptz, p_again boolean,
+    p_tags jsonb, p_actor text, p_position bigint, p_now timestamptz, p_again boolean,
     OUT outcome text, OUT id bigint
 )
 LANGUAGE plpgsql
@@ -37,7 +37,7 @@ BEGIN
             )
             VALUES (
                 p_id, p_kind, p_queue, p_priority, p_state,
-                CASE p_state WHEN 'queued' THEN nextval('holdfast.position_seq'::regclass) END,
+                CASE p_state WHEN 'queued' THEN p_position END,
                 p_payload, p_tags, p_actor, p_run_at, p_now, p_max_attempts, p_max_crashes, p_timeout, p_unique, p_key
             )
             ON CONFLICT DO NOTHING;
@@ -51,7 +51,7 @@ BEGIN
                 )
                 VALUES (
                     p_id, p_kind, p_queue, p_priority, p_state,
-                    CASE p_state WHEN 'queued' THEN nextval('holdfast.position_seq'::regclass) END,
+                    CASE p_state WHEN 'queued' THEN p_position END,
                     p_payload, p_tags, p_actor, p_run_at, p_now, p_max_attempts, p_max_crashes, p_timeout, p_unique,
                     p_key
                 )

@@ -12,25 +12,37 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_now timestamptz := holdfast.clock();
+    v_positions bigint[];
     v_settled integer[] := '{}';
     v_holder bigint;
     v_same boolean;
     v_job record;
 BEGIN
+    -- Jobs with keys are stored after the others and in another order: their places are drawn beforehand.
+    IF p_again OR EXISTS (
+        SELECT FROM unnest(p_uniques, p_keys) AS t (unique_key, key) WHERE t.unique_key IS NOT NULL OR t.key IS NOT NULL
+    ) THEN
+        v_positions := ARRAY(
+            SELECT nextval('holdfast.position_seq'::regclass) FROM generate_series(1, cardinality(p_ids))
+        );
+    END IF;
+
     INSERT INTO holdfast.jobs (
         id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at, max_attempts,
         max_crashes, timeout_ms
     )
     SELECT
         t.id, t.kind, t.queue, t.priority, due.state,
-        CASE due.state WHEN 'queued' THEN nextval('holdfast.position_seq'::regclass) END,
+        CASE due.state
+            WHEN 'queued' THEN COALESCE(v_positions[t.ordinal], nextval('holdfast.position_seq'::regclass))
+        END,
         t.payload, t.tags, t.actor, due.run_at, v_now, t.max_attempts, t.max_crashes, t.timeout_ms
     FROM unnest(
         p_ids, p_kinds, p_queues, p_priorities, p_payloads, p_run_ats, p_delays, p_uniques, p_keys, p_max_attempts,
         p_max_crashes, p_timeouts, p_tags, p_actors
-    ) AS t (
+    ) WITH ORDINALITY AS t (
         id, kind, queue, priority, payload, run_at, delay, unique_key, key, max_attempts, max_crashes, timeout_ms,
-        tags, actor
+        tags, actor, ordinal
     )
     CROSS JOIN LATERAL holdfast.due(t.run_at, t.delay, v_now) AS due
     WHERE NOT p_again AND t.unique_key IS NULL AND t.key IS NULL;
@@ -74,7 +86,7 @@ BEGIN
     CROSS JOIN LATERAL holdfast.due(t.run_at, t.delay, v_now) AS due
     CROSS JOIN LATERAL holdfast.insert_job(
         t.id, t.kind, t.queue, t.priority, t.payload, due.state, due.run_at, t.unique_key, t.unique_for, t.key,
-        t.max_attempts, t.max_crashes, t.timeout_ms, t.tags, t.actor, v_now, p_again
+        t.max_attempts, t.max_crashes, t.timeout_ms, t.tags, t.actor, v_positions[t.ordinal], v_now, p_again
     ) AS stored;
 END
 $$;

@@ -1,0 +1,44 @@
+"""SQL past the verbs, as another program or an operator might write it."""
+
+import sqlite3
+
+import asyncpg
+
+from holdfast.stores.postgres.store import PostgresStore
+from holdfast.stores.sql import quoted
+from holdfast.stores.sqlite.store import SqliteStore
+from holdfast.stores.store import Store
+
+TABLES = ("jobs", "history", "attempts", "progress", "idempotency", "workers", "queues", "rollups")
+
+
+async def execute(store: Store, sql: str) -> None:
+    """Run one statement, in which tables are spelled `holdfast.jobs`, in a commit of its own."""
+    if isinstance(store, PostgresStore):
+        await store.fetch_sql(sql)
+        return
+    assert isinstance(store, SqliteStore)
+    statement = sql.replace("holdfast.", "holdfast_")
+
+    def run(database: sqlite3.Connection, _now: int) -> None:
+        database.execute(statement)
+
+    await store.connection.write(run)
+
+
+async def clear(store: Store) -> None:
+    """Leave nothing in the store."""
+    if isinstance(store, PostgresStore):
+        # One round trip: parts of a WITH are all carried out.
+        parts = [f"gone_{table} AS (DELETE FROM holdfast.{table})" for table in TABLES]
+        await store.fetch_sql(f"WITH {', '.join(parts)} SELECT")
+        return
+    for table in TABLES:
+        await execute(store, f"DELETE FROM holdfast.{table}")
+
+
+async def drop_schema(dsn: str, name: str) -> None:
+    """Remove a schema of PostgreSQL."""
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(f"DROP SCHEMA {quoted(name)} CASCADE")
+    await connection.close()
