@@ -185,6 +185,7 @@ _SYNC: dict[str, Callable[[Any, str, str], Rows]] = {
     "psycopg.Connection": _psycopg,
     "sqlalchemy.Connection": _sqlalchemy,
     "sqlalchemy.Session": _sqlalchemy_session,
+    "sqlalchemy.scoped_session": _sqlalchemy_session,
     "django.BaseDatabaseWrapper": _django,
     "django.ConnectionProxy": _django,
 }

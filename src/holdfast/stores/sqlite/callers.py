@@ -66,7 +66,7 @@ def checked(connection: object, path: str) -> sqlite3.Connection:
 def _unwrapped(connection: Any) -> object:
     """Find the `sqlite3` connection inside those of other libraries, which need not be installed."""
     names = {f"{base.__module__.partition('.')[0]}.{base.__name__}" for base in type(connection).__mro__}
-    if "sqlalchemy.Session" in names:
+    if names & {"sqlalchemy.Session", "sqlalchemy.scoped_session"}:
         return _unwrapped(connection.connection())
     if "sqlalchemy.Connection" in names:
         # SQLAlchemy commits only what it has begun, and it begins with its own first statement.

@@ -6,6 +6,7 @@ from holdfast.errors import DataRefused, OutcomeUnknown, SchemaError, StoreError
 
 # The primary result codes of SQLite, https://www.sqlite.org/rescode.html.
 _ERROR, _BUSY, _LOCKED, _IOERR = 1, 5, 6, 10  # the low byte of what Python shows
+_BUSY_SNAPSHOT = 517  # the whole code: only on a caller's own connection
 _REASONS: dict[int | None, str] = {
     3: "the file may not be used by this user: check its permissions",
     _BUSY: "another program holds the database: end its transaction",
@@ -34,6 +35,10 @@ def translated(error: BaseException, path: str) -> BaseException:
     if not isinstance(error, sqlite3.Error):
         return error
     code = _code(error)
+    if getattr(error, "sqlite_errorcode", None) == _BUSY_SNAPSHOT:
+        message = f"the SQLite store {path}: your transaction has read what others have changed since: roll it back, "
+        message += f"and begin it with BEGIN IMMEDIATE ({error})"
+        return _with_cause(StoreUnavailable(message), error)
     if code in _REASONS:
         return _with_cause(StoreUnavailable(f"the SQLite store {path}: {_REASONS[code]} ({error})"), error)
     if code == _ERROR and str(error).startswith("no such"):

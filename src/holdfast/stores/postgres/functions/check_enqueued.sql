@@ -28,7 +28,9 @@ BEGIN
         WHEN octet_length(p_job ->> 'actor') NOT BETWEEN 1 AND 256 THEN 'actor: expected 1 to 256 bytes'
         WHEN jsonb_typeof(p_job -> 'tags') NOT IN ('object', 'null')
             OR jsonb_path_exists(p_job -> 'tags', '$.* ? (@.type() != "string")')
-            OR jsonb_path_exists(p_job -> 'tags', '$.keyvalue().key ? (!(@ like_regex "^[A-Za-z0-9_.:-]{1,64}$"))')
+            OR jsonb_path_exists(
+                p_job -> 'tags', '$.keyvalue().key ? (!(@ like_regex "^[A-Za-z0-9_.:-]{1,64}$"))', silent => true
+            )
             THEN 'tags: expected an object of texts, with names of 1 to 64 letters, digits, _ . : or -'
         ELSE COALESCE(
             (
