@@ -14,6 +14,12 @@ KEPT = {
     JobState.CANCELLED: timedelta(days=2),
 }
 LOST = Finish(Verdict.LOST, None)
+# The verbs by which a claim can have ended a life in each state; what was to wait again may have ended cancelled.
+ENDED_BY = {
+    JobState.COMPLETED_WITH_ERRORS: {Verb.COMPLETE},
+    JobState.FAILED: {Verb.FAIL},
+    JobState.CANCELLED: set(Verb) - {Verb.COMPLETE, Verb.FAIL},
+}
 
 
 @dataclasses.dataclass
@@ -134,6 +140,8 @@ class Model:
             return Answer.EXPIRING
         if self.holder_of(job.unique):
             return Answer.UNIQUE_CLASH
+        if job.ended_by is not None:  # the holder that ended it may not know that it did
+            job.accepted |= {(job.ended_by, verb) for verb in ENDED_BY[job.state]}
         job.life += 1
         job.attempt = job.crashes = 0
         job.marked_at = job.delete_at = job.ended_by = job.buried_by = job.percent = None

@@ -179,9 +179,11 @@ async def test_a_zombie_of_an_earlier_life_changes_nothing(store: Store) -> None
     assert await retry(store, zombie.id) is Answer.DONE
     current = await claim_one(store)
     assert (current.attempt, current.claim) == (1, 3)
+    assert await end(store, failed(zombie.id, zombie.claim, FAILURE)) == lost
+    again = await end(store, failed(second.id, second.claim, FAILURE))
+    assert again == Finish(Verdict.ALREADY, JobState.RUNNING)  # sent twice: it was accepted in the earlier life
     for old in (zombie, second):
         assert await end(store, completed(old.id, old.claim, '"zombie"')) == lost
-        assert await end(store, failed(old.id, old.claim, FAILURE)) == lost
         assert await store.start_jobs([Started(old.id, old.claim, 0)]) == [Verdict.LOST]
         assert await store.save_progress([ProgressReport(old.id, old.claim, 50.0)]) == [Verdict.LOST]
     untouched = await read(store, current.id)

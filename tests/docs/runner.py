@@ -114,16 +114,18 @@ class PageRunner:
         import django
         from django.conf import settings
         from django.db import connections
+        from django.db.utils import ConnectionHandler
         from psycopg.conninfo import conninfo_to_dict
 
         parts = conninfo_to_dict(self._database or "")
         names = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
         given = {key: parts.get(part) or "" for key, part in names.items()}
+        database = {"ENGINE": "django.db.backends.postgresql", **given}
         if not settings.configured:
-            settings.configure(DATABASES={"default": {"ENGINE": "django.db.backends.postgresql", **given}})
+            settings.configure(DATABASES={"default": database})
             django.setup()
         usual = connections["default"]
-        connections["default"] = own = type(usual)({**usual.settings_dict, **given}, "default")
+        connections["default"] = own = ConnectionHandler({"default": database})["default"]
 
         def put_back() -> None:
             own.close()

@@ -5,6 +5,7 @@ by cancellation takes its connection with it: what the server still does with th
 """
 
 import asyncio
+import contextlib
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -60,8 +61,9 @@ class Pool:
         try:
             async with asyncio.timeout(self.deadline):
                 # Nothing is kept open by the pool itself: it would write tracebacks while the server is away.
+                # Nothing is ever set on a session, so there is nothing to reset: that would be a round trip per call.
                 self._pool = await asyncpg.create_pool(
-                    self.dsn, min_size=0, max_size=self._size, max_inactive_connection_lifetime=300
+                    self.dsn, min_size=0, max_size=self._size, max_inactive_connection_lifetime=300, reset=_leave
                 )
                 async with self._pool.acquire():
                     pass
@@ -115,12 +117,12 @@ class Pool:
             broken = False
         except TimeoutError as error:
             raise _too_late(self.deadline, self.dsn, sent=connection is not None) from error
-        except (OSError, asyncpg.InterfaceError) as error:
+        except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
             raise _broken(error, self.dsn, sent=connection is not None) from error
         except asyncpg.PostgresError as error:
             if connection is None:
                 raise refused(error, self.dsn) from error
-            broken = connection.is_closed()
+            broken = _ends_session(error.sqlstate or "")
             raise
         finally:
             if connection is not None and broken:
@@ -137,8 +139,9 @@ class Pool:
         async def discard() -> None:
             try:
                 await connection.close(timeout=_FAREWELL_S)
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                connection.terminate()
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError):
+                with contextlib.suppress(asyncpg.InterfaceError):  # asyncpg has let go of it already
+                    connection.terminate()
             finally:
                 await pool.release(connection)
 
@@ -159,6 +162,14 @@ def _broken(error: Exception, dsn: str, *, sent: bool) -> StoreError:
     return StoreUnavailable(f"cannot connect to {masked(dsn)}: {error}")
 
 
+async def _leave(_connection: object) -> None:
+    """Leave a session as it is."""
+
+
+def _ends_session(code: str) -> bool:
+    return code in _SERVER_GONE or code.startswith("08")
+
+
 def refused(error: asyncpg.PostgresError, dsn: str) -> HoldfastError:
     """Say what an error of the server means for the caller."""
     code = error.sqlstate or ""
@@ -171,7 +182,7 @@ def refused(error: asyncpg.PostgresError, dsn: str) -> HoldfastError:
         return DataRefused(f"PostgreSQL refuses a value: {error}")
     if code[:2] in _NOTHING_CHANGED or code in _NOTHING_CHANGED_CODES:
         return StoreUnavailable(f"{where} cannot do this now: {error}")
-    if code in _SERVER_GONE or code.startswith("08"):
+    if _ends_session(code):
         return OutcomeUnknown(f"{where} ended the session: {error}; the change may have happened")
     if code.startswith(("28", "3D", "42501")):
         return ConfigError(f"{where} refuses access: {error}")

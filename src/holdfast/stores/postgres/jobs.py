@@ -9,7 +9,8 @@ from holdfast.stores.postgres.role import Role
 from holdfast.stores.store import Answer, Answered, Count, Cursor, Inserted, Insertion, JobFilter, Page
 
 COUNT_CAP = 10_001
-_LOOKS = 3
+EVERY_STATE = frozenset(JobState)
+_LOOKS = 5
 
 
 class PostgresJobs(Role):
@@ -46,38 +47,39 @@ class PostgresJobs(Role):
         notes = {"cancelled_by": actor, "cancel_reason": reason}
         notes = {key: value for key, value in notes.items() if value is not None}
         encoded = rows.json_text(notes) if notes else None
-        found = {row["id"]: row for row in await self.fetch("cancel_jobs", sorted(set(ids)), encoded)}
-        return [_answered(job_id, found.get(job_id)) for job_id in ids]
+        return await self._change("cancel_jobs", ids, encoded)
 
     async def retry_jobs(self, ids: Sequence[int]) -> list[Answered]:
-        found = {row["id"]: row for row in await self.fetch("retry_jobs", ids)}
-        return [_answered(job_id, found.get(job_id)) for job_id in ids]
+        return await self._change("retry_jobs", ids)
 
     async def delete_jobs(self, ids: Sequence[int]) -> list[Answered]:
-        return await self._change(ids, TERMINAL, "delete_jobs")
+        return await self._change("delete_jobs", ids, takes=TERMINAL)
 
     async def reschedule_jobs(
         self, ids: Sequence[int], *, run_at: datetime | None, delay_ms: int | None
     ) -> list[Answered]:
-        return await self._change(ids, WAITING, "reschedule_jobs", run_at, delay_ms)
+        return await self._change("reschedule_jobs", ids, run_at, delay_ms, takes=WAITING)
 
     async def reprioritise_jobs(self, ids: Sequence[int], priority: int) -> list[Answered]:
-        return await self._change(ids, WAITING, "reprioritise_jobs", priority)
+        return await self._change("reprioritise_jobs", ids, priority, takes=WAITING)
 
     async def _change(
-        self, ids: Sequence[int], allowed: frozenset[JobState], query: str, *args: object
+        self, query: str, ids: Sequence[int], *args: object, takes: frozenset[JobState] = EVERY_STATE
     ) -> list[Answered]:
-        """Change jobs, and look again at those that moved while the statement waited for them."""
+        """Change jobs, and ask again for those that moved while the statement looked for them.
+
+        Each asking is a commit of its own, so that rows are always locked in the order of their ids.
+        """
         answers: dict[int, Answered] = {}
         asked = sorted(set(ids))
         for look in range(_LOOKS):
-            for job_id, state in await self.fetch(query, asked, *args):
-                answers[job_id] = Answered(job_id, Answer.DONE, rows.state(state))
+            for job_id, answer, state, other in await self.fetch(query, asked, *args):
+                answers[job_id] = Answered(job_id, Answer(answer), rows.state(state), other)
             asked = [job_id for job_id in asked if job_id not in answers]
             if not asked:
                 break
             states = {job_id: rows.state(state) for job_id, state in await self.fetch("job_states", asked)}
-            again = {job_id for job_id, state in states.items() if state in allowed and look < _LOOKS - 1}
+            again = {job_id for job_id, state in states.items() if state in takes and look < _LOOKS - 1}
             for job_id in set(asked) - again:
                 answer = Answer.WRONG_STATE if job_id in states else Answer.NOT_FOUND
                 answers[job_id] = Answered(job_id, answer, states.get(job_id))
@@ -103,10 +105,3 @@ def _columns(jobs: Sequence[NewJob]) -> tuple[list[object], ...]:
         [rows.json_text(job.tags) if job.tags else None for job in jobs],
         [job.actor for job in jobs],
     )
-
-
-def _answered(job_id: int, row: rows.Row | None) -> Answered:
-    if row is None:
-        return Answered(job_id, Answer.NOT_FOUND, None)
-    state = None if row["state"] is None else rows.state(row["state"])
-    return Answered(job_id, Answer(row["answer"]), state, row.get("other"))

@@ -3,8 +3,17 @@
 from holdfast.stores.postgres import rows
 from holdfast.stores.store import Cursor, JobFilter
 
-# Both halves of the view have an index in the order of the list, so that a page reads no more than its rows.
-_PAGE = "SELECT * FROM holdfast.all_jobs {where} ORDER BY enqueued_at DESC, id DESC LIMIT {limit}"
+# Each half by itself in the order of the list, which its index has: a page reads no more than its rows. The planner
+# would sort all of history for one ORDER BY over both.
+_PAGE = """
+SELECT * FROM (
+    (SELECT * FROM holdfast.live_jobs {where} ORDER BY enqueued_at DESC, id DESC LIMIT {limit})
+    UNION ALL
+    (SELECT * FROM holdfast.finished_jobs {where} ORDER BY enqueued_at DESC, id DESC LIMIT {limit})
+) AS page
+ORDER BY enqueued_at DESC, id DESC
+LIMIT {limit}
+"""
 
 
 def query(which: JobFilter, limit: int, after: Cursor | None) -> tuple[str, list[object]]:

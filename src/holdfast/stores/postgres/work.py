@@ -27,11 +27,12 @@ class PostgresWork(Role):
         return int(await self.fetch_value("give_back_batch", worker, batch))
 
     async def start_jobs(self, starts: Sequence[Started]) -> list[Verdict]:
+        ordered = sorted(starts, key=lambda start: start.id)
         found = await self.fetch(
             "start_jobs",
-            [start.id for start in starts],
-            [start.claim for start in starts],
-            [start.started_ago_ms for start in starts],
+            [start.id for start in ordered],
+            [start.claim for start in ordered],
+            [start.started_ago_ms for start in ordered],
         )
         ours = {row[0] for row in found}
         return [Verdict.DONE if start.id in ours else Verdict.LOST for start in starts]

@@ -1,42 +1,39 @@
--- End waiting jobs, mark running ones. A job that changes between the two looks is looked at again.
+-- End waiting jobs, mark running ones, answer for finished ones. Live rows are locked first and in the order of their
+-- ids, so that each is what it was seen to be. A job that comes back to life between the two looks is not answered:
+-- locking it now would be out of order, so the caller asks again.
 DROP FUNCTION IF EXISTS holdfast.cancel_jobs;
 CREATE FUNCTION holdfast.cancel_jobs(p_ids bigint[], p_notes jsonb)
-RETURNS TABLE (id bigint, answer text, state text)
+RETURNS TABLE (id bigint, answer text, state text, other bigint)
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_open bigint[] := p_ids;
-    v_done bigint[];
+    v_waiting bigint[];
+    v_running bigint[];
 BEGIN
-    FOR round IN 1..3 LOOP
-        SELECT COALESCE(array_agg(e.id) FILTER (WHERE e.verdict IS NOT NULL), '{}')
-        INTO v_done
-        FROM holdfast.end_claims(
-            v_open, array_fill(0, ARRAY[cardinality(v_open)]), 'withdraw', 'cancelled', NULL, NULL, p_notes
-        ) AS e;
-        RETURN QUERY SELECT t.id, 'done', 'cancelled' FROM unnest(v_done) AS t (id);
-        v_open := ARRAY(SELECT t.id FROM unnest(v_open) AS t (id) WHERE NOT t.id = ANY (v_done) ORDER BY t.id);
+    SELECT
+        COALESCE(array_agg(live.id) FILTER (WHERE live.state <> 'running'), '{}'),
+        COALESCE(array_agg(live.id) FILTER (WHERE live.state = 'running'), '{}')
+    INTO v_waiting, v_running
+    FROM (
+        SELECT j.id, j.state FROM holdfast.jobs AS j WHERE j.id = ANY (p_ids) ORDER BY j.id FOR UPDATE
+    ) AS live;
 
-        WITH marked AS (
-            UPDATE holdfast.jobs AS j
-            SET
-                cancel_requested_at = COALESCE(j.cancel_requested_at, holdfast.clock()),
-                extra = CASE WHEN p_notes IS NULL THEN j.extra ELSE COALESCE(j.extra, '{}') || p_notes END
-            WHERE j.id = ANY (v_open) AND j.state = 'running'
-            RETURNING j.id
-        )
-
-        SELECT COALESCE(array_agg(marked.id), '{}') INTO v_done FROM marked;
-        RETURN QUERY SELECT t.id, 'requested', 'running' FROM unnest(v_done) AS t (id);
-        v_open := ARRAY(SELECT t.id FROM unnest(v_open) AS t (id) WHERE NOT t.id = ANY (v_done) ORDER BY t.id);
-
-        RETURN QUERY
-        SELECT h.id, CASE h.state WHEN 'cancelled' THEN 'done' ELSE 'wrong_state' END, h.state
-        FROM holdfast.history AS h
-        WHERE h.id = ANY (v_open) AND h.delete_at > holdfast.clock();
-        v_open := ARRAY(SELECT j.id FROM holdfast.jobs AS j WHERE j.id = ANY (v_open) ORDER BY j.id);
-        EXIT WHEN v_open = '{}';
-    END LOOP;
+    RETURN QUERY
+    SELECT e.id, 'done', e.verdict, NULL::bigint
+    FROM holdfast.end_claims(
+        v_waiting, array_fill(0, ARRAY[cardinality(v_waiting)]), 'withdraw', 'cancelled', NULL, NULL, p_notes
+    ) AS e;
+    RETURN QUERY
+    UPDATE holdfast.jobs AS j
+    SET
+        cancel_requested_at = COALESCE(j.cancel_requested_at, holdfast.clock()),
+        extra = CASE WHEN p_notes IS NULL THEN j.extra ELSE COALESCE(j.extra, '{}') || p_notes END
+    WHERE j.id = ANY (v_running)
+    RETURNING j.id, 'requested', j.state, NULL::bigint;
+    RETURN QUERY
+    SELECT f.id, CASE f.state WHEN 'cancelled' THEN 'done' ELSE 'wrong_state' END, f.state, NULL::bigint
+    FROM holdfast.finished_jobs AS f
+    WHERE f.id = ANY (p_ids) AND NOT f.id = ANY (v_waiting);
 END
 $$;

@@ -1,6 +1,7 @@
--- Keep the last report of running jobs. Answers, in order, whether the claim was still ours.
+-- Keep the last report of running jobs; `p_ids` must be sorted. Answers, in order, whether the claim was still ours.
 --
 -- After the first report of a claim only the narrow progress row is touched: it carries the claim, which ends with it.
+-- Jobs are locked before progress, as a finish does it.
 DROP FUNCTION IF EXISTS holdfast.save_progress;
 CREATE FUNCTION holdfast.save_progress(
     p_ids bigint[], p_claims integer[], p_percents double precision[], p_messages text[], p_datas jsonb[]
@@ -10,25 +11,40 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cach
 AS $$
 DECLARE
     v_now timestamptz := holdfast.clock();
+    v_first bigint[];
     v_done boolean[] := '{}';
     v_report record;
 BEGIN
+    v_first := ARRAY(
+        SELECT held.id
+        FROM (
+            SELECT t.id, t.claim
+            FROM unnest(p_ids, p_claims) AS t (id, claim)
+            WHERE NOT EXISTS (SELECT FROM holdfast.progress AS p WHERE p.job_id = t.id AND p.claim = t.claim)
+            OFFSET 0
+        ) AS t
+        CROSS JOIN LATERAL (
+            SELECT j.id FROM holdfast.jobs AS j
+            WHERE j.id = t.id AND j.claim = t.claim AND j.state = 'running'
+            FOR KEY SHARE
+        ) AS held
+    );
     FOR v_report IN
         SELECT * FROM unnest(p_ids, p_claims, p_percents, p_messages, p_datas) AS t (id, claim, percent, message, data)
     LOOP
-        UPDATE holdfast.progress
-        SET percent = v_report.percent, message = v_report.message, data = v_report.data, updated_at = v_now
-        WHERE job_id = v_report.id AND claim = v_report.claim;
-        IF NOT FOUND THEN
-            INSERT INTO holdfast.progress AS p (job_id, claim, percent, message, data, updated_at)
-            SELECT j.id, v_report.claim, v_report.percent, v_report.message, v_report.data, v_now
-            FROM holdfast.jobs AS j
-            WHERE j.id = v_report.id AND j.claim = v_report.claim AND j.state = 'running'
-            FOR KEY SHARE
+        IF v_report.id = ANY (v_first) THEN
+            INSERT INTO holdfast.progress (job_id, claim, percent, message, data, updated_at)
+            VALUES (
+                v_report.id, v_report.claim, v_report.percent, v_report.message, v_report.data, v_now
+            )
             ON CONFLICT (job_id) DO UPDATE
             SET
                 claim = excluded.claim, percent = excluded.percent, message = excluded.message, data = excluded.data,
                 updated_at = excluded.updated_at;
+        ELSE
+            UPDATE holdfast.progress
+            SET percent = v_report.percent, message = v_report.message, data = v_report.data, updated_at = v_now
+            WHERE job_id = v_report.id AND claim = v_report.claim;
         END IF;
         v_done := v_done || FOUND;
     END LOOP;

@@ -13,7 +13,7 @@ SELECT * FROM holdfast.all_jobs WHERE id = ANY ($1::bigint[]);
 
 -- name: finished_jobs
 -- Read those of the given jobs that have ended.
-SELECT * FROM holdfast.all_jobs WHERE id = ANY ($1::bigint[]) AND finished_at IS NOT NULL;
+SELECT * FROM holdfast.finished_jobs WHERE id = ANY ($1::bigint[]);
 
 -- name: count_jobs
 -- Count live jobs by queue and state, reading at most $1 entries of an index for each number.
@@ -58,7 +58,7 @@ ORDER BY 1, 2;
 
 -- name: cancel_jobs
 -- End waiting jobs, mark running ones.
-SELECT id, answer, state FROM holdfast.cancel_jobs($1, $2);
+SELECT id, answer, state, other FROM holdfast.cancel_jobs($1, $2);
 
 -- name: retry_jobs
 -- Give finished jobs a new life.
@@ -66,9 +66,16 @@ SELECT id, answer, state, other FROM holdfast.retry_jobs($1);
 
 -- name: delete_jobs
 -- Delete finished jobs.
+WITH finished AS MATERIALIZED (
+    SELECT id FROM holdfast.history
+    WHERE id = ANY ($1::bigint[]) AND delete_at > holdfast.clock()
+    ORDER BY id
+    FOR UPDATE
+)
+
 DELETE FROM holdfast.history
-WHERE id = ANY ($1::bigint[]) AND delete_at > holdfast.clock()
-RETURNING id, state;
+WHERE id = ANY (ARRAY(SELECT id FROM finished))
+RETURNING id, 'done' AS answer, state, NULL::bigint AS other;
 
 -- name: reschedule_jobs
 -- Set when waiting jobs are due: at $2, or $3 milliseconds from now.
@@ -88,7 +95,7 @@ SET
     END
 FROM holdfast.due($2, $3, holdfast.clock()) AS due
 WHERE j.id = ANY (ARRAY(SELECT id FROM waiting))
-RETURNING j.id, j.state;
+RETURNING j.id, 'done' AS answer, j.state, NULL::bigint AS other;
 
 -- name: reprioritise_jobs
 -- Move waiting jobs to another lane, at its end.
@@ -101,4 +108,4 @@ SET
     priority = $2,
     position = CASE state WHEN 'queued' THEN nextval('holdfast.position_seq'::regclass) END
 WHERE id = ANY (ARRAY(SELECT id FROM waiting))
-RETURNING id, state;
+RETURNING id, 'done' AS answer, state, NULL::bigint AS other;

@@ -11,11 +11,19 @@ SELECT * FROM holdfast.claim_jobs_by_id($1, $2, $3, $4);
 SELECT holdfast.give_back_batch($1, $2);
 
 -- name: start_jobs
--- Record that handlers began; answers the jobs whose claim was still held.
+-- Record that handlers began; answers the jobs whose claim was still held. Rows are locked in the order of their ids.
+WITH held AS MATERIALIZED (
+    SELECT j.id, t.started_ago
+    FROM unnest($1::bigint[], $2::integer[], $3::bigint[]) AS t (id, claim, started_ago)
+    CROSS JOIN LATERAL (
+        SELECT id FROM holdfast.jobs WHERE id = t.id AND claim = t.claim AND state = 'running' FOR UPDATE
+    ) AS j
+)
+
 UPDATE holdfast.jobs AS j
-SET started_at = holdfast.clock() - t.started_ago * interval '1 millisecond'
-FROM unnest($1::bigint[], $2::integer[], $3::bigint[]) AS t (id, claim, started_ago)
-WHERE j.id = ANY ($1::bigint[]) AND j.id = t.id AND j.claim = t.claim AND j.state = 'running'
+SET started_at = holdfast.clock() - held.started_ago * interval '1 millisecond'
+FROM held
+WHERE j.id = ANY ($1::bigint[]) AND j.id = held.id
 RETURNING j.id;
 
 -- name: finish_jobs

@@ -83,7 +83,14 @@ CROSS JOIN holdfast_jobs AS job ON job.id = json_extract(item.value, '$[0]')
 WHERE job.claim = json_extract(item.value, '$[1]') AND job.state = 'running';
 
 -- name: accepted_before
--- Find whether an earlier send of a fenced write was accepted, and the state that the job is in now.
+-- Find whether an earlier send of a fenced write was accepted, and the state that the job is in now. A claim that ended
+-- a life has that life's state as its outcome, which nobody but its holder can have written; what was to wait again may
+-- have ended cancelled instead.
+WITH outcomes (outcome) AS (
+    VALUES (:verb), (CASE :verb WHEN 'complete' THEN 'completed' WHEN 'fail' THEN 'failed' ELSE 'cancelled' END),
+    (CASE :verb WHEN 'complete' THEN 'completed_with_errors' END)
+)
+
 SELECT state
 FROM holdfast_history AS history
 WHERE id = :id
@@ -92,14 +99,15 @@ WHERE id = :id
         OR (claim = :claim + 1 AND json_extract(extra, '$.ended_by') = :verb)
         OR EXISTS (
             SELECT 1 FROM json_each(history.attempts) AS ended
-            WHERE json_extract(ended.value, '$.claim') = :claim AND json_extract(ended.value, '$.outcome') = :verb
+            WHERE json_extract(ended.value, '$.claim') = :claim
+                AND json_extract(ended.value, '$.outcome') IN (SELECT outcome FROM outcomes)
         )
     )
 UNION ALL
 SELECT job.state
 FROM holdfast_jobs AS job
 INNER JOIN holdfast_attempts AS ended ON ended.job_id = job.id
-WHERE job.id = :id AND ended.claim = :claim AND ended.outcome = :verb;
+WHERE job.id = :id AND ended.claim = :claim AND ended.outcome IN (SELECT outcome FROM outcomes);
 
 -- name: wait_again
 -- Let one running job wait again, and keep a row of the claim that ended.

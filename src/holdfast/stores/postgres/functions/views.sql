@@ -1,7 +1,10 @@
--- Live and finished jobs as one, with what is kept beside a live one. One statement over this view is one snapshot,
--- so a job that moves meanwhile is seen exactly once. The columns are the fields of `holdfast.job.Job`.
+-- Live and finished jobs, with what is kept beside a live one, and both as one: a statement over `all_jobs` is one
+-- snapshot, so a job that moves meanwhile is seen exactly once. The columns are the fields of `holdfast.job.Job`.
 DROP VIEW IF EXISTS holdfast.all_jobs;
-CREATE VIEW holdfast.all_jobs AS
+DROP VIEW IF EXISTS holdfast.live_jobs;
+DROP VIEW IF EXISTS holdfast.finished_jobs;
+
+CREATE VIEW holdfast.live_jobs AS
 SELECT
     id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at, enqueued_seq, claim, life,
     attempt, max_attempts, crashes, max_crashes, timeout_ms, worker, claim_batch, claimed_at, started_at,
@@ -18,8 +21,9 @@ SELECT
     ) AS progress,
     (SELECT jsonb_agg(to_jsonb(a) - 'job_id' ORDER BY a.claim) FROM holdfast.attempts AS a WHERE a.job_id = jobs.id)
         AS attempts
-FROM holdfast.jobs
-UNION ALL
+FROM holdfast.jobs;
+
+CREATE VIEW holdfast.finished_jobs AS
 SELECT
     id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at, enqueued_seq, claim, life,
     attempt, max_attempts, crashes, max_crashes, timeout_ms, worker, claim_batch, claimed_at, started_at,
@@ -28,3 +32,8 @@ SELECT
     finished_at, result, progress, attempts
 FROM holdfast.history
 WHERE delete_at > holdfast.clock();
+
+CREATE VIEW holdfast.all_jobs AS
+SELECT * FROM holdfast.live_jobs
+UNION ALL
+SELECT * FROM holdfast.finished_jobs;

@@ -1,0 +1,25 @@
+"""A store behind a proxy."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from holdfast.stores.postgres.store import PostgresStore
+from tests.network.proxy import Proxy, proxied
+
+
+@pytest.fixture
+async def proxy(dsn: str) -> AsyncIterator[Proxy]:
+    """Give a proxy in front of the server."""
+    async with proxied(dsn) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+async def far(proxy: Proxy, schema: str) -> AsyncIterator[PostgresStore]:
+    """Give a store that reaches the server through the proxy; its calls have a deadline of one second."""
+    store = PostgresStore(proxy.dsn, schema=schema, deadline=1.0)
+    await store.open()
+    yield store
+    proxy.heal()
+    await store.close()

@@ -1,0 +1,29 @@
+"""Two stores that meet."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from holdfast.stores.postgres.connection import Connection
+from holdfast.stores.postgres.store import PostgresStore
+from tests.races.making import connected
+from tests.races.rivals import Rivals
+
+
+@pytest.fixture
+async def rivals(dsn: str, schema: str) -> AsyncIterator[Rivals]:
+    """Give two open stores on one schema."""
+    one, two = (PostgresStore(dsn, schema=schema, deadline=30) for _ in range(2))
+    await one.open()
+    await two.open()
+    async with connected(dsn) as watcher, connected(dsn) as blocker:
+        yield Rivals(one, two, watcher, blocker)
+    await one.close()
+    await two.close()
+
+
+@pytest.fixture
+async def caller(dsn: str) -> AsyncIterator[Connection]:
+    """Give a connection of somebody who uses the database beside Holdfast."""
+    async with connected(dsn) as connection:
+        yield connection

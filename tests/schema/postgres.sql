@@ -1,0 +1,582 @@
+-- Made by scripts/dump_schema.py from an empty database after `migrate up`: review it, never edit it.
+
+CREATE TABLE attempts (
+    job_id bigint NOT NULL,
+    claim integer NOT NULL,
+    attempt integer NOT NULL,
+    worker bigint,
+    claimed_at timestamp with time zone,
+    started_at timestamp with time zone,
+    ended_at timestamp with time zone NOT NULL,
+    outcome text NOT NULL,
+    error_class text,
+    error text,
+    traceback text,
+    CONSTRAINT attempts_pkey PRIMARY KEY (job_id, claim)
+);
+
+CREATE TABLE history (
+    id bigint NOT NULL,
+    kind text NOT NULL,
+    queue text NOT NULL,
+    priority smallint NOT NULL,
+    state text NOT NULL,
+    position bigint,
+    payload jsonb NOT NULL,
+    tags jsonb,
+    actor text,
+    run_at timestamp with time zone NOT NULL,
+    enqueued_at timestamp with time zone NOT NULL,
+    enqueued_seq bigint,
+    claim integer NOT NULL,
+    life integer NOT NULL,
+    attempt integer NOT NULL,
+    max_attempts integer NOT NULL,
+    crashes integer NOT NULL,
+    max_crashes integer NOT NULL,
+    timeout_ms bigint,
+    worker bigint,
+    claim_batch bigint,
+    claimed_at timestamp with time zone,
+    started_at timestamp with time zone,
+    cancel_requested_at timestamp with time zone,
+    announced_at timestamp with time zone,
+    unique_key text,
+    idempotency_key text,
+    limit_key text,
+    fifo_key text,
+    debounce_key text,
+    schedule text,
+    fire_time timestamp with time zone,
+    parent bigint,
+    workflow bigint,
+    pending integer,
+    origin bigint,
+    error_class text,
+    error text,
+    error_fingerprint text,
+    extra jsonb,
+    stale_at timestamp with time zone,
+    delete_at timestamp with time zone NOT NULL,
+    finished_at timestamp with time zone NOT NULL,
+    result jsonb,
+    progress jsonb,
+    attempts jsonb,
+    CONSTRAINT history_state CHECK ((state = ANY (ARRAY['completed'::text, 'completed_with_errors'::text, 'failed'::text, 'cancelled'::text])))
+) PARTITION BY RANGE (delete_at);
+
+CREATE TABLE history_forever (
+    id bigint NOT NULL,
+    kind text NOT NULL,
+    queue text NOT NULL,
+    priority smallint NOT NULL,
+    state text NOT NULL,
+    position bigint,
+    payload jsonb NOT NULL,
+    tags jsonb,
+    actor text,
+    run_at timestamp with time zone NOT NULL,
+    enqueued_at timestamp with time zone NOT NULL,
+    enqueued_seq bigint,
+    claim integer NOT NULL,
+    life integer NOT NULL,
+    attempt integer NOT NULL,
+    max_attempts integer NOT NULL,
+    crashes integer NOT NULL,
+    max_crashes integer NOT NULL,
+    timeout_ms bigint,
+    worker bigint,
+    claim_batch bigint,
+    claimed_at timestamp with time zone,
+    started_at timestamp with time zone,
+    cancel_requested_at timestamp with time zone,
+    announced_at timestamp with time zone,
+    unique_key text,
+    idempotency_key text,
+    limit_key text,
+    fifo_key text,
+    debounce_key text,
+    schedule text,
+    fire_time timestamp with time zone,
+    parent bigint,
+    workflow bigint,
+    pending integer,
+    origin bigint,
+    error_class text,
+    error text,
+    error_fingerprint text,
+    extra jsonb,
+    stale_at timestamp with time zone,
+    delete_at timestamp with time zone NOT NULL,
+    finished_at timestamp with time zone NOT NULL,
+    result jsonb,
+    progress jsonb,
+    attempts jsonb,
+    CONSTRAINT history_state CHECK ((state = ANY (ARRAY['completed'::text, 'completed_with_errors'::text, 'failed'::text, 'cancelled'::text])))
+) -- partition FOR VALUES FROM ('9999-01-01 00:00:00+00') TO (MAXVALUE);
+
+CREATE TABLE idempotency (
+    scope text NOT NULL,
+    key text NOT NULL,
+    job_id bigint NOT NULL,
+    kind text NOT NULL,
+    payload_hash bigint NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    CONSTRAINT idempotency_pkey PRIMARY KEY (scope, key)
+);
+
+CREATE TABLE jobs (
+    id bigint NOT NULL,
+    kind text NOT NULL,
+    queue text NOT NULL,
+    priority smallint NOT NULL,
+    state text NOT NULL,
+    position bigint,
+    payload jsonb NOT NULL,
+    tags jsonb,
+    actor text,
+    run_at timestamp with time zone NOT NULL,
+    enqueued_at timestamp with time zone NOT NULL,
+    enqueued_seq bigint,
+    claim integer NOT NULL DEFAULT 0,
+    life integer NOT NULL DEFAULT 1,
+    attempt integer NOT NULL DEFAULT 0,
+    max_attempts integer NOT NULL,
+    crashes integer NOT NULL DEFAULT 0,
+    max_crashes integer NOT NULL,
+    timeout_ms bigint,
+    worker bigint,
+    claim_batch bigint,
+    claimed_at timestamp with time zone,
+    started_at timestamp with time zone,
+    cancel_requested_at timestamp with time zone,
+    announced_at timestamp with time zone,
+    unique_key text,
+    idempotency_key text,
+    limit_key text,
+    fifo_key text,
+    debounce_key text,
+    schedule text,
+    fire_time timestamp with time zone,
+    parent bigint,
+    workflow bigint,
+    pending integer,
+    origin bigint,
+    error_class text,
+    error text,
+    error_fingerprint text,
+    extra jsonb,
+    stale_at timestamp with time zone,
+    delete_at timestamp with time zone,
+    CONSTRAINT jobs_counts CHECK (((claim >= 0) AND (life >= 1) AND (attempt >= 0) AND (max_attempts >= 1) AND (crashes >= 0) AND (max_crashes >= 1))),
+    CONSTRAINT jobs_enqueued_at CHECK (((enqueued_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (enqueued_at < '9999-01-01 00:00:00+00'::timestamp with time zone))),
+    CONSTRAINT jobs_id CHECK (((id >= 0) AND (id <= '1152921504606846975'::bigint))),
+    CONSTRAINT jobs_keys CHECK (((octet_length(unique_key) <= 512) AND (octet_length(idempotency_key) <= 512) AND (octet_length(actor) <= 256))),
+    CONSTRAINT jobs_kind CHECK ((kind ~ '^[a-z0-9_.:-]{1,64}$'::text)),
+    CONSTRAINT jobs_payload CHECK ((jsonb_typeof(payload) = 'object'::text)),
+    CONSTRAINT jobs_pkey PRIMARY KEY (id),
+    CONSTRAINT jobs_position CHECK (((state <> 'queued'::text) OR ("position" IS NOT NULL))),
+    CONSTRAINT jobs_priority CHECK (((priority >= 0) AND (priority <= 10))),
+    CONSTRAINT jobs_queue CHECK ((queue ~ '^[a-z0-9_.:-]{1,64}$'::text)),
+    CONSTRAINT jobs_run_at CHECK (((run_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (run_at < '9999-01-01 00:00:00+00'::timestamp with time zone))),
+    CONSTRAINT jobs_state CHECK ((state = ANY (ARRAY['blocked'::text, 'scheduled'::text, 'queued'::text, 'held'::text, 'running'::text]))),
+    CONSTRAINT jobs_tags CHECK (((jsonb_typeof(tags) = 'object'::text) AND (NOT jsonb_path_exists(tags, '$.*?(@.type() != "string")'::jsonpath)))),
+    CONSTRAINT jobs_timeout CHECK ((timeout_ms > 0))
+) WITH (autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0, autovacuum_vacuum_scale_factor=0.01, autovacuum_vacuum_threshold=1000, fillfactor=80);
+
+CREATE TABLE meta (
+    key text NOT NULL,
+    value text NOT NULL,
+    CONSTRAINT meta_pkey PRIMARY KEY (key)
+);
+
+CREATE TABLE progress (
+    job_id bigint NOT NULL,
+    claim integer,
+    percent double precision,
+    message text,
+    data jsonb,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT progress_pkey PRIMARY KEY (job_id)
+) WITH (fillfactor=50);
+
+CREATE TABLE queues (
+    name text NOT NULL,
+    paused_at timestamp with time zone,
+    paused_by text,
+    paused_reason text,
+    retention jsonb NOT NULL DEFAULT '{}'::jsonb,
+    CONSTRAINT queues_name CHECK ((name ~ '^[a-z0-9_.:-]{1,64}$'::text)),
+    CONSTRAINT queues_pkey PRIMARY KEY (name)
+);
+
+CREATE TABLE rollups (
+    minute timestamp with time zone NOT NULL,
+    queue text NOT NULL,
+    kind text NOT NULL,
+    state text NOT NULL,
+    jobs bigint NOT NULL,
+    wait jsonb NOT NULL,
+    run jsonb NOT NULL
+);
+
+CREATE TABLE schema_functions (
+    name text NOT NULL,
+    checksum text NOT NULL,
+    release text NOT NULL,
+    CONSTRAINT schema_functions_pkey PRIMARY KEY (name)
+);
+
+CREATE TABLE schema_migrations (
+    version integer NOT NULL,
+    name text NOT NULL,
+    checksum text NOT NULL,
+    applied_at timestamp with time zone NOT NULL DEFAULT now(),
+    CONSTRAINT schema_migrations_pkey PRIMARY KEY (version)
+);
+
+CREATE TABLE workers (
+    id bigint NOT NULL,
+    instance text NOT NULL,
+    host text NOT NULL,
+    pid bigint NOT NULL,
+    boot_id text,
+    pid_namespace text,
+    process_start bigint,
+    version text,
+    queues jsonb NOT NULL,
+    concurrency integer NOT NULL,
+    registered_at timestamp with time zone NOT NULL,
+    renewed_at timestamp with time zone NOT NULL,
+    lease_until timestamp with time zone NOT NULL,
+    dead_at timestamp with time zone,
+    CONSTRAINT workers_pkey PRIMARY KEY (id)
+);
+
+CREATE INDEX history_fingerprint ON ONLY holdfast.history USING btree (error_fingerprint, enqueued_at, id) WHERE (error_fingerprint IS NOT NULL);
+
+CREATE INDEX history_forever_enqueued_at_id_idx ON holdfast.history_forever USING btree (enqueued_at, id);
+
+CREATE INDEX history_forever_error_fingerprint_enqueued_at_id_idx ON holdfast.history_forever USING btree (error_fingerprint, enqueued_at, id) WHERE (error_fingerprint IS NOT NULL);
+
+CREATE INDEX history_forever_id_idx ON holdfast.history_forever USING btree (id);
+
+CREATE INDEX history_forever_tags_idx ON holdfast.history_forever USING gin (tags jsonb_path_ops) WHERE (tags IS NOT NULL);
+
+CREATE INDEX history_id ON ONLY holdfast.history USING btree (id);
+
+CREATE INDEX history_listed ON ONLY holdfast.history USING btree (enqueued_at, id);
+
+CREATE INDEX history_tags ON ONLY holdfast.history USING gin (tags jsonb_path_ops) WHERE (tags IS NOT NULL);
+
+CREATE INDEX idempotency_expiry ON holdfast.idempotency USING btree (expires_at);
+
+CREATE INDEX jobs_cancelling ON holdfast.jobs USING btree (cancel_requested_at) WHERE (cancel_requested_at IS NOT NULL);
+
+CREATE INDEX jobs_due ON holdfast.jobs USING btree (run_at, id) INCLUDE (queue) WHERE (state = 'scheduled'::text);
+
+CREATE INDEX jobs_listed ON holdfast.jobs USING btree (enqueued_at, id);
+
+CREATE INDEX jobs_parked ON holdfast.jobs USING btree (state, limit_key, enqueued_seq) INCLUDE (queue) WHERE (state = ANY (ARRAY['held'::text, 'blocked'::text]));
+
+CREATE INDEX jobs_ready ON holdfast.jobs USING btree (queue, priority, "position") WHERE (state = 'queued'::text);
+
+CREATE INDEX jobs_running ON holdfast.jobs USING btree (worker, claim_batch) INCLUDE (queue) WHERE (state = 'running'::text);
+
+CREATE INDEX jobs_tags ON holdfast.jobs USING gin (tags jsonb_path_ops) WHERE (tags IS NOT NULL);
+
+CREATE UNIQUE INDEX jobs_unique ON holdfast.jobs USING btree (kind, unique_key) WHERE (unique_key IS NOT NULL);
+
+CREATE INDEX rollups_minute ON holdfast.rollups USING btree (minute);
+
+CREATE SEQUENCE job_id_seq AS bigint START 64 INCREMENT 64 MINVALUE 64 MAXVALUE 281474976710592 NO CYCLE;
+
+CREATE SEQUENCE position_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
+
+CREATE SEQUENCE worker_id_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
+
+CREATE VIEW all_jobs AS -- md5 575fc07b6eba566247583ff3191a33f8
+
+CREATE VIEW finished_jobs AS -- md5 830a3f62f50f495f455b4b65432f8d5b
+
+CREATE VIEW live_jobs AS -- md5 728869141a9f6dedd7b917abf3838906
+
+CREATE FUNCTION accepted_before(
+    p_id bigint,
+    p_claim integer,
+    p_verb text
+)
+RETURNS text LANGUAGE plpgsql VOLATILE -- md5 2214585003f2116b0abf2a0eab899778
+
+CREATE FUNCTION cancel_jobs(
+    p_ids bigint[],
+    p_notes jsonb
+)
+RETURNS TABLE(id bigint, answer text, state text, other bigint) LANGUAGE plpgsql VOLATILE -- md5 633bd1f6a9da5b97b287fd09d6781ebe
+
+CREATE FUNCTION check_enqueued(
+    p_job jsonb,
+    p_ordinal bigint,
+    p_fields text[]
+)
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 457dda7768ec188d830c3cd06c2b8f5b
+
+CREATE FUNCTION claim_jobs(
+    p_worker bigint,
+    p_batch bigint,
+    p_limit integer,
+    p_queues text[],
+    p_priorities smallint[],
+    p_limits integer[],
+    p_afters bigint[]
+)
+RETURNS SETOF holdfast.jobs LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 c319c2f74942b8ca7b2f464b9fed0c84
+
+CREATE FUNCTION claim_jobs_by_id(
+    p_worker bigint,
+    p_batch bigint,
+    p_limit integer,
+    p_ids bigint[]
+)
+RETURNS SETOF holdfast.jobs LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 0d524a51a0afd4d74bdf2b4b264b56e4
+
+CREATE FUNCTION clock(
+    
+)
+RETURNS timestamp with time zone LANGUAGE sql STABLE -- md5 8b9561c046905348d6b395f7134dadbd
+
+CREATE FUNCTION due(
+    p_run_at timestamp with time zone,
+    p_delay_ms bigint,
+    p_now timestamp with time zone,
+    OUT run_at timestamp with time zone,
+    OUT state text
+)
+RETURNS record LANGUAGE sql IMMUTABLE -- md5 d7e41f40f7dd8499796a7078aef8973e
+
+CREATE FUNCTION end_claims(
+    p_ids bigint[],
+    p_claims integer[],
+    p_verb text,
+    p_state text,
+    p_error_class text,
+    p_error text,
+    p_notes jsonb
+)
+RETURNS TABLE(id bigint, verdict text) LANGUAGE plpgsql VOLATILE -- md5 3541be3c1437f21b47f5eadfcfe1aa2f
+
+CREATE FUNCTION enqueue_v1(
+    jobs jsonb,
+    trusted boolean DEFAULT false
+)
+RETURNS TABLE(ordinal integer, id bigint, existing boolean, conflict boolean) LANGUAGE plpgsql VOLATILE -- md5 ee6b6de178aeffe3d2863c8bcb8ecab9
+
+CREATE FUNCTION finish_and_claim(
+    p_ids bigint[],
+    p_claims integer[],
+    p_verbs text[],
+    p_states text[],
+    p_delays bigint[],
+    p_results jsonb[],
+    p_error_classes text[],
+    p_errors text[],
+    p_tracebacks text[],
+    p_fingerprints text[],
+    p_started_agos bigint[],
+    p_rollups jsonb,
+    p_worker bigint,
+    p_batch bigint,
+    p_limit integer,
+    p_queues text[],
+    p_priorities smallint[],
+    p_limits integer[],
+    p_afters bigint[]
+)
+RETURNS TABLE(verdicts text[], worker_lost boolean, job holdfast.jobs) LANGUAGE plpgsql VOLATILE -- md5 982a5d71517a106847fde3506af205f8
+
+CREATE FUNCTION finish_jobs(
+    p_ids bigint[],
+    p_claims integer[],
+    p_verbs text[],
+    p_states text[],
+    p_delays bigint[],
+    p_results jsonb[],
+    p_error_classes text[],
+    p_errors text[],
+    p_tracebacks text[],
+    p_fingerprints text[],
+    p_started_agos bigint[],
+    p_extras jsonb[]
+)
+RETURNS text[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 9372a2f5c71c628a10e8b81a38ce86fb
+
+CREATE FUNCTION force_cancels(
+    p_grace_ms bigint,
+    p_limit integer
+)
+RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 d8110b0b2dc8e64d585de9156d919e56
+
+CREATE FUNCTION give_back_batch(
+    p_worker bigint,
+    p_batch bigint
+)
+RETURNS integer LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 36a729cede1fa59f951dcd618860abf1
+
+CREATE FUNCTION hold_key(
+    p_scope text,
+    p_key text,
+    p_job_id bigint,
+    p_kind text,
+    p_hash bigint,
+    p_now timestamp with time zone,
+    p_expires timestamp with time zone,
+    OUT job_id bigint,
+    OUT same boolean
+)
+RETURNS record LANGUAGE plpgsql VOLATILE -- md5 f1917690e1079d49e40b43ba68e6b492
+
+CREATE FUNCTION hold_key_in_snapshot(
+    p_scope text,
+    p_key text,
+    p_job_id bigint,
+    p_kind text,
+    p_hash bigint,
+    p_now timestamp with time zone,
+    p_expires timestamp with time zone,
+    OUT job_id bigint,
+    OUT same boolean
+)
+RETURNS record LANGUAGE plpgsql VOLATILE -- md5 72deb1510a7753029ad1f2118d934f88
+
+CREATE FUNCTION insert_job(
+    p_id bigint,
+    p_kind text,
+    p_queue text,
+    p_priority smallint,
+    p_payload jsonb,
+    p_state text,
+    p_run_at timestamp with time zone,
+    p_unique text,
+    p_unique_for bigint,
+    p_key text,
+    p_max_attempts integer,
+    p_max_crashes integer,
+    p_timeout bigint,
+    p_tags jsonb,
+    p_actor text,
+    p_position bigint,
+    p_now timestamp with time zone,
+    p_again boolean,
+    OUT outcome text,
+    OUT id bigint
+)
+RETURNS record LANGUAGE plpgsql VOLATILE -- md5 bbbb84d47e5aa008d537166096679a73
+
+CREATE FUNCTION insert_jobs(
+    p_ids bigint[],
+    p_kinds text[],
+    p_queues text[],
+    p_priorities smallint[],
+    p_payloads jsonb[],
+    p_run_ats timestamp with time zone[],
+    p_delays bigint[],
+    p_uniques text[],
+    p_unique_fors bigint[],
+    p_keys text[],
+    p_max_attempts integer[],
+    p_max_crashes integer[],
+    p_timeouts bigint[],
+    p_tags jsonb[],
+    p_actors text[],
+    p_again boolean
+)
+RETURNS TABLE(ordinal integer, outcome text, id bigint) LANGUAGE plpgsql VOLATILE -- md5 481b6b47716c9fdf96cfc809a85e4f37
+
+CREATE FUNCTION is_due_time(
+    p_text text
+)
+RETURNS boolean LANGUAGE plpgsql VOLATILE -- md5 c275491e71355930df7f7035ed2eb4d9
+
+CREATE FUNCTION job_exists(
+    p_id bigint
+)
+RETURNS boolean LANGUAGE plpgsql VOLATILE -- md5 69b3965e3001fb33b1d847d804f934fb
+
+CREATE FUNCTION keep_partitions(
+    
+)
+RETURNS integer LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path=pg_catalog, pg_temp SET lock_timeout=1s -- md5 9f23ea74d1f7cac63eb61e5e923655d1
+
+CREATE FUNCTION keep_until(
+    p_retention jsonb,
+    p_state text,
+    p_now timestamp with time zone
+)
+RETURNS timestamp with time zone LANGUAGE sql STABLE -- md5 6361e347036d199fa5e5ca0fbd8d04af
+
+CREATE FUNCTION promote_jobs(
+    p_limit integer
+)
+RETURNS TABLE(jobs integer, queues text[], next_due_ms bigint) LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 4a6647774c5b9659aa904447fc02d4e2
+
+CREATE FUNCTION reopen_attempts(
+    p_old holdfast.history
+)
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 7af461baa7fc42f18bc4806d16afe632
+
+CREATE FUNCTION require_worker(
+    p_worker bigint
+)
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 5500c1cddcabb06f44c97215ad9caa6a
+
+CREATE FUNCTION rescue_jobs(
+    p_limit integer
+)
+RETURNS TABLE(workers integer, requeued bigint[], failed bigint[], cancelled bigint[]) LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 e0649980996c0a8ea3fa24cd7a7df73c
+
+CREATE FUNCTION retire_worker(
+    p_worker bigint
+)
+RETURNS integer LANGUAGE plpgsql VOLATILE -- md5 1065f9800df68f7f8e4ac5780439c736
+
+CREATE FUNCTION retry_job(
+    p_old holdfast.history,
+    p_now timestamp with time zone,
+    OUT answer text,
+    OUT state text,
+    OUT other bigint
+)
+RETURNS record LANGUAGE plpgsql VOLATILE -- md5 f2a94dede13bba8494719fbdc934913b
+
+CREATE FUNCTION retry_jobs(
+    p_ids bigint[]
+)
+RETURNS TABLE(id bigint, answer text, state text, other bigint) LANGUAGE plpgsql VOLATILE -- md5 4315a85ee38bb912545c2c0517bb839f
+
+CREATE FUNCTION save_progress(
+    p_ids bigint[],
+    p_claims integer[],
+    p_percents double precision[],
+    p_messages text[],
+    p_datas jsonb[]
+)
+RETURNS boolean[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 0278699d5b3e3783d3ec662c18aa4883
+
+CREATE FUNCTION take_ids(
+    p_count integer
+)
+RETURNS SETOF bigint LANGUAGE sql VOLATILE -- md5 ca729a8345dd28d556b74fefc9a7c780
+
+CREATE FUNCTION wait_again(
+    p_id bigint,
+    p_verb text,
+    p_state text,
+    p_delay bigint,
+    p_error_class text,
+    p_error text,
+    p_traceback text,
+    p_fingerprint text,
+    p_started_ago bigint,
+    p_now timestamp with time zone
+)
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 618f2c18397378dba77cf8ff3bf1d5f3

@@ -1,0 +1,326 @@
+-- Made by scripts/dump_schema.py from an empty database after `migrate up`: review it, never edit it.
+
+CREATE VIEW holdfast_finished_jobs AS
+SELECT
+    id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at, enqueued_seq, claim, life,
+    attempt, max_attempts, crashes, max_crashes, timeout_ms, worker, claim_batch, claimed_at, started_at,
+    cancel_requested_at, announced_at, unique_key, idempotency_key, limit_key, fifo_key, debounce_key, schedule,
+    fire_time, parent, workflow, pending, origin, error_class, error, error_fingerprint, extra, stale_at, delete_at,
+    finished_at, result, progress, attempts
+FROM holdfast_history;
+
+CREATE VIEW holdfast_folded_attempts AS
+SELECT
+    job.id AS job_id,
+    (
+        SELECT NULLIF(
+            json_group_array(
+                json_object(
+                    'claim', ended.claim,
+                    'attempt', ended.attempt,
+                    'worker', ended.worker,
+                    'claimed_at', strftime('%Y-%m-%dT%H:%M:%fZ', ended.claimed_at / 1000.0, 'unixepoch'),
+                    'started_at', strftime('%Y-%m-%dT%H:%M:%fZ', ended.started_at / 1000.0, 'unixepoch'),
+                    'ended_at', strftime('%Y-%m-%dT%H:%M:%fZ', ended.ended_at / 1000.0, 'unixepoch'),
+                    'outcome', ended.outcome,
+                    'error_class', ended.error_class,
+                    'error', ended.error,
+                    'traceback', CASE WHEN ended.later < 10 THEN ended.traceback END
+                )
+            ),
+            '[]'
+        )
+        FROM (
+            SELECT
+                *,
+                (
+                    SELECT count(*) FROM holdfast_attempts AS later
+                    WHERE later.job_id = one.job_id AND later.claim > one.claim
+                ) AS later
+            FROM holdfast_attempts AS one
+            WHERE one.job_id = job.id
+            ORDER BY one.claim
+        ) AS ended
+    ) AS folded
+FROM holdfast_jobs AS job;
+
+CREATE VIEW holdfast_folded_progress AS
+SELECT
+    job_id,
+    json_object(
+        'percent', percent,
+        'message', message,
+        'data', json(data),
+        'updated_at', strftime('%Y-%m-%dT%H:%M:%fZ', updated_at / 1000.0, 'unixepoch')
+    ) AS folded
+FROM holdfast_progress;
+
+CREATE VIEW holdfast_live_jobs AS
+SELECT
+    id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at, enqueued_seq, claim, life,
+    attempt, max_attempts, crashes, max_crashes, timeout_ms, worker, claim_batch, claimed_at, started_at,
+    cancel_requested_at, announced_at, unique_key, idempotency_key, limit_key, fifo_key, debounce_key, schedule,
+    fire_time, parent, workflow, pending, origin, error_class, error, error_fingerprint, extra, stale_at, delete_at,
+    NULL AS finished_at,
+    NULL AS result,
+    (SELECT report.folded FROM holdfast_folded_progress AS report WHERE report.job_id = holdfast_jobs.id) AS progress,
+    (SELECT ended.folded FROM holdfast_folded_attempts AS ended WHERE ended.job_id = holdfast_jobs.id) AS attempts
+FROM holdfast_jobs;
+
+CREATE TRIGGER holdfast_tags_of_gone_job AFTER DELETE ON holdfast_history
+WHEN OLD.tags IS NOT NULL AND NOT EXISTS (SELECT 1 FROM holdfast_jobs WHERE id = OLD.id)
+BEGIN
+    DELETE FROM holdfast_tags
+    WHERE (name, value, enqueued_at, job_id) IN (
+        SELECT tag.key, CAST(tag.value AS TEXT), OLD.enqueued_at, OLD.id FROM json_each(OLD.tags) AS tag
+    );
+END;
+
+CREATE TRIGGER holdfast_tags_of_new_job AFTER INSERT ON holdfast_jobs WHEN NEW.tags IS NOT NULL
+BEGIN
+    INSERT OR IGNORE INTO holdfast_tags (name, value, enqueued_at, job_id)
+    SELECT tag.key, CAST(tag.value AS TEXT), NEW.enqueued_at, NEW.id
+    FROM json_each(NEW.tags) AS tag
+    WHERE tag.value IS NOT NULL;
+END;
+
+CREATE TABLE holdfast_attempts (
+    job_id INTEGER NOT NULL,
+    claim INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    worker INTEGER,
+    claimed_at INTEGER,
+    started_at INTEGER,
+    ended_at INTEGER NOT NULL,
+    outcome TEXT NOT NULL,
+    error_class TEXT,
+    error TEXT,
+    traceback TEXT,
+    PRIMARY KEY (job_id, claim)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_counters (
+    name TEXT PRIMARY KEY,
+    value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_history (
+    id INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    position INTEGER,
+    payload TEXT NOT NULL,
+    tags TEXT,
+    actor TEXT,
+    run_at INTEGER NOT NULL,
+    enqueued_at INTEGER NOT NULL,
+    enqueued_seq INTEGER,
+    claim INTEGER NOT NULL,
+    life INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    max_attempts INTEGER NOT NULL,
+    crashes INTEGER NOT NULL,
+    max_crashes INTEGER NOT NULL,
+    timeout_ms INTEGER,
+    worker INTEGER,
+    claim_batch INTEGER,
+    claimed_at INTEGER,
+    started_at INTEGER,
+    cancel_requested_at INTEGER,
+    announced_at INTEGER,
+    unique_key TEXT,
+    idempotency_key TEXT,
+    limit_key TEXT,
+    fifo_key TEXT,
+    debounce_key TEXT,
+    schedule TEXT,
+    fire_time INTEGER,
+    parent INTEGER,
+    workflow INTEGER,
+    pending INTEGER,
+    origin INTEGER,
+    error_class TEXT,
+    error TEXT,
+    error_fingerprint TEXT,
+    extra TEXT,
+    stale_at INTEGER,
+    delete_at INTEGER NOT NULL,
+    finished_at INTEGER NOT NULL,
+    result TEXT,
+    progress TEXT,
+    attempts TEXT,
+    CONSTRAINT history_state CHECK (state IN ('completed', 'completed_with_errors', 'failed', 'cancelled')),
+    CONSTRAINT history_result CHECK (result IS NULL OR json_valid(result))
+) STRICT;
+
+CREATE TABLE holdfast_idempotency (
+    scope TEXT NOT NULL,
+    key TEXT NOT NULL,
+    job_id INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    payload_hash INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (scope, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_jobs (
+    id INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    position INTEGER,
+    payload TEXT NOT NULL,
+    tags TEXT,
+    actor TEXT,
+    run_at INTEGER NOT NULL,
+    enqueued_at INTEGER NOT NULL,
+    enqueued_seq INTEGER,
+    claim INTEGER NOT NULL DEFAULT 0,
+    life INTEGER NOT NULL DEFAULT 1,
+    attempt INTEGER NOT NULL DEFAULT 0,
+    max_attempts INTEGER NOT NULL,
+    crashes INTEGER NOT NULL DEFAULT 0,
+    max_crashes INTEGER NOT NULL,
+    timeout_ms INTEGER,
+    worker INTEGER,
+    claim_batch INTEGER,
+    claimed_at INTEGER,
+    started_at INTEGER,
+    cancel_requested_at INTEGER,
+    announced_at INTEGER,
+    unique_key TEXT,
+    idempotency_key TEXT,
+    limit_key TEXT,
+    fifo_key TEXT,
+    debounce_key TEXT,
+    schedule TEXT,
+    fire_time INTEGER,
+    parent INTEGER,
+    workflow INTEGER,
+    pending INTEGER,
+    origin INTEGER,
+    error_class TEXT,
+    error TEXT,
+    error_fingerprint TEXT,
+    extra TEXT,
+    stale_at INTEGER,
+    delete_at INTEGER,
+    -- A row that another program writes wrongly is refused here, so that no loop ever meets it.
+    CONSTRAINT jobs_id CHECK (id BETWEEN 0 AND 1152921504606846975),
+    CONSTRAINT jobs_kind CHECK (length(kind) BETWEEN 1 AND 64 AND kind NOT GLOB '*[^a-z0-9_.:-]*'),
+    CONSTRAINT jobs_queue CHECK (length(queue) BETWEEN 1 AND 64 AND queue NOT GLOB '*[^a-z0-9_.:-]*'),
+    CONSTRAINT jobs_priority CHECK (priority BETWEEN 0 AND 10),
+    CONSTRAINT jobs_state CHECK (state IN ('blocked', 'scheduled', 'queued', 'held', 'running')),
+    CONSTRAINT jobs_position CHECK (state <> 'queued' OR position IS NOT NULL),
+    CONSTRAINT jobs_run_at CHECK (run_at >= 0 AND run_at < 253370764800000),
+    CONSTRAINT jobs_enqueued_at CHECK (enqueued_at >= 0 AND enqueued_at < 253370764800000),
+    CONSTRAINT jobs_counts CHECK (
+        claim >= 0 AND life >= 1 AND attempt >= 0 AND max_attempts >= 1 AND crashes >= 0 AND max_crashes >= 1
+    ),
+    CONSTRAINT jobs_timeout CHECK (timeout_ms > 0),
+    CONSTRAINT jobs_keys CHECK (
+        length(CAST(unique_key AS BLOB)) <= 512
+        AND length(CAST(idempotency_key AS BLOB)) <= 512
+        AND length(CAST(actor AS BLOB)) <= 256
+    ),
+    CONSTRAINT jobs_payload CHECK (json_valid(payload) AND json_type(payload) = 'object'),
+    CONSTRAINT jobs_tags CHECK (tags IS NULL OR (json_valid(tags) AND json_type(tags) = 'object')),
+    CONSTRAINT jobs_extra CHECK (extra IS NULL OR (json_valid(extra) AND json_type(extra) = 'object'))
+) STRICT;
+
+CREATE TABLE holdfast_meta (
+    key TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_progress (
+    job_id INTEGER PRIMARY KEY,
+    claim INTEGER,
+    percent REAL,
+    message TEXT,
+    data TEXT,
+    updated_at INTEGER NOT NULL,
+    CONSTRAINT progress_data CHECK (data IS NULL OR json_valid(data))
+) STRICT;
+
+CREATE TABLE holdfast_queues (
+    name TEXT PRIMARY KEY,
+    paused_at INTEGER,
+    paused_by TEXT,
+    paused_reason TEXT,
+    -- Milliseconds that finished jobs are kept, by state; a missing state means the default, null means for ever.
+    retention TEXT NOT NULL DEFAULT '{}',
+    CONSTRAINT queues_name CHECK (length(name) BETWEEN 1 AND 64 AND name NOT GLOB '*[^a-z0-9_.:-]*'),
+    CONSTRAINT queues_retention CHECK (json_valid(retention) AND json_type(retention) = 'object')
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_rollups (
+    minute INTEGER NOT NULL,
+    queue TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    state TEXT NOT NULL,
+    jobs INTEGER NOT NULL,
+    wait TEXT NOT NULL,
+    run TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE holdfast_schema_migrations (
+    version INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    checksum TEXT NOT NULL,
+    applied_at INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE holdfast_tags (
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    enqueued_at INTEGER NOT NULL,
+    job_id INTEGER NOT NULL,
+    PRIMARY KEY (name, value, enqueued_at, job_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_workers (
+    id INTEGER PRIMARY KEY,
+    instance TEXT NOT NULL,
+    host TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    boot_id TEXT,
+    pid_namespace TEXT,
+    process_start INTEGER,
+    version TEXT,
+    queues TEXT NOT NULL,
+    concurrency INTEGER NOT NULL,
+    registered_at INTEGER NOT NULL,
+    renewed_at INTEGER NOT NULL,
+    lease_until INTEGER NOT NULL,
+    dead_at INTEGER
+) STRICT;
+
+CREATE INDEX holdfast_history_expiry ON holdfast_history (delete_at);
+
+CREATE INDEX holdfast_history_fingerprint ON holdfast_history (error_fingerprint, enqueued_at, id)
+    WHERE error_fingerprint IS NOT NULL;
+
+CREATE INDEX holdfast_history_listed ON holdfast_history (enqueued_at, id);
+
+CREATE INDEX holdfast_idempotency_expiry ON holdfast_idempotency (expires_at);
+
+CREATE INDEX holdfast_jobs_cancelling ON holdfast_jobs (cancel_requested_at) WHERE cancel_requested_at IS NOT NULL;
+
+CREATE INDEX holdfast_jobs_due ON holdfast_jobs (run_at, id, queue, state) WHERE state = 'scheduled';
+
+CREATE INDEX holdfast_jobs_listed ON holdfast_jobs (enqueued_at, id);
+
+CREATE INDEX holdfast_jobs_parked ON holdfast_jobs (state, limit_key, enqueued_seq, queue)
+    WHERE state IN ('held', 'blocked');
+
+CREATE INDEX holdfast_jobs_ready ON holdfast_jobs (queue, priority, position, state) WHERE state = 'queued';
+
+CREATE INDEX holdfast_jobs_running ON holdfast_jobs (worker, claim_batch, queue, state) WHERE state = 'running';
+
+CREATE UNIQUE INDEX holdfast_jobs_unique ON holdfast_jobs (kind, unique_key) WHERE unique_key IS NOT NULL;
+
+CREATE INDEX holdfast_rollups_minute ON holdfast_rollups (minute);
