@@ -30,16 +30,20 @@ ORDER BY c.relname;
 
 -- name: prune_keys
 -- Delete idempotency keys that have expired and workers dead for a day that hold nothing.
-WITH expired AS (
-    DELETE FROM holdfast.idempotency
-    WHERE (scope, key) IN (
-        SELECT scope, key
-        FROM holdfast.idempotency
-        WHERE expires_at <= holdfast.clock()
-        ORDER BY expires_at
-        LIMIT $1
-        FOR UPDATE SKIP LOCKED
-    )
+-- Picked once: a subquery that is run anew for each row would skip what it has locked and pick more than asked.
+WITH doomed AS MATERIALIZED (
+    SELECT scope, key
+    FROM holdfast.idempotency
+    WHERE expires_at <= holdfast.clock()
+    ORDER BY expires_at
+    LIMIT $1
+    FOR UPDATE SKIP LOCKED
+),
+
+expired AS (
+    DELETE FROM holdfast.idempotency AS i
+    USING doomed
+    WHERE i.scope = doomed.scope AND i.key = doomed.key
     RETURNING 1
 ),
 
