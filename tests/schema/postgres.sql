@@ -408,7 +408,7 @@ CREATE FUNCTION finish_jobs(
     p_started_agos bigint[],
     p_extras jsonb[]
 )
-RETURNS text[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 9372a2f5c71c628a10e8b81a38ce86fb
+RETURNS text[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 c4f20f0ec4ae5545ebf09e8cc4ad1330
 
 CREATE FUNCTION force_cancels(
     p_grace_ms bigint,

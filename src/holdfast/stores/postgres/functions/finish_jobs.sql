@@ -116,6 +116,12 @@ BEGIN
     FROM locked;
     -- plan end
 
+    IF v_moved IS NOT NULL AND v_waiting THEN
+        -- Both steps below take rows of progress: here in one order, which is that of save_progress().
+        PERFORM FROM (
+            SELECT FROM holdfast.progress AS p WHERE p.job_id = ANY (p_ids) ORDER BY p.job_id FOR UPDATE
+        ) AS ordered;
+    END IF;
     IF v_moved IS NOT NULL THEN
         DELETE FROM holdfast.progress WHERE job_id = ANY (v_moved);
         DELETE FROM holdfast.attempts WHERE job_id = ANY (v_moved);
