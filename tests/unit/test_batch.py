@@ -323,6 +323,7 @@ class FakeJobs:
         self.jobs = {job.id: job for job in jobs}
         self.looks: list[list[int]] = []
         self.faults: list[Exception] = []
+        self.look_ends = asyncio.Condition()
 
     async def get_jobs(self, ids: Sequence[int]) -> list[Job]:
         return await self._look(ids)
@@ -330,9 +331,15 @@ class FakeJobs:
     async def finished_jobs(self, ids: Sequence[int]) -> list[Job]:
         return [job for job in await self._look(ids) if job.is_finished]
 
+    async def looked(self, times: int) -> None:
+        """Wait until the jobs have been looked at so often."""
+        async with self.look_ends:
+            await self.look_ends.wait_for(lambda: len(self.looks) >= times)
+
     async def _look(self, ids: Sequence[int]) -> list[Job]:
         self.looks.append(list(ids))
-        await asyncio.sleep(0)
+        async with self.look_ends:
+            self.look_ends.notify_all()
         if self.faults:
             raise self.faults.pop(0)
         return [self.jobs[number] for number in ids if number in self.jobs]
@@ -342,8 +349,8 @@ async def test_one_poller_waits_for_everybody() -> None:
     fake = FakeJobs(*(stored(number, JobState.RUNNING) for number in range(50)))
     waiting = Waiting(cast("JobStore", fake))
     waiters = [asyncio.create_task(waiting.ended(number % 50, 5)) for number in range(100)]
-    await asyncio.sleep(0.1)
-    assert len(fake.looks) < 10
+    await fake.looked(4)
+    assert [sorted(look) for look in fake.looks] == [[*range(50)]] * len(fake.looks)
     fake.jobs = {number: stored(number, JobState.COMPLETED) for number in range(50)}
     assert [job.id for job in await asyncio.gather(*waiters)] == [*range(50), *range(50)]
 
@@ -360,7 +367,7 @@ async def test_a_job_that_vanishes_while_it_is_waited_for_is_noticed(monkeypatch
     monkeypatch.setattr("holdfast.client.waiting.EXISTENCE_S", 0.05)
     fake = FakeJobs(stored(1, JobState.RUNNING))
     waiter = asyncio.create_task(Waiting(cast("JobStore", fake)).ended(1, 5))
-    await asyncio.sleep(0.03)
+    await fake.looked(2)
     fake.jobs.clear()
     with pytest.raises(JobNotFound):
         await waiter
