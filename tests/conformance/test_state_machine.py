@@ -64,5 +64,6 @@ def test_a_missing_fence_is_found_within_the_same_budget(
     machine: type[StoreMachine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine.store, "finish_jobs", without_fence(machine.store))
-    with pytest.raises(AssertionError, match="a stale write was accepted"):
+    # Which comparison notices it first is chance; without the planted hole none does, as the test above shows.
+    with pytest.raises(AssertionError):
         run_state_machine_as_test(machine, settings=settings(BUDGET, phases=[Phase.generate]))
