@@ -48,7 +48,13 @@ _SEQUENCES = """
 SELECT sequencename, data_type::text, start_value, increment_by, min_value, max_value, cycle
 FROM pg_sequences WHERE schemaname = $1 ORDER BY sequencename COLLATE "C"
 """
-_VIEWS = 'SELECT viewname, definition FROM pg_views WHERE schemaname = $1 ORDER BY viewname COLLATE "C"'
+# Their columns, and not their text, which each version of PostgreSQL spells in its own way.
+_VIEWS = """
+SELECT c.relname, string_agg(a.attname || ' ' || format_type(a.atttypid, a.atttypmod), E',\n    ' ORDER BY a.attnum)
+FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace JOIN pg_attribute AS a ON a.attrelid = c.oid
+WHERE n.nspname = $1 AND c.relkind = 'v' AND a.attnum > 0
+GROUP BY c.relname ORDER BY c.relname COLLATE "C"
+"""
 _FUNCTIONS = """
 SELECT
     p.proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid), l.lanname, p.provolatile::text,
@@ -68,8 +74,8 @@ async def dump_postgres(connection: Any, schema: str) -> str:
     for name, kind, start, step, low, high, cycles in await connection.fetch(_SEQUENCES, schema):
         limits = f"START {start} INCREMENT {step} MINVALUE {low} MAXVALUE {high} {'CYCLE' if cycles else 'NO CYCLE'}"
         parts.append(f"CREATE SEQUENCE {name} AS {kind} {limits};\n")
-    for name, text in await connection.fetch(_VIEWS, schema):
-        parts.append(f"CREATE VIEW {name} AS -- md5 {_digest(text, schema)}\n")
+    for name, columns in await connection.fetch(_VIEWS, schema):
+        parts.append(f"CREATE VIEW {name} (\n    {columns}\n);\n")
     for name, arguments, result, language, volatility, definer, settings, body in await connection.fetch(
         _FUNCTIONS, schema
     ):

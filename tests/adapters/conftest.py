@@ -138,7 +138,7 @@ def emptied_schema(dsn: str, shared_schema: str) -> str:
 @pytest.fixture
 async def odd_schema(dsn: str) -> AsyncIterator[str]:
     """Give a migrated schema with a name that every library spells differently."""
-    name = 'Größe "mit": ::text ?{x} a@jobs .y'
+    name = f'Größe "mit": ::text ?{{x}} a@jobs .{uuid.uuid4().hex[:8]}'
     await PostgresStore(dsn, schema=name).migrator.up()
     yield name
     connection = await asyncpg.connect(dsn)
