@@ -195,7 +195,7 @@ async def test_a_sqlalchemy_session_with_unflushed_objects(opened: AppAndTask, d
 
     class Order(Base):
         __tablename__ = "orders"
-        __table_args__ = {"schema": opened[0].store.schema}  # type: ignore[attr-defined] # noqa: RUF012
+        __table_args__ = {"schema": opened[0].store.schema}  # type: ignore[attr-defined] # noqa: RUF012 - SQLAlchemy's form
         n: sqlalchemy.orm.Mapped[int] = sqlalchemy.orm.mapped_column(primary_key=True)
 
     engine = engine_for(dsn)
@@ -590,7 +590,7 @@ async def test_wrong_arguments_are_refused_before_the_transaction_is_touched(ope
     app, ship = opened
     with psycopg.connect(dsn) as connection:
         with pytest.raises(ArgumentError):
-            await ship.using(connection=connection).enqueue("no number")  # type: ignore[arg-type]
+            await ship.using(connection=connection).enqueue("no number")  # type: ignore[arg-type] # wrong on purpose
         assert connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
         await ship.using(connection=connection).enqueue(1)
     assert await numbers(app) == [1]

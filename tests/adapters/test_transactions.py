@@ -193,7 +193,7 @@ async def test_a_synchronous_connection_stays_on_the_callers_thread(shop: Shop) 
         seen.add(threading.get_ident())
         return insert(connection, jobs)
 
-    store.insert_on_sync = recorded  # type: ignore[method-assign]
+    store.insert_on_sync = recorded  # type: ignore[method-assign] # to look on
     await caller.begin()
     await caller.enqueue(1)
     await caller.enqueue_many([shop.ship.call(2)])

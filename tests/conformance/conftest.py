@@ -9,9 +9,9 @@ import pytest
 pytest.register_assert_rewrite("tests.conformance.builders", "tests.conformance.machine")
 
 from holdfast.stores.postgres.store import PostgresStore  # noqa: E402 - after the line above
-from holdfast.stores.store import Store  # noqa: E402
-from tests.conformance import raw  # noqa: E402
-from tests.conformance.clock import Clock  # noqa: E402
+from holdfast.stores.store import Store  # noqa: E402 - likewise
+from tests.conformance import raw  # noqa: E402 - likewise
+from tests.conformance.clock import Clock  # noqa: E402 - likewise
 
 
 @pytest.fixture(scope="session")

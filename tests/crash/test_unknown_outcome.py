@@ -36,9 +36,9 @@ async def losing_the_first_answer(store: AnyStore, *, finishes: bool) -> AsyncIt
         message = "the link broke"
         raise OutcomeUnknown(message)
 
-    store.insert_jobs = insert_jobs  # type: ignore[method-assign]
+    store.insert_jobs = insert_jobs  # type: ignore[method-assign] # the fault
     yield sends
-    store.insert_jobs = insert  # type: ignore[method-assign]
+    store.insert_jobs = insert  # type: ignore[method-assign] # the fault
 
 
 async def work_off(store: AnyStore) -> None:
@@ -93,7 +93,7 @@ async def test_a_cancelled_keyed_enqueue_is_repeated_safely(closed_store: AnySto
         sent.set()
         return await insert(jobs, again=again)
 
-    closed_store.insert_jobs = insert_jobs  # type: ignore[method-assign]
+    closed_store.insert_jobs = insert_jobs  # type: ignore[method-assign] # the fault
     async with app.open_on(closed_store):
         for n in range(5):
             sent.clear()

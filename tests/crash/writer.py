@@ -5,6 +5,7 @@ acknowledged goes into a ledger that is on disk before anything else happens.
 """
 
 import asyncio
+import functools
 import os
 import random
 import sys
@@ -104,10 +105,14 @@ async def write(run: Run, say: Say) -> None:
         tasks.create_task(work(store, ledger))
 
 
+def write_here(run: Run, say: Say) -> None:
+    asyncio.run(write(run, say))
+
+
 def main() -> None:
     for line in sys.stdin:
         run = msgspec.json.decode(line, type=Run)
-        ended = run_child(lambda say, run=run: asyncio.run(write(run, say)), run.killed_after_ms)  # type: ignore[misc]
+        ended = run_child(functools.partial(write_here, run), run.killed_after_ms)
         tell(Ran(ended.was_killed, ended.rest("failure")))
 
 

@@ -53,7 +53,7 @@ class BrokenBoth(Exception):
 
 class StrOfAnotherType(Exception):
     def __str__(self) -> str:
-        return 5  # type: ignore[return-value]  # noqa: PLE0307 - that is the point
+        return 5  # type: ignore[return-value] # noqa: PLE0307 - that is the point
 
 
 class BrokenReduce(Exception):

@@ -98,7 +98,7 @@ def test_attempts_are_read_in_order_and_may_lack_what_did_not_happen() -> None:
 
 def test_a_job_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
-        job().state = JobState.RUNNING  # type: ignore[misc]
+        job().state = JobState.RUNNING  # type: ignore[misc] # wrong on purpose
 
 
 def test_every_field_of_a_new_job_has_a_place_in_a_job() -> None:

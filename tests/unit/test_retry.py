@@ -90,7 +90,7 @@ def test_nothing_between_attempts() -> None:
 )
 def test_what_makes_no_sense_is_refused(options: dict[str, object]) -> None:
     with pytest.raises(InvalidValue):
-        backoff(**options)  # type: ignore[arg-type]
+        backoff(**options)  # type: ignore[arg-type] # wrong on purpose
 
 
 policies = st.builds(

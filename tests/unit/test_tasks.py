@@ -139,9 +139,9 @@ def takes_callable(callback: Callable[[int], int]) -> None: ...
 def takes_tuple_keys(table: dict[tuple[int, int], str]) -> None: ...
 def takes_two_structs(one: Shape | Uncomparable) -> None: ...
 def takes_late_context(number: int, ctx: Context) -> None: ...
-def takes_unknown(number: "Unknown") -> None: ...  # type: ignore[name-defined]  # noqa: F821
-def takes_dunder(__number: int) -> None: ...  # noqa: PYI063
-def returns_plain() -> Plain: ...  # type: ignore[empty-body]
+def takes_unknown(number: "Unknown") -> None: ...  # type: ignore[name-defined] # noqa: F821 - on purpose
+def takes_dunder(__number: int) -> None: ...  # noqa: PYI063 - on purpose
+def returns_plain() -> Plain: ...  # type: ignore[empty-body] # never called
 
 
 def yields() -> Iterator[int]:
@@ -306,7 +306,7 @@ def test_arguments_that_do_not_fit_the_signature_are_refused(app: Holdfast) -> N
 
 def test_only_given_arguments_are_stored(app: Holdfast) -> None:
     @app.task
-    def send_email(to: str, subject: str = "hi", copies: list[str] = []) -> None: ...  # noqa: B006
+    def send_email(to: str, subject: str = "hi", copies: list[str] = []) -> None: ...  # noqa: B006 - on purpose
 
     assert send_email.call("a").payload == '{"to":"a"}'
     assert send_email.decode('{"to":"a"}') == {"to": "a"}
@@ -363,7 +363,7 @@ def test_limits_of_the_app_hold_for_its_tasks() -> None:
 @pytest.mark.parametrize(
     "options, reason",
     [
-        ({"run_at": datetime(2026, 1, 1)}, "run_at: expected a datetime with a time zone, .* without one"),  # noqa: DTZ001
+        ({"run_at": datetime(2026, 1, 1)}, "run_at: expected a datetime with a time zone, .* without one"),  # noqa: DTZ001 - on purpose
         ({"run_at": float("nan")}, "run_at: expected a datetime"),
         ({"run_at": float("inf")}, "run_at: expected a datetime"),
         ({"run_at": "tomorrow"}, "run_at: expected a datetime"),
@@ -519,15 +519,15 @@ def _pipelines() -> dict[str, type[Pipeline]]:
         url: str
 
     class NoContext(Pipeline):
-        @phase  # type: ignore[type-var]
+        @phase  # type: ignore[type-var] # wrong on purpose
         def step(self) -> None: ...
 
     class MoreParameters(Pipeline):
-        @phase  # type: ignore[type-var]
+        @phase  # type: ignore[type-var] # wrong on purpose
         def step(self, ctx: Context, more: int) -> None: ...
 
     class WrongContext(Pipeline):
-        @phase  # type: ignore[type-var]
+        @phase  # type: ignore[type-var] # wrong on purpose
         def step(self, ctx: int) -> None: ...
 
     class Generating(Pipeline):
@@ -536,7 +536,7 @@ def _pipelines() -> dict[str, type[Pipeline]]:
             yield 1
 
     class Verb(Pipeline):
-        using: str  # type: ignore[assignment]
+        using: str  # type: ignore[assignment] # wrong on purpose
 
         @phase
         def step(self, ctx: Context) -> None: ...

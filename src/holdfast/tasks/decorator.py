@@ -32,7 +32,7 @@ class TaskDecorator:
 
     # A class is a callable too, so the first form overlaps the others; the checker takes the first that fits.
     @overload
-    def __call__(  # type: ignore[overload-overlap]
+    def __call__(  # type: ignore[overload-overlap] # see above
         self, definition: type[PipelineClass], /
     ) -> type[PipelineClass]: ...
     @overload

@@ -132,7 +132,7 @@ class PipelineTask(Task[..., Any]):
 
 def _fields_of(pipeline: type[Pipeline]) -> tuple[dataclasses.Field[Any], ...]:
     # Every subclass is made a dataclass above, which the type checker does not see of the parent.
-    return dataclasses.fields(pipeline)  # type: ignore[arg-type]
+    return dataclasses.fields(pipeline)  # type: ignore[arg-type] # see above
 
 
 def _phases_of(pipeline: type[Pipeline]) -> tuple[Phase, ...]:

@@ -105,7 +105,7 @@ def _psycopg(connection: Any, sql: str, jobs: str) -> Rows:
     if connection.autocommit and connection.info.transaction_status == 0:
         _say_autocommit(connection)
     from psycopg import Cursor  # noqa: PLC0415 - the caller has it, we may not
-    from psycopg.rows import tuple_row  # noqa: PLC0415
+    from psycopg.rows import tuple_row  # noqa: PLC0415 - likewise
 
     # A cursor of our own: those of the connection may spell parameters and rows in any way.
     with Cursor(connection, row_factory=tuple_row) as cursor:
@@ -117,7 +117,7 @@ async def _psycopg_async(connection: Any, sql: str, jobs: str) -> Rows:
     if connection.autocommit and connection.info.transaction_status == 0:
         _say_autocommit(connection)
     from psycopg import AsyncCursor  # noqa: PLC0415 - the caller has it, we may not
-    from psycopg.rows import tuple_row  # noqa: PLC0415
+    from psycopg.rows import tuple_row  # noqa: PLC0415 - likewise
 
     async with AsyncCursor(connection, row_factory=tuple_row) as cursor:
         await cursor.execute(_percent(sql), (jobs,))
