@@ -64,6 +64,6 @@ def test_a_missing_fence_is_found_within_the_same_budget(
     machine: type[StoreMachine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine.store, "finish_jobs", without_fence(machine.store))
-    # Which comparison notices it first is chance; without the planted hole none does, as the test above shows.
-    with pytest.raises(AssertionError):
+    # Seen in the store's rows, or already in the verdict that a stale write was given: which comes first is chance.
+    with pytest.raises(AssertionError, match=r"a stale write was accepted|assert \(Finish\(verdict="):
         run_state_machine_as_test(machine, settings=settings(BUDGET, phases=[Phase.generate]))

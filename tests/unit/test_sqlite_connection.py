@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import ConfigError, DataRefused, NotOpen, OutcomeUnknown, StoreError, StoreUnavailable
+from holdfast.stores.sqlite import turnstile
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.turnstile import FileTurnstile
 
@@ -91,10 +92,10 @@ async def test_a_group_has_one_time(connection: Connection) -> None:
     times = await asyncio.gather(*(connection.write(lambda _, now: now) for _ in range(10)))
 
     assert abs(times[0] - time.time() * 1000) < 5_000
-    connection.clock_override = 12_345
+    connection.clock.override = 12_345
     assert await connection.write(lambda _, now: now) == 12_345
     assert await connection.read(lambda _, now: now) == 12_345
-    connection.clock_override = None
+    connection.clock.override = None
     assert await connection.read(lambda _, now: now) > 12_345
 
 
@@ -313,7 +314,8 @@ def test_a_forked_child_cannot_use_the_parents_connection(path: str) -> None:
         import asyncio, os, sys, warnings
         warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads, which is what is tried here
         from holdfast.errors import NotOpen
-        from holdfast.stores.sqlite.connection import Connection
+        from holdfast.stores.sqlite import turnstile
+from holdfast.stores.sqlite.connection import Connection
 
         def put(number):
             return lambda database, now: database.execute("INSERT INTO numbers VALUES (?)", (number,)).rowcount
@@ -355,3 +357,20 @@ def test_a_forked_child_cannot_use_the_parents_connection(path: str) -> None:
     )
 
     assert (ended.returncode, ended.stdout) == (0, "fine\n"), ended.stderr
+
+
+async def test_a_lock_file_that_fails_once_does_not_end_the_writer(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, failures = turnstile._lock, iter([OSError(37, "No locks available")])
+
+    def failing(file: int) -> None:
+        if (error := next(failures, None)) is not None:
+            raise error
+        lock(file)
+
+    monkeypatch.setattr(turnstile, "_lock", failing)
+    with pytest.raises(StoreUnavailable, match="No locks available"):
+        await connection.write(put(1))
+    assert await connection.write(put(2)) == 2
+    assert await connection.read(numbers) == [2]

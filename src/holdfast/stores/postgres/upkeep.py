@@ -55,10 +55,8 @@ class PostgresUpkeep(Role):
 
         try:
             await self.pool.call(run)
-        except StoreError:
-            return 0
-        except ConfigError as error:
-            log.warning("an expired week of history cannot be dropped: %s", error)
+        except (StoreError, ConfigError) as error:
+            log.warning("%s has expired and was not dropped, the next sweep tries again: %s", partition, error)
             return 0
         return 1
 

@@ -55,15 +55,6 @@ class Connection:
         """Whether calls are taken."""
         return self._why_unusable is None
 
-    @property
-    def clock_override(self) -> int | None:
-        """The time that tests have set, in milliseconds."""
-        return self.clock.override
-
-    @clock_override.setter
-    def clock_override(self, milliseconds: int | None) -> None:
-        self.clock.override = milliseconds
-
     async def open(self) -> None:
         """Open the file, made if missing, and start the threads."""
         if self._why_unusable is None:

@@ -52,14 +52,16 @@ class WriteAheadLog:
 
 def _checkpoint(database: sqlite3.Connection, mode: str, wait_ms: int | None = None) -> bool:
     """Write back; False when somebody was in the way, which a later try makes good."""
-    (usual_wait_ms,) = database.execute("PRAGMA busy_timeout").fetchone()
-    if wait_ms is not None:
-        database.execute(f"PRAGMA busy_timeout = {wait_ms}")
+    usual_wait_ms = None
     try:
+        (usual_wait_ms,) = database.execute("PRAGMA busy_timeout").fetchone()
+        if wait_ms is not None:
+            database.execute(f"PRAGMA busy_timeout = {wait_ms}")
         is_blocked, _, _ = database.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
         return not is_blocked
     except sqlite3.Error:
         return False
     finally:
-        with contextlib.suppress(sqlite3.Error):
-            database.execute(f"PRAGMA busy_timeout = {usual_wait_ms}")
+        if usual_wait_ms is not None:
+            with contextlib.suppress(sqlite3.Error):
+                database.execute(f"PRAGMA busy_timeout = {usual_wait_ms}")
