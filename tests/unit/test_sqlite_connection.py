@@ -314,8 +314,7 @@ def test_a_forked_child_cannot_use_the_parents_connection(path: str) -> None:
         import asyncio, os, sys, warnings
         warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads, which is what is tried here
         from holdfast.errors import NotOpen
-        from holdfast.stores.sqlite import turnstile
-from holdfast.stores.sqlite.connection import Connection
+        from holdfast.stores.sqlite.connection import Connection
 
         def put(number):
             return lambda database, now: database.execute("INSERT INTO numbers VALUES (?)", (number,)).rowcount
