@@ -14,10 +14,13 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help test chaos check format docs dist clean
+.PHONY: help demo test chaos check format docs dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(READY) ## Watch jobs run, fail, come back and survive a kill -9
+	@$(BIN)/holdfast demo
 
 test: check docs ## Run the checks, build the docs, run every test (ARGS="-k claim" narrows the tests)
 	@echo "== tests"

@@ -23,7 +23,7 @@ def main() -> None:
 
         try:
             handle.result(timeout="200ms")
-        except ResultTimeout as error:  # no worker runs it yet
+        except ResultTimeout as error:  # nobody works on this store
             print("waited:", error)
 
         print("after cancel:", handle.cancel(actor="ada", reason="just a demo"))

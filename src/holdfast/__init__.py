@@ -2,10 +2,11 @@
 
 from holdfast.app import Holdfast
 from holdfast.client.blocking import BlockingClient, BlockingHandle
-from holdfast.config import Queue
+from holdfast.config import Queue, WorkerSettings
 from holdfast.context import Context
 from holdfast.errors import (
     ArgumentError,
+    ClaimLost,
     ConfigError,
     Conflict,
     DataRefused,
@@ -22,12 +23,15 @@ from holdfast.errors import (
     SchemaError,
     StoreError,
     StoreUnavailable,
+    TimedOut,
+    TransactionTooLong,
     UniqueConflict,
     UnknownKind,
     WrongState,
 )
 from holdfast.handle import JobHandle
 from holdfast.job import Attempt, Job, JobState, Progress
+from holdfast.outcomes import Cancel, Fatal, Retry, Skip, Snooze
 from holdfast.release import RELEASE
 from holdfast.retry import Backoff, backoff
 from holdfast.stores.store import Answer, Answered, Count, Cursor, JobFilter, Page, QueueRow
@@ -46,6 +50,8 @@ __all__ = [
     "BlockingClient",
     "BlockingHandle",
     "Call",
+    "Cancel",
+    "ClaimLost",
     "ConfigError",
     "Conflict",
     "Context",
@@ -53,6 +59,7 @@ __all__ = [
     "Cursor",
     "DataRefused",
     "DuplicateKind",
+    "Fatal",
     "Holdfast",
     "HoldfastError",
     "InvalidValue",
@@ -72,12 +79,18 @@ __all__ = [
     "Queue",
     "QueueRow",
     "ResultTimeout",
+    "Retry",
     "SchemaError",
+    "Skip",
+    "Snooze",
     "StoreError",
     "StoreUnavailable",
     "Task",
+    "TimedOut",
+    "TransactionTooLong",
     "UniqueConflict",
     "UnknownKind",
+    "WorkerSettings",
     "WrongState",
     "__version__",
     "backoff",

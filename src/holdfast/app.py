@@ -1,8 +1,15 @@
 """`Holdfast`: the app, which only wires the parts together."""
 
+import asyncio
 import functools
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -11,20 +18,29 @@ from holdfast.client.blocking import BlockingClient
 from holdfast.client.client import Client, ClientStore
 from holdfast.client.jobs import EVERY_JOB
 from holdfast.client.opening import Door
-from holdfast.config import Queue, Settings, Synchronous, masked, read_settings
+from holdfast.config import OnError, Queue, Settings, Synchronous, WorkerSettings, masked, read_settings
+from holdfast.context import Around
 from holdfast.duration import Duration
 from holdfast.errors import ConfigError
 from holdfast.handle import JobHandle
 from holdfast.job import Job, JobState
+from holdfast.retry import Backoff, backoff
 from holdfast.stores import open_store
 from holdfast.stores.store import JobFilter, Retention
 from holdfast.tasks.call import Call
 from holdfast.tasks.decorator import TaskDecorator
 from holdfast.tasks.registry import Registry
+from holdfast.worker.embedded import Embedded
+from holdfast.worker.parts import Parts
+from holdfast.worker.threaded import ThreadedWorker
+from holdfast.worker.worker import Until
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+AroundFunction = TypeVar("AroundFunction", bound=Around)
+
+Lifespan = Callable[["Holdfast"], AbstractAsyncContextManager[Any]]
 
 
 def _asks(
@@ -37,6 +53,10 @@ def _asks(
         return await verb(self.client, *args, **kwargs)
 
     return asked
+
+
+_RETRY = backoff()
+_WORKER = WorkerSettings()
 
 
 class Holdfast:
@@ -52,7 +72,9 @@ class Holdfast:
 
     `schema` and `pool_size` are for PostgreSQL, `synchronous` for SQLite; the store in use ignores the other's, so that
     changing the URL is enough to change the store. `deadline` bounds every call. `max_payload` (bytes) and `max_depth`
-    bound the arguments; `max_attempts`, `max_crashes` and `timeout` are for tasks that set none.
+    bound the arguments and the results; `max_attempts`, `max_crashes`, `timeout`, `retry` and `on_error` are for tasks
+    that set none. `worker` says how workers behave. `lifespan` is called with the app in each process that runs jobs,
+    and gives an async context manager; what that yields is `ctx.state`.
     """
 
     def __init__(
@@ -69,6 +91,10 @@ class Holdfast:
         max_attempts: int = 5,
         max_crashes: int = 3,
         timeout: Duration | None = "1h",
+        retry: Backoff = _RETRY,
+        on_error: OnError = "retry",
+        worker: WorkerSettings = _WORKER,
+        lifespan: Lifespan | None = None,
     ) -> None:
         self.settings: Settings = read_settings(
             url,
@@ -82,8 +108,13 @@ class Holdfast:
             max_attempts=max_attempts,
             max_crashes=max_crashes,
             timeout=timeout,
+            retry=retry,
+            on_error=on_error,
+            worker=worker,
         )
         self.tasks = Registry()
+        self._arounds: list[Around] = []
+        self._lifespan = lifespan
         self._door = Door(self.settings)
 
     def __repr__(self) -> str:
@@ -93,6 +124,11 @@ class Holdfast:
     def task(self) -> TaskDecorator:
         """Register a function or a Pipeline: `@app.task`, or `@app.task(queue="high")`."""
         return TaskDecorator(self.tasks, self.settings, self)
+
+    def around(self, function: AroundFunction) -> AroundFunction:
+        """Put code around each run, the first one outermost: `async def tenant(ctx, call): return await call()`."""
+        self._arounds.append(function)
+        return function
 
     # ---- open and closed -------------------------------------------------------------------------------------------
 
@@ -161,6 +197,73 @@ class Holdfast:
                 raise
         return store
 
+    # ---- work ------------------------------------------------------------------------------------------------------
+
+    @property
+    def parts(self) -> Parts:
+        """What a worker needs of this app."""
+        lifespan = self._lifespan
+        return Parts(
+            self.tasks, self.settings, self._arounds, lambda: nullcontext() if lifespan is None else lifespan(self)
+        )
+
+    async def run_worker(
+        self,
+        *,
+        queues: Iterable[str] | None = None,
+        concurrency: int | None = None,
+        until: Until | str = Until.TOLD,
+        stop: asyncio.Event | None = None,
+    ) -> None:
+        """Run jobs in this event loop until `stop` is set or this is cancelled.
+
+        `stop` lets running jobs end within the shutdown grace; a cancellation gives them back at once. `until="empty"`
+        leaves when nothing is left that may run now, `until="one"` after one job. Many workers may run beside this one,
+        in other processes as well; for handlers that block or crash, `holdfast worker` supervises processes.
+        """
+        async with self:
+            worker = Embedded(
+                self.parts,
+                self.store,
+                self.client.delivery,
+                queues=None if queues is None else list(queues),
+                concurrency=concurrency,
+                until=Until(until),
+            )
+            if stop is None:
+                await worker.run()
+                return
+            stopping = asyncio.create_task(_drain_when(stop, worker), name="holdfast stop")
+            try:
+                await worker.run()
+            finally:
+                stopping.cancel()
+
+    @contextmanager
+    def worker_thread(
+        self, *, queues: Iterable[str] | None = None, concurrency: int | None = None
+    ) -> Iterator[ThreadedWorker]:
+        """Run jobs in a thread while a `with` block runs, in a program without an event loop.
+
+        Leaving the block lets running jobs end within the shutdown grace. `app.blocking()` inside or around it shares
+        the thread's event loop.
+        """
+        chosen = None if queues is None else list(queues)
+        with self.blocking() as client:
+            stop = asyncio.Event()
+            running = self.run_worker(queues=chosen, concurrency=concurrency, stop=stop)
+            worker = ThreadedWorker(client.loop, running, stop)
+            is_left = True
+            try:
+                yield worker
+            except GeneratorExit:  # the program ends without leaving the block; the worker gives its jobs back itself
+                is_left = False
+                raise
+            finally:
+                if is_left:
+                    worker.stop()
+                    worker.join()
+
     # ---- verbs -----------------------------------------------------------------------------------------------------
 
     async def enqueue(self, call: Call[R]) -> JobHandle[R]:
@@ -193,3 +296,8 @@ class Holdfast:
     retry = _asks(Client.retry)
     retry_many = _asks(Client.retry_many)
     wait = _asks(Client.wait)
+
+
+async def _drain_when(stop: asyncio.Event, worker: Embedded) -> None:
+    await stop.wait()
+    worker.drain()

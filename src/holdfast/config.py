@@ -8,17 +8,19 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 from holdfast import names
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import ConfigError, InvalidValue
 from holdfast.job import TERMINAL, JobState
+from holdfast.retry import Backoff, backoff
 
 Outcome = Literal["completed", "completed_with_errors", "failed", "cancelled"]
 Retention = Duration | Mapping[Outcome, Duration]
 Synchronous = Literal["full", "normal"]
+OnError = Literal["retry", "fatal"]
 
 FOREVER = "forever"
 LONGEST_RETENTION_MS = 100 * 7 * 86_400_000
@@ -26,6 +28,9 @@ DEFAULT_PRIORITY = 5
 LARGEST_PAYLOAD = 64_000_000
 DEEPEST_PAYLOAD = 500
 LARGEST_POOL = 1_000
+MOST_CONCURRENT = 10_000
+MOST_PROCESSES = 256
+BUDGETS_IN_A_LEASE = 10
 
 _RETENTION: Mapping[Outcome, Duration] = {
     "completed": "7d",
@@ -49,8 +54,9 @@ def definition(what: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Queue:
-    """What is known about a queue: the priority of its jobs and how long finished ones are kept.
+    """What is known about a queue: the priority of its jobs, who works them, how long finished ones are kept.
 
+    `workers` bounds how many of its jobs run at once in one worker instance; None leaves it to the instance's slots.
     `retention` is a duration or "forever" for every outcome, or a mapping of outcomes to either; outcomes left out
     keep their default (failed 30 days, the others 7).
     """
@@ -58,12 +64,15 @@ class Queue:
     name: str
     priority: int = DEFAULT_PRIORITY
     retention: Retention = field(default_factory=dict)
+    workers: int | None = None
     retention_ms: Mapping[JobState, int | None] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         with definition(f"queue {self.name!r}"):
             object.__setattr__(self, "name", names.name(self.name, "name"))
             names.priority(self.priority)
+            if self.workers is not None:
+                names.count(self.workers, "workers", MOST_CONCURRENT)
             object.__setattr__(self, "retention_ms", _retention_ms(self.retention))
 
 
@@ -89,6 +98,57 @@ def _kept_ms(kept: Duration, what: str) -> int | None:
         message = f'{what}: expected at most 100 weeks, got {kept!r}; write "forever" to keep jobs longer'
         raise InvalidValue(message)
     return kept_ms
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerSettings:
+    """How the workers of an app behave; all durations as people write them.
+
+    `concurrency` is the total of one instance, dealt evenly to its `processes`. A worker whose lease ends is dead for
+    all others: `lease` holds under a supervisor, which renews it from a process of its own, `embedded_lease` where
+    handlers can keep the renewing event loop waiting. `shutdown_grace` is how long running jobs may go on after the
+    first signal, `cancel_grace` how long after a cancellation, `kill_grace` how long after their timeout. `poll` is how
+    often a worker looks without a hint. `transaction_budget` bounds `ctx.transaction()` on SQLite.
+    """
+
+    concurrency: int = 10
+    processes: int = 1
+    lease: Duration = "10s"
+    embedded_lease: Duration = "60s"
+    shutdown_grace: Duration = "30s"
+    cancel_grace: Duration = "30s"
+    kill_grace: Duration = "5s"
+    poll: Duration = "1s"
+    transaction_budget: Duration = "1s"
+    lease_s: float = field(init=False, repr=False, compare=False)
+    embedded_lease_s: float = field(init=False, repr=False, compare=False)
+    shutdown_grace_s: float = field(init=False, repr=False, compare=False)
+    cancel_grace_s: float = field(init=False, repr=False, compare=False)
+    kill_grace_s: float = field(init=False, repr=False, compare=False)
+    poll_s: float = field(init=False, repr=False, compare=False)
+    transaction_budget_s: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        with definition("WorkerSettings(...)"):
+            names.count(self.concurrency, "concurrency", MOST_CONCURRENT)
+            names.count(self.processes, "processes", MOST_PROCESSES)
+            if self.processes > self.concurrency:
+                message = f"processes: expected at most concurrency ({self.concurrency}), got {self.processes}; each"
+                message += " process needs a slot"
+                raise InvalidValue(message)
+            for name in ("lease", "embedded_lease", "cancel_grace", "kill_grace", "poll", "transaction_budget"):
+                object.__setattr__(self, f"{name}_s", _positive_ms(getattr(self, name), name) / 1_000)
+            grace = milliseconds(self.shutdown_grace, "shutdown_grace")  # none at all is a choice
+            object.__setattr__(self, "shutdown_grace_s", grace / 1_000)
+
+    def check_on_sqlite(self) -> None:
+        """Refuse a budget that could keep a renewal waiting until its lease has ended."""
+        for name in ("lease", "embedded_lease"):
+            if getattr(self, f"{name}_s") < BUDGETS_IN_A_LEASE * self.transaction_budget_s:
+                message = f"{name}: expected at least {BUDGETS_IN_A_LEASE} x transaction_budget on SQLite, where a"
+                message += f" transaction keeps every writer waiting, got {getattr(self, name)!r} with a budget of"
+                message += f" {self.transaction_budget!r}"
+                raise InvalidValue(message)
 
 
 @dataclass(frozen=True)
@@ -124,6 +184,9 @@ class Settings:
     max_attempts: int
     max_crashes: int
     timeout_ms: int | None
+    on_error: OnError = "retry"
+    retry: Backoff = field(default_factory=backoff)
+    worker: WorkerSettings = field(default_factory=WorkerSettings)
 
     def priority_of(self, queue: str) -> int:
         """The priority of a queue's jobs that name none themselves."""
@@ -144,15 +207,27 @@ def read_settings(
     max_attempts: int,
     max_crashes: int,
     timeout: Duration | None,
+    on_error: OnError,
+    retry: Backoff,
+    worker: WorkerSettings,
 ) -> Settings:
     """Check the options of an app; the first wrong one is refused with what was expected."""
     with definition("Holdfast(...)"):
         if synchronous not in ("full", "normal"):
             message = f'synchronous: expected "full" (every commit is on disk) or "normal", got {synchronous!r}'
             raise InvalidValue(message)
+        if not isinstance(retry, Backoff):
+            message = f"retry: expected backoff(...), got {retry!r}"
+            raise InvalidValue(message)
+        if not isinstance(worker, WorkerSettings):
+            message = f"worker: expected WorkerSettings(...), got {worker!r}"
+            raise InvalidValue(message)
+        location = locate(url)
+        if isinstance(location, SqliteLocation):
+            worker.check_on_sqlite()
         return Settings(
             url=url,
-            location=locate(url),
+            location=location,
             schema=names.schema(schema),
             queues=_by_name(queues),
             deadline_s=_positive_ms(deadline, "deadline") / 1_000,
@@ -163,7 +238,18 @@ def read_settings(
             max_attempts=names.count(max_attempts, "max_attempts"),
             max_crashes=names.count(max_crashes, "max_crashes"),
             timeout_ms=timeout_ms(timeout),
+            on_error=checked_on_error(on_error),
+            retry=retry,
+            worker=worker,
         )
+
+
+def checked_on_error(on_error: OnError) -> OnError:
+    """Check what becomes of an attempt that ended with an exception nobody classified."""
+    if on_error not in get_args(OnError):
+        message = f'on_error: expected "retry" or "fatal", got {on_error!r}'
+        raise InvalidValue(message)
+    return on_error
 
 
 def timeout_ms(timeout: Duration | None) -> int | None:

@@ -17,7 +17,10 @@ HoldfastError
 │   ├── OutcomeUnknown        the deadline passed: it may or may not have happened
 │   ├── DataRefused           the database refuses this very value
 │   ├── WorkerLost            the worker was declared dead and must take a fresh id
+│   ├── TransactionTooLong    `ctx.transaction()` on SQLite: the body took longer than its budget
 │   └── SchemaError           the schema is missing, too old or too new
+├── ClaimLost                 the job was taken from this worker: the handler must stop, its writes are refused
+├── TimedOut                  a handler ran longer than its job's timeout
 ├── JobFailed                 `JobHandle.result()`: the job ended failed
 ├── JobCancelled              `JobHandle.result()`: the job ended cancelled
 └── ResultTimeout             `JobHandle.result()`: no end within the timeout
@@ -98,8 +101,20 @@ class WorkerLost(StoreError):
     """The worker was declared dead: it must stop, drop its claims and register anew."""
 
 
+class TransactionTooLong(StoreError):
+    """The body of `ctx.transaction()` held the database longer than its budget, and was rolled back."""
+
+
 class SchemaError(StoreError):
     """The schema is missing, too old or too new for this release."""
+
+
+class ClaimLost(HoldfastError):
+    """The job was taken from this worker, rescued or cancelled by force: its handler must stop."""
+
+
+class TimedOut(HoldfastError, TimeoutError):
+    """A handler ran longer than its job's timeout."""
 
 
 class JobFailed(HoldfastError):

@@ -7,7 +7,7 @@ async with in_memory(app) as jobs:
 """
 
 import dataclasses
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, runtime_checkable
@@ -25,6 +25,7 @@ from holdfast.stores.store import JobFilter
 from holdfast.tasks.options import due_time
 from holdfast.tasks.pipeline import Pipeline
 from holdfast.tasks.task import Task
+from holdfast.worker.worker import Until
 
 TaskOrKind = Task[..., Any] | type[Pipeline] | str
 
@@ -94,6 +95,16 @@ class Jobs:
             message = f"{len(found)} x {_shown(_kind(task), arguments)} enqueued: {_listed(found)}"
             raise AssertionError(message)
 
+    async def drain(self, *, queues: Iterable[str] | None = None) -> list[Job]:
+        """Run every job that is due, here and now, until none is left; return those that ended, oldest first.
+
+        Jobs that are due later (retries too) wait for the clock: `await jobs.clock.advance("1m")`, then drain again.
+        """
+        before = {job.id: job async for job in self.app.iterate()}
+        await self.app.run_worker(queues=queues, until=Until.EMPTY)
+        ended = [job async for job in self.app.iterate() if job.is_finished and _is_new(job, before.get(job.id))]
+        return ended[::-1]
+
     async def _instead(self) -> str:
         page = await self.app.list(limit=_MOST_SHOWN)
         return f"enqueued were (newest first): {_listed(page.jobs)}" if page.jobs else "nothing was enqueued at all"
@@ -124,6 +135,11 @@ def _clock_of(app: Holdfast) -> Clock:
         message = f"{type(store).__name__} has no clock that a test could stop"
         raise ConfigError(message)
     return Clock(store)
+
+
+def _is_new(job: Job, before: Job | None) -> bool:
+    """Whether a job ended since: another life of the same job is another end."""
+    return before is None or not before.is_finished or before.life != job.life
 
 
 def _kind(task: TaskOrKind) -> str:

@@ -119,7 +119,9 @@ def retried(
     )
 
 
-def snoozed(job_id: int, claim: int, delay_ms: int, *, started_ago_ms: int | None = None) -> Transition:
+def snoozed(
+    job_id: int, claim: int, delay_ms: int, *, failure: Failure | None = None, started_ago_ms: int | None = None
+) -> Transition:
     """The handler asks to be called again later; the attempt is given back."""
     return Transition(
         id=job_id,
@@ -127,6 +129,7 @@ def snoozed(job_id: int, claim: int, delay_ms: int, *, started_ago_ms: int | Non
         verb=Verb.SNOOZE,
         state=_waiting(delay_ms),
         delay_ms=delay_ms,
+        failure=failure,
         started_ago_ms=started_ago_ms,
     )
 
@@ -141,9 +144,18 @@ def crashed(job_id: int, claim: int, failure: Failure) -> Transition:
     return Transition(id=job_id, claim=claim, verb=Verb.CRASH, state=JobState.QUEUED, failure=failure)
 
 
-def cancelled(job_id: int, claim: int, *, started_ago_ms: int | None = None) -> Transition:
+def cancelled(
+    job_id: int, claim: int, *, failure: Failure | None = None, started_ago_ms: int | None = None
+) -> Transition:
     """The handler stopped because the job was cancelled, or cancelled it itself."""
-    return Transition(id=job_id, claim=claim, verb=Verb.CANCEL, state=JobState.CANCELLED, started_ago_ms=started_ago_ms)
+    return Transition(
+        id=job_id,
+        claim=claim,
+        verb=Verb.CANCEL,
+        state=JobState.CANCELLED,
+        failure=failure,
+        started_ago_ms=started_ago_ms,
+    )
 
 
 def _waiting(delay_ms: int) -> JobState:

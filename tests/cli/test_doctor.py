@@ -66,6 +66,7 @@ def test_what_needs_attention(shop: Shop) -> None:
 def test_a_queue_that_nobody_works(shop: Shop) -> None:
     shop.enqueue("transcode", "url=a")
     assert ("warning", "queue bulk has 1 job that may run and no worker") in named(found(shop), "workers")
+    assert "may run and no worker; start one: holdfast worker -A module:app\n" in shop.ok("doctor")
 
 
 def test_jobs_of_a_kind_that_the_app_does_not_know(shop: Shop) -> None:

@@ -40,8 +40,10 @@ def test_the_codes() -> None:
         "USAGE": 2,
         "NOT_FOUND": 3,
         "CONFLICT": 4,
+        "JOB_FAILED": 5,
         "UNHEALTHY": 6,
         "TIMEOUT": 124,
+        "INTERRUPTED": 130,
     }
 
 

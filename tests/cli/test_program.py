@@ -17,7 +17,7 @@ from tests.cli.conftest import Shop
 
 
 def test_bare_names_print_help(sqlite_shop: Shop) -> None:
-    for args in ([], ["jobs"], ["queues"], ["migrate"]):
+    for args in ([], ["jobs"], ["queues"], ["workers"], ["migrate"]):
         result = sqlite_shop(*args, app=False)
         assert result.exit_code == 0
         assert result.stdout.startswith("Usage: ")
@@ -36,8 +36,10 @@ def test_unknown_commands_are_refused_with_2(sqlite_shop: Shop) -> None:
 
 
 def test_every_command_ends_its_help_with_examples() -> None:
-    nouns = {"jobs": ["list", "show", "cancel", "retry", "delete"], "queues": ["list", "pause", "resume"]}
+    nouns = {"jobs": ["list", "show", "wait", "cancel", "retry", "delete"], "queues": ["list", "pause", "resume"]}
     nouns |= {"migrate": ["up", "status", "plan", "sql"], "enqueue": [], "doctor": [], "version": []}
+    nouns |= {"worker": [], "workers": ["list"], "demo": []}
+    assert set(nouns) == set(standalone.commands)
     paths = [[], *([noun] for noun in nouns), *([noun, verb] for noun, verbs in nouns.items() for verb in verbs)]
     for path in paths:
         result = CliRunner().invoke(standalone, [*path, "--help"], prog_name="holdfast")
@@ -88,7 +90,7 @@ def test_a_reader_that_leaves_early(sqlite_shop: Shop) -> None:
 def test_completion_knows_the_commands() -> None:
     completing = BashComplete(standalone, {}, "holdfast", "_HOLDFAST_COMPLETE")
     assert [item.value for item in completing.get_completions(["jobs"], "")] == [
-        *("list", "show", "cancel", "retry", "delete")
+        *("list", "show", "wait", "cancel", "retry", "delete")
     ]
     assert [item.value for item in completing.get_completions(["jobs", "list"], "--st")] == ["--state", "--store"]
     assert "failed" in [item.value for item in completing.get_completions(["jobs", "list", "--state"], "f")]
@@ -129,6 +131,10 @@ def test_mounted_under_another_program(docverse: click.Group) -> None:
     missing = runner.invoke(docverse, ["queue", "enqueue", "nobody", "--json"])
     assert (missing.exit_code, json.loads(missing.stderr)["error"]["type"]) == (3, "UnknownKind")
     assert runner.invoke(docverse, ["queue", "doctor"]).exit_code == 0
+    assert (
+        "`docverse queue worker`" in runner.invoke(docverse, ["queue", "workers", "list"], prog_name="docverse").stderr
+    )
+    assert runner.invoke(docverse, ["queue", "demo"]).exit_code == 2, "it is about no app"
     assert runner.invoke(docverse, ["hello"]).stdout == "its own\n"
 
 

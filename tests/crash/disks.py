@@ -20,14 +20,22 @@ class Disk:
         _run("mount", "-o", f"remount,size={size}", str(self.path))
 
 
+@contextmanager
+def mounted(path: Path, size: str) -> Iterator[Disk]:
+    """Make a file system of a size."""
+    path.mkdir()
+    _mount("-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path))
+    try:
+        yield Disk(path)
+    finally:
+        subprocess.run(["umount", "--lazy", str(path)], check=False)
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
     """Give a disk of 2 MB."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    _mount("-t", "tmpfs", "-o", "size=2m", "tmpfs", str(path))
-    yield Disk(path)
-    subprocess.run(["umount", "--lazy", str(path)], check=False)
+    with mounted(tmp_path / "disk", "2m") as found:
+        yield found
 
 
 @contextmanager

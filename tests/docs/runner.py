@@ -3,7 +3,8 @@
 The Python blocks of a page share a namespace. Blocks with `await` at their top level run inside `async with app:`,
 which ends at the next block that opens something itself. `#> text` states what a block prints. A block whose first line
 is a comment with a file's name is also written to that file. Of shell blocks, the lines with `holdfast`, `python` and
-`export` run, in the same folder; the sample id there stands for the job of the line before.
+`export` run, in the same folder; the sample id there stands for the job of the line before. A worker with `&` runs on
+beside the page, until `kill -9 %1` or the end of the page kills it.
 """
 
 import ast
@@ -50,9 +51,11 @@ class PageRunner:
         self._at_close: list[Callable[[], object]] = [lambda: sys.path.remove(str(folder))]
         self._environment = {"PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1"}
         self._last_id = SAMPLE_ID
+        self._workers: list[subprocess.Popen[bytes]] = []
 
     def close(self) -> None:
         """Close what the page left open."""
+        self._kill_workers()
         self._close_app()
         for put_back in self._at_close:
             put_back()
@@ -144,15 +147,33 @@ class PageRunner:
         for line in self._filled_in(block.code).replace("\\\n", " ").splitlines():
             if (variable := _EXPORT.match(line)) is not None:
                 self._environment[variable[1]] = variable[2]
+            elif line.startswith("holdfast worker") and line.endswith(" &"):
+                self._start_worker(line.removesuffix(" &"))
+            elif line == "kill -9 %1":
+                self._kill_workers()
             elif line.startswith(("holdfast ", "python ")):
                 self._run_command(line)
 
     def _run_command(self, line: str) -> None:
         program, *words = shlex.split(line.partition(" > ")[0].replace(SAMPLE_ID, self._last_id), comments=True)
-        code, said = self._run_holdfast(words) if program == "holdfast" else self._run_file(words)
+        if words[0] == "worker":  # it has signal handlers and children of its own
+            code, said = self._run_file(["-m", "holdfast", *words])
+        else:
+            code, said = self._run_holdfast(words) if program == "holdfast" else self._run_file(words)
         assert code == 0, f"{line}\n{said}"
         if ids := _ID.findall(said):
             self._last_id = ids[0]
+
+    def _start_worker(self, line: str) -> None:
+        words = shlex.split(line)[1:]
+        command, environment = [sys.executable, "-m", "holdfast", *words], os.environ | self._environment
+        self._workers.append(subprocess.Popen(command, cwd=self._folder, env=environment, stderr=subprocess.DEVNULL))
+
+    def _kill_workers(self) -> None:
+        for worker in self._workers:
+            worker.kill()
+            worker.wait()
+        self._workers.clear()
 
     def _run_holdfast(self, words: list[str]) -> tuple[int, str]:
         """Run the command line in this process: a page has many commands, and an interpreter for each takes long."""

@@ -1,6 +1,7 @@
-"""Every example runs by itself, prints something and ends well."""
+"""Every example runs by itself, prints what is expected and ends well."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,13 +13,18 @@ from tests.docs.pages import ROOT
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PRINTED = {
     "blocking.py": ["after cancel: cancelled"],
-    "first.py": ["send_email queued {'to': 'ada@example.org', 'subject': 'Welcome'}"],
+    "effects_sqlite.py": ["attempts: 2", "payments: [('ada', 40)]"],
+    "first.py": [],  # a worker runs it, see the README
     "options.py": ["again      queued    priority 8, due in 0 s, old", "refused    key 'order-17' was used"],
     "pages.py": ["page: [4, 3, 2, 1, 0]", "retried: queued in life 2", "left: 1 cancelled"],
-    "testing_example.py": ["one reminder, due after 1 day, 0:00:00", "four days later: 2"],
+    "testing_example.py": ["one reminder, due after 1 day, 0:00:00", "completed on attempt 2", "three days later: 2"],
     "transactional_postgres.py": ["order 2: the card was declined", "orders: [1]", "jobs:   [1]"],
     "transactional_sqlite.py": ["order 2: the card was declined", "orders: [1]", "jobs:   [1]"],
+    "worker.py": ["orders: 1000", "attempt 1: retry, the shop is closed", "80 %", "there is no such day"],
 }
+
+
+FAILED_ATTEMPT = re.compile(r"job \S+ \(\w+\), attempt \d of \d: ")  # some examples show what becomes of one
 
 
 def test_every_example_is_expected_to_print() -> None:
@@ -34,7 +40,8 @@ def test_example_runs(example: Path, tmp_path: Path, request: pytest.FixtureRequ
     done = subprocess.run(  # noqa: PLW1510 - the assertion below shows the output
         [sys.executable, example], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    said = [line for line in done.stderr.splitlines() if not FAILED_ATTEMPT.match(line)]
+    assert (done.returncode, said) == (0, [])
     missing = [text for text in PRINTED[example.name] if text not in done.stdout]
     assert not missing, done.stdout
 

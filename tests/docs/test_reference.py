@@ -85,6 +85,11 @@ def test_every_condition_of_a_filter_is_described() -> None:
     assert set(holdfast.JobFilter.__struct_fields__) - described == set()
 
 
+def test_members_of_a_context_are_described() -> None:
+    members = {member for member in dir(holdfast.Context) if not member.startswith("_")}
+    assert members - code(section("reference/api.md", "Context")) == set()
+
+
 def test_testing_helpers_are_described() -> None:
     described = code(section("reference/api.md", "holdfast.testing"))
     for owner in (testing.Jobs, testing.Clock):
@@ -116,7 +121,7 @@ def test_error_is_described(error: type[Exception]) -> None:
         )
 
 
-@pytest.mark.parametrize("owner", [holdfast.Holdfast, holdfast.Queue])
+@pytest.mark.parametrize("owner", [holdfast.Holdfast, holdfast.Queue, holdfast.WorkerSettings])
 def test_parameter_is_described(owner: type) -> None:
     rows = dict(
         re.findall(
@@ -238,7 +243,15 @@ def test_every_verb_of_a_move_is_explained() -> None:
 
 
 def test_every_verb_says_how_the_unknown_is_resolved() -> None:
-    roles = (store.JobStore, store.WorkStore, store.UpkeepStore, store.LeaseStore, store.QueueStore)
+    roles = (
+        store.JobStore,
+        store.WorkStore,
+        store.UpkeepStore,
+        store.LeaseStore,
+        store.QueueStore,
+        store.WakeStore,
+        store.TransactionStore,
+    )
     verbs = {verb for role in roles for verb in vars(role) if not verb.startswith("_")}
     table = read("explain/guarantees.md").partition("<!-- verbs: begin -->")[2].partition("<!-- verbs: end -->")[0]
     rows = re.findall(r"^\| (`.+?`) \|", table, re.MULTILINE)
@@ -256,8 +269,7 @@ def test_readme_shows_the_first_example() -> None:
     (shown, *_) = blocks(README, "python")
     example = (README.parent / "examples" / "first.py").read_text(encoding="utf-8")
     plain = re.sub(r'^ *""".*"""\n', "", example, flags=re.MULTILINE)
-    plain = plain.replace('if __name__ == "__main__":\n    asyncio', "asyncio").strip()
-    assert shown.code.strip() == plain
+    assert shown.code.strip() == plain.strip()
 
 
 def test_links_of_the_readme_lead_somewhere() -> None:

@@ -61,6 +61,11 @@ class Proxy:
         netloc = f"{user}@127.0.0.1:{port}" if user else f"127.0.0.1:{port}"
         return urlunsplit((parts.scheme, netloc, parts.path, urlencode([*query, ("sslmode", "disable")]), ""))
 
+    @property
+    def links(self) -> int:
+        """How many connections there are."""
+        return len(self._links)
+
     def arm(self, fault: Fault, marker: str, times: int = 1) -> None:
         """Let a fault happen around the next executions of a statement that contains the marker."""
         self._armed.append((fault, marker.encode(), times))

@@ -14,6 +14,7 @@ from holdfast.stores.store import (
     Retention,
     Started,
     UpkeepStore,
+    WakeStore,
     WorkerInfo,
     WorkStore,
 )
@@ -21,7 +22,7 @@ from holdfast.transitions import completed
 from tests.races.making import new_job, request
 
 Call = Callable[[PostgresStore], Awaitable[Any]]
-ROLES: tuple[Any, ...] = (JobStore, WorkStore, UpkeepStore, LeaseStore, QueueStore)
+ROLES: tuple[Any, ...] = (JobStore, WorkStore, UpkeepStore, LeaseStore, QueueStore, WakeStore)
 
 VERBS: dict[str, Call] = {
     "take_ids": lambda store: store.take_ids(3),
@@ -51,14 +52,16 @@ VERBS: dict[str, Call] = {
     "register_worker": lambda store: store.register_worker(WorkerInfo("test", "localhost", 1), 60_000),
     "renew_workers": lambda store: store.renew_workers([1], 60_000),
     "retire_worker": lambda store: store.retire_worker(99),
+    "release_worker": lambda store: store.release_worker(99, [completed(1, 1)]),
     "list_workers": lambda store: store.list_workers(),
     "define_queues": lambda store: store.define_queues({"q": Retention(1_000, 1_000, 1_000, 1_000)}),
     "pause_queue": lambda store: store.pause_queue("q", actor=None, reason=None),
     "resume_queue": lambda store: store.resume_queue("q"),
     "list_queues": lambda store: store.list_queues(),
+    "announce": lambda store: store.announce(["q"]),
 }
 
 
 def verb_names() -> set[str]:
-    """Read the names of all verbs from the protocols."""
-    return {name for role in ROLES for name in vars(role) if not name.startswith("_")}
+    """Read the names of all verbs from the protocols; to listen is no call, see test_wakeups.py."""
+    return {name for role in ROLES for name in vars(role) if not name.startswith("_")} - {"listen"}

@@ -92,6 +92,20 @@ class Storm:
         await self.store.rescue_jobs(100)
         await self.store.promote_jobs(100)
 
+    async def release(self) -> None:
+        """Declare a worker dead whose claims are ended, started and reported by others meanwhile."""
+        workers = [worker.id for worker in await self.store.list_workers() if worker.running]
+        if workers:
+            ends = [self._end(job_id, claim) for job_id, claim in self._some_claims()]
+            await self.store.release_worker(self.random.choice(workers), ends)
+
+    async def transact(self) -> None:
+        """End a claim in a transaction of its handler, in which another job is enqueued."""
+        async with self.store.transaction(SECONDS) as tx:
+            await self.store.insert_on(tx.connection, [new_job(0, unique=f"u{self.random.randint(0, 40)}")])
+            for job_id, claim in self._some_claims()[:1]:
+                await tx.finish(self._end(job_id, claim))
+
     async def cancel(self) -> None:
         await self.store.cancel_jobs(self.some(), actor="ops", reason=None)
         await self.store.force_cancels(-1_000, 20)
@@ -143,7 +157,7 @@ async def counted(dsn: str) -> AsyncIterator[tuple[str, Callable[[], Awaitable[i
 @asynccontextmanager
 async def storm(dsn: str) -> AsyncIterator[Storm]:
     """Give a store with a connection for each verb, on a fresh schema."""
-    store = PostgresStore(dsn, pool_size=12, deadline=30)
+    store = PostgresStore(dsn, pool_size=14, deadline=30)
     await store.migrator.up()
     await store.open()
     async with connected(dsn) as watcher:
@@ -153,13 +167,16 @@ async def storm(dsn: str) -> AsyncIterator[Storm]:
 
 VERBS: dict[str, tuple[str, ...]] = {
     "everything": (
-        "insert", "work", "finish", "start", "progress", "rescue", "cancel", "retry", "delete", "reschedule",
+        "insert", "work", "finish", "start", "progress", "rescue", "cancel", "retry", "delete", "reschedule", "release",
+        "transact",
     ),
     "keyed inserts": ("insert", "insert", "insert", "insert", "delete", "cancel"),
     "cancel and finish": ("insert", "work", "finish", "finish", "cancel", "cancel"),
     "retry, delete and finish": ("insert", "work", "finish", "finish", "retry", "retry", "delete", "delete"),
     "retry and keyed inserts": ("insert", "insert", "cancel", "retry", "retry"),
     "starts and finishes": ("insert", "work", "start", "start", "finish", "progress"),
+    "releases and finishes": ("insert", "work", "work", "finish", "start", "progress", "release", "release", "cancel"),
+    "transactions": ("insert", "work", "finish", "progress", "transact", "transact", "cancel", "retry", "release"),
     "plans and claims": ("insert", "work", "finish", "reschedule", "reschedule", "cancel"),
 }  # fmt: skip
 

@@ -660,6 +660,22 @@ CREATE FUNCTION promote_jobs(
 )
 RETURNS TABLE(jobs integer, queues text[], next_due_ms bigint) LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 4a6647774c5b9659aa904447fc02d4e2
 
+CREATE FUNCTION release_worker(
+    p_worker bigint,
+    p_ids bigint[],
+    p_claims integer[],
+    p_verbs text[],
+    p_states text[],
+    p_delays bigint[],
+    p_results jsonb[],
+    p_error_classes text[],
+    p_errors text[],
+    p_tracebacks text[],
+    p_fingerprints text[],
+    p_started_agos bigint[]
+)
+RETURNS TABLE(workers integer, requeued bigint[], failed bigint[], cancelled bigint[]) LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 35fc513f96befa1acfb414a87b087459
+
 CREATE FUNCTION reopen_attempts(
     p_old holdfast.history
 )

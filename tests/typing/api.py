@@ -1,12 +1,18 @@
 """How the public interface is typed: mypy must refuse exactly the lines that end in `# E: code`."""
 
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, assert_type
 
 from holdfast import (
     BlockingHandle,
     Call,
+    Cancel,
     Context,
+    Fatal,
     Holdfast,
     Job,
     JobFilter,
@@ -15,6 +21,10 @@ from holdfast import (
     Page,
     Pipeline,
     Queue,
+    Retry,
+    Skip,
+    Snooze,
+    WorkerSettings,
     backoff,
     phase,
 )
@@ -145,3 +155,94 @@ def block() -> None:
         assert_type(queue.cancel(1, actor="me"), JobState)
         queue.cancel(1, who="me")  # E: call-arg
         queue.enqueue(total.call(["1"]))  # E: list-item
+
+
+# ---- workers ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class State:
+    name: str
+
+
+@asynccontextmanager
+async def lifespan(app: Holdfast) -> AsyncIterator[State]:
+    yield State(repr(app))
+
+
+@asynccontextmanager
+async def without_app() -> AsyncIterator[State]:
+    yield State("")
+
+
+working = Holdfast(
+    "sqlite://",
+    lifespan=lifespan,
+    on_error="fatal",
+    worker=WorkerSettings(concurrency=4, embedded_lease="30s", poll=0.5),
+)
+Holdfast("sqlite://", lifespan=without_app)  # E: arg-type
+Holdfast("sqlite://", on_error="ignore")  # E: arg-type
+WorkerSettings(concurrency="many")  # E: arg-type
+WorkerSettings(leases="30s")  # E: call-arg
+
+
+@working.task(executor="process", on_error="retry", retry_on=[OSError, TimeoutError], fatal_on=LookupError)
+async def with_state(ctx: Context[State], number: int) -> str:
+    assert_type(ctx.state, State)
+    assert_type(ctx.cancelled, bool)
+    assert_type(await ctx.progress(50, "half way", done=3), None)
+    ctx.log.info("%d", number)
+    assert_type(ctx.state.missing, Any)  # E: attr-defined
+    await ctx.progress("half")  # E: arg-type
+    return ctx.state.name
+
+
+@working.task
+def in_a_thread(ctx: Context[State]) -> str:
+    ctx.progress(50)
+    with ctx.transaction() as tx:
+        tx.connection.execute("SELECT 1")
+        tx.result = 3
+    return ctx.state.name
+
+
+@working.task
+async def in_a_transaction(ctx: Context) -> None:
+    assert_type(ctx.state, object)  # to be used it has to be named: Context[State]
+    async with ctx.transaction() as tx:
+        await tx.connection.execute("SELECT 1")
+        tx.result = {"any": "thing"}
+        tx.connection = None  # E: misc
+
+
+working.task(executor="thread")  # E: call-overload
+working.task(on_error="ignore")  # E: call-overload
+working.task(retry_on=[3])  # E: list-item
+
+
+@working.around
+async def logged(ctx: Context, call: Callable[[], Awaitable[Any]]) -> Any:
+    return await call()
+
+
+@working.around  # E: type-var
+async def wrong(call: Callable[[], Awaitable[Any]]) -> Any:
+    return await call()
+
+
+def outcomes(which: int) -> None:
+    for outcome in (Retry(), Retry("5m", "reason"), Fatal("reason"), Snooze(60), Cancel("reason"), Skip("reason")):
+        assert_type(outcome.reason, str)
+    Snooze()  # E: call-arg
+    Retry(object())  # E: arg-type
+    raise Retry(which)
+
+
+async def work() -> None:
+    assert_type(await with_state.enqueue(number=1), JobHandle[str])
+    await with_state.enqueue("1")  # E: arg-type
+    await working.run_worker(queues=["high"], concurrency=2, until="empty", stop=asyncio.Event())
+    await working.run_worker(until=3)  # E: arg-type
+    with working.worker_thread(concurrency=2) as worker:
+        assert_type(worker.is_running, bool)

@@ -3,19 +3,22 @@
 import asyncio
 import inspect
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from holdfast import Call, Holdfast, Queue
 from holdfast.client.batch import LARGEST_BATCH, Batcher
 from holdfast.client.blocking import BlockingClient, BlockingHandle
 from holdfast.client.client import Client
+from holdfast.client.hints import queues_to_announce
 from holdfast.client.ids import BLOCK, IdBlocks
 from holdfast.client.repeat import until_answered
 from holdfast.client.waiting import Waiting
+from holdfast.delivery.delivery import Delivery
 from holdfast.errors import (
     ConfigError,
     Conflict,
@@ -81,15 +84,31 @@ def store() -> FakeStore:
     return FakeStore()
 
 
+class FakeDelivery:
+    """Remembers what was announced."""
+
+    def __init__(self) -> None:
+        self.announced: list[set[str]] = []
+
+    def announce(self, queues: Iterable[str]) -> None:
+        self.announced.append(set(queues))
+
+
 @pytest.fixture
-def batcher(store: FakeStore) -> Batcher:
-    return Batcher(cast("JobStore", store))
+def delivery() -> FakeDelivery:
+    return FakeDelivery()
 
 
-def job(job_id: int) -> NewJob:
-    return NewJob(
+@pytest.fixture
+def batcher(store: FakeStore, delivery: FakeDelivery) -> Batcher:
+    return Batcher(cast("JobStore", store), cast("Delivery", delivery))
+
+
+def job(job_id: int, **changes: Any) -> NewJob:
+    plain = NewJob(
         id=job_id, kind="work", queue="q", priority=5, payload="{}", max_attempts=1, max_crashes=1, timeout_ms=None
     )
+    return msgspec.structs.replace(plain, **changes)
 
 
 def insert(batcher: Batcher, job_id: int, within: float = 5) -> asyncio.Task[Inserted]:
@@ -117,6 +136,47 @@ async def test_an_idle_batcher_sends_at_once_and_gathers_while_busy(store: FakeS
 async def test_a_batch_has_a_largest_size(store: FakeStore, batcher: Batcher) -> None:
     await asyncio.gather(*(insert(batcher, number) for number in range(2_500)))
     assert [len(ids) for ids, _ in store.inserts] == [LARGEST_BATCH, LARGEST_BATCH, 500]
+
+
+async def test_queues_are_announced_after_the_commit_and_once_for_a_batch(
+    store: FakeStore, batcher: Batcher, delivery: FakeDelivery
+) -> None:
+    store.gate.clear()
+    inserts = [insert(batcher, number) for number in range(10)]
+    await in_flight(store)
+    assert delivery.announced == []
+    store.gate.set()
+    await asyncio.gather(*inserts)
+    assert delivery.announced == [{"q"}]
+
+
+async def test_what_is_not_stored_is_not_announced(store: FakeStore, batcher: Batcher, delivery: FakeDelivery) -> None:
+    store.poison = {1}
+    with pytest.raises(DataRefused):
+        await insert(batcher, 1)
+    store.faults = [StoreUnavailable("down")] * 100
+    with pytest.raises(StoreUnavailable):
+        await insert(batcher, 2, within=0.01)
+    assert delivery.announced == []
+
+
+def test_new_jobs_that_are_due_soon_are_announced() -> None:
+    now = datetime.now(UTC)
+    jobs = [
+        job(1, queue="now"),
+        job(2, queue="existing"),
+        job(3, queue="conflict"),
+        job(4, queue="soon", delay_ms=1_000),
+        job(5, queue="later", delay_ms=60_000),
+        job(6, queue="past", run_at=now - timedelta(days=1)),
+        job(7, queue="soon-at", run_at=now + timedelta(milliseconds=500)),
+        job(8, queue="later-at", run_at=now + timedelta(minutes=1)),
+        job(9, queue="now"),
+    ]
+    outcomes = [Insertion.CREATED] * len(jobs)
+    outcomes[1:3] = Insertion.EXISTING, Insertion.CONFLICT
+    answers = [Inserted(outcome, job.id) for outcome, job in zip(outcomes, jobs, strict=True)]
+    assert queues_to_announce(jobs, answers) == {"now", "soon", "past", "soon-at"}
 
 
 async def test_a_poisonous_job_fails_alone(store: FakeStore, batcher: Batcher) -> None:

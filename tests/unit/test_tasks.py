@@ -447,7 +447,7 @@ def test_no_timeout_differs_from_a_timeout_that_is_not_given() -> None:
     def short() -> None: ...
 
     fake: Any = None
-    new_job = Enqueuing(fake, app.settings, fake).new_job
+    new_job = Enqueuing(fake, app.settings, fake, fake).new_job
     assert (new_job(plain.call(), 1).timeout_ms, new_job(plain.using(timeout=None).call(), 1).timeout_ms) == (
         7_200_000,
         None,

@@ -156,6 +156,7 @@ def unattended(
             "workers",
             Level.WARNING,
             f"queue {count.queue} has {plural(count.jobs, '+' if count.capped else '')} that may run and no worker",
+            "start one: holdfast worker -A module:app",
         )
         for count in counts
         if count.state is JobState.QUEUED

@@ -6,10 +6,12 @@ from typing import Any
 
 import click
 
+from holdfast import public_id
 from holdfast.app import Holdfast
-from holdfast.cli import arguments, locate, moments, options, output, shapes
+from holdfast.cli import arguments, locate, moments, options, output, shapes, waiting
 from holdfast.cli.connect import require_kept
 from holdfast.cli.grammar import Verb
+from holdfast.cli.waiting import Watch
 from holdfast.handle import JobHandle
 from holdfast.tasks.call import Call
 from holdfast.tasks.options import UsingOptions
@@ -20,6 +22,7 @@ _EXAMPLES = (
     "resize path=a.png width=300 sizes:='[100, 200]'",
     "send_email --payload @email.json --in 5m",
     "send_email to=a@example.org --unique welcome:a --tag customer=17",
+    "resize path=a.png width=300 --wait --wait-timeout 30s",
 )
 
 
@@ -36,36 +39,81 @@ _EXAMPLES = (
 @click.option("--tag", "tags", multiple=True, metavar="NAME=VALUE", help="A tag; may be given several times.")
 @click.option("--max-attempts", type=int, metavar="N", help="Attempts before the job has failed.")
 @click.option("--timeout", metavar="DURATION", help='How long an attempt may run; "none" sets no limit.')
+@click.option("--wait", is_flag=True, help="Wait until it has ended, and print how; exit code 5 if it failed.")
+@click.option("--wait-timeout", metavar="DURATION", help="With --wait: wait so long at most; the job goes on.")
 @options.actor
 @options.as_json
 @click.pass_context
 def enqueue(
-    ctx: click.Context, /, *, kind: str, pairs: Sequence[str], payload: str | None, as_json: bool, **given: Any
+    ctx: click.Context,
+    /,
+    *,
+    kind: str,
+    pairs: Sequence[str],
+    payload: str | None,
+    wait: bool,
+    wait_timeout: str | None,
+    as_json: bool,
+    **given: Any,
 ) -> None:
     """Store one job and print its id.
 
     KEY=VALUE stays text where the task takes that text and is read as JSON where it does not; KEY:=VALUE is always
-    JSON. A job that is there already (--unique, --key) is printed too, with a note on stderr.
+    JSON. A job that is there already (--unique, --key) is printed too, with a note on stderr. With --wait its end is
+    waited for, as `jobs wait` does.
     """
     if payload is not None and pairs:
         message = f"--payload and KEY=VALUE exclude each other; got --payload and {pairs[0]!r}"
         raise click.UsageError(message, ctx)
+    if wait_timeout is not None and not wait:
+        message = "--wait-timeout goes with --wait; --timeout bounds an attempt of the job"
+        raise click.UsageError(message, ctx)
+    timeout_s = waiting.read_timeout(wait_timeout, "--wait-timeout")
     app = locate.app_with_tasks(ctx)
     require_kept(app.settings)
     task = app.tasks.get(kind)
     encoded = arguments.read_pairs(task, pairs) if payload is None else arguments.read_payload(payload)
-    handle = asyncio.run(_enqueue(app, _call(task, encoded, given)))
+    call = _call(task, encoded, given)
+    if wait:
+        ctx.exit(_enqueue_and_wait(app, call, Watch((), timeout_s), as_json=as_json))
+    handle = asyncio.run(_enqueue(app, call))
     if as_json:
         output.write_json(shapes.enqueued(handle))
-        return
-    output.line(handle.public_id)
-    if not handle.created:
-        output.note(f"existing: job {handle.public_id} was there already, nothing was stored")
+    else:
+        _write(handle)
 
 
 async def _enqueue(app: Holdfast, call: Call[Any]) -> JobHandle[Any]:
     async with app:
         return await app.enqueue(call)
+
+
+def _enqueue_and_wait(app: Holdfast, call: Call[Any], watch: Watch, *, as_json: bool) -> int:
+    """Store the job and wait for its end; its id is printed before that, JSON is one document after it."""
+    handles: list[JobHandle[Any]] = []
+
+    async def run() -> None:
+        async with app:
+            handle = await app.enqueue(call)
+            handles.append(handle)
+            watch.ids.append(public_id.decode(handle.public_id))
+            if not as_json:
+                _write(handle)
+            await waiting.until_ended(app.client, watch)
+
+    with waiting.interruptible(watch):
+        asyncio.run(run())
+    code = waiting.tell(watch, as_json=as_json, is_named=False)
+    if as_json:
+        for handle, job_id in zip(handles, watch.ids, strict=True):
+            output.write_json(shapes.enqueued_and_waited(handle, job_id, watch.seen.get(job_id)))
+    return code
+
+
+def _write(handle: JobHandle[Any]) -> None:
+    output.line(handle.public_id)
+    if not handle.created:
+        output.note(f"existing: job {handle.public_id} was there already, nothing was stored")
 
 
 def _call(task: Task[..., Any], encoded: str, given: dict[str, Any]) -> Call[Any]:

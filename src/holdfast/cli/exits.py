@@ -18,20 +18,24 @@ from holdfast.errors import (
 
 
 class Exit(IntEnum):
-    """What the shell is told; 5 is kept for a job that failed while it was waited for."""
+    """What the shell is told; a worker that was told to leave twice gives 128 + the signal's number, as shells do."""
 
     OK = 0
     ERROR = 1
     USAGE = 2
     NOT_FOUND = 3
     CONFLICT = 4
+    JOB_FAILED = 5
     UNHEALTHY = 6
     TIMEOUT = 124
+    INTERRUPTED = 130
 
 
 LEGEND = (
     "Exit codes: 0 ok, 1 error (also: store not reachable, nothing changed), 2 wrong usage or value, 3 not found, "
-    "4 conflict, 6 unhealthy (doctor), 124 no answer in time (the change may have happened)."
+    "4 conflict, 5 the job that was waited for failed or was cancelled, 6 unhealthy (doctor), 124 not in time (no "
+    "answer: the change may have happened; no end within a timeout: the job goes on; worker: the grace was over), "
+    "130 stopped by Ctrl-C."
 )
 
 # The first that fits.

@@ -89,6 +89,14 @@ class Program(Noun):
             raise _cleaned(error, as_json=as_json) from error
 
 
+def program_of(ctx: click.Context) -> str:
+    """Spell the program as it was called: `holdfast`, or what it is mounted under."""
+    program = ctx
+    while program.parent is not None and not isinstance(program.command, Program):
+        program = program.parent
+    return program.command_path
+
+
 def _with_choice(ctx: click.Context, params: list[click.Parameter]) -> list[click.Parameter]:
     target = ctx.find_object(locate.Target)
     if target is None or target.app is not None:
@@ -112,10 +120,8 @@ def _cleaned(error: click.UsageError, *, as_json: bool) -> click.ClickException:
 def _write_examples(ctx: click.Context, formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
     if not examples:
         return
-    program = ctx
-    while program.parent is not None and not isinstance(program.command, Program):
-        program = program.parent
+    program = program_of(ctx)
     with formatter.section("Examples"):
         for example in examples:
-            spelled = example.replace("{program}", program.command_path)
+            spelled = example.replace("{program}", program)
             formatter.write(f"{'':>{formatter.current_indent}}{ctx.command_path} {spelled}".rstrip() + "\n")

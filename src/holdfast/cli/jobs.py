@@ -1,4 +1,4 @@
-"""`holdfast jobs list|show|cancel|retry|delete`."""
+"""`holdfast jobs list|show|wait|cancel|retry|delete`."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,7 +6,7 @@ from datetime import datetime
 import click
 
 from holdfast import public_id
-from holdfast.cli import ages, job_page, moments, options, output, shapes
+from holdfast.cli import ages, job_page, moments, options, output, shapes, waiting
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.exits import Exit, code_of, show_error
 from holdfast.cli.grammar import Noun
@@ -31,7 +31,7 @@ _COLUMNS = (
 
 @click.group("jobs", cls=Noun, examples=("list --state failed --since 1h", "show htcx-2s16-z48b-09"))
 def jobs() -> None:
-    """List jobs, look at one, cancel, retry and delete them."""
+    """List jobs, look at one, wait, cancel, retry and delete."""
 
 
 # ---- list ----------------------------------------------------------------------------------------------------------
@@ -161,6 +161,30 @@ def show(ctx: click.Context, *, job_id: str, as_json: bool) -> None:
         output.write_json(shapes.job(seen.job))
     else:
         job_page.write(seen, ages.now())
+
+
+# ---- wait ----------------------------------------------------------------------------------------------------------
+
+
+@jobs.command("wait", examples=("htcx-2s16-z48b-09", "htcx-2s16-z48b-09 --timeout 30s --json"))
+@options.job_ids
+@click.option("--timeout", metavar="DURATION", help="Wait so long at most: 30s, 5m. [default: until they end]")
+@options.as_json
+@click.pass_context
+def wait(ctx: click.Context, *, ids: Sequence[int], timeout: str | None, as_json: bool) -> None:
+    """Wait until jobs have ended.
+
+    Prints how each ended, and its result or error. Exit code 5: one failed or was cancelled; 124: one had not ended
+    within the timeout, and goes on. With several ids the exit code is the highest of them. Ctrl-C stops the waiting
+    and no job.
+    """
+    watch = waiting.Watch(ids, waiting.read_timeout(timeout, "--timeout"))
+    with waiting.interruptible(watch):
+        with_store(ctx, lambda session: waiting.until_ended(session.client, watch))
+    code = waiting.tell(watch, as_json=as_json)
+    if as_json:
+        output.write_json(shapes.WaitedJobsShape([shapes.waited(job, watch.seen.get(job)) for job in watch.ids]))
+    ctx.exit(code)
 
 
 # ---- cancel, retry, delete -----------------------------------------------------------------------------------------

@@ -75,6 +75,45 @@ def app_or_store(ctx: click.Context) -> tuple[Holdfast, bool]:
     return app, choice is None or choice.store is None
 
 
+@dataclass(frozen=True)
+class Spelled:
+    """An app as it was named, and by what."""
+
+    source: str
+    app: str
+    folder: str | None
+
+
+def spelled_app(ctx: click.Context) -> Spelled:
+    """Find the app's name, for a command that leaves importing it to other processes."""
+    target = ctx.find_object(Target)
+    if target is not None and target.app is not None:
+        return Spelled(ctx.command_path, _name_of(ctx, target.app), None)
+    choice = _choose(ctx)
+    if choice.app is None:
+        message = f"{ctx.command_path} needs the tasks of an app, and {choice.source} names a store alone; give -A"
+        message += " module:app"
+        raise click.UsageError(message, ctx)
+    return Spelled(choice.source, choice.app, None if choice.folder is None else str(choice.folder))
+
+
+def imported_app(spelled: Spelled) -> Holdfast:
+    """Import an app by its name."""
+    folder = None if spelled.folder is None else Path(spelled.folder)
+    return _imported(_Choice(spelled.source, app=spelled.app, folder=folder))
+
+
+def _name_of(ctx: click.Context, app: Holdfast) -> str:
+    """Find where an app that is here already can be imported from."""
+    for module_name, module in list(sys.modules.items()):
+        for name, value in list(vars(module).items()) if module_name != "__main__" and module is not None else ():
+            if value is app:
+                return f"{module_name}:{name}"
+    message = f"{ctx.command_path} starts processes that import the app, and it stands in no module of its own; define"
+    message += " it at the top of a module"
+    raise click.UsageError(message, ctx)
+
+
 def _find(ctx: click.Context) -> tuple[Holdfast, _Choice | None]:
     target = ctx.find_object(Target)
     if target is not None and target.app is not None:

@@ -6,6 +6,7 @@ import sys
 import click
 
 from holdfast.app import Holdfast
+from holdfast.cli.demo import demo
 from holdfast.cli.doctor import doctor
 from holdfast.cli.enqueue import enqueue
 from holdfast.cli.exits import LEGEND
@@ -15,10 +16,12 @@ from holdfast.cli.locate import Target
 from holdfast.cli.migrate import migrate
 from holdfast.cli.queues import queues
 from holdfast.cli.version import version
+from holdfast.cli.worker import worker
+from holdfast.cli.workers import workers
 
-_COMMANDS: tuple[click.Command, ...] = (enqueue, jobs, queues, migrate, doctor, version)
-_HELP = "Background jobs that are never lost: enqueue them, look at them, keep their store in order."
-_EXAMPLES = ("migrate up", "enqueue send_email to=a@example.org", "jobs list --state failed", "doctor")
+_COMMANDS: tuple[click.Command, ...] = (worker, workers, enqueue, jobs, queues, migrate, doctor, version)
+_HELP = "Background jobs that are never lost: enqueue them, run them, look at them, keep their store in order."
+_EXAMPLES = ("enqueue send_email to=a@example.org", "worker", "jobs list --state failed", "doctor")
 _CHOOSING = "-A mypackage.jobs:app jobs list"
 
 
@@ -47,3 +50,4 @@ def _program(name: str, target: Target, examples: tuple[str, ...]) -> Program:
 
 
 standalone = _program("holdfast", Target(), (_CHOOSING, *_EXAMPLES))
+standalone.add_command(demo)  # it is about no app, so a program of somebody else's has no use for it

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
 
 import click
 import msgspec
@@ -57,6 +57,12 @@ def without_passwords(text: str) -> str:
 def is_terminal() -> bool:
     """Whether a person reads along."""
     return sys.stdout.isatty()
+
+
+def live_console(stream: TextIO) -> Console | None:
+    """Give a console that can draw a line anew; None where nobody reads along, or the terminal cannot do it."""
+    console = Console(file=stream, highlight=False, markup=False, emoji=False)
+    return console if stream.isatty() and not console.is_dumb_terminal else None
 
 
 def line(text: str) -> None:

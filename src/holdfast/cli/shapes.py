@@ -13,7 +13,7 @@ from holdfast import public_id
 from holdfast.handle import JobHandle
 from holdfast.job import Attempt, Job, JobState, Progress
 from holdfast.stores.migrate import Plan
-from holdfast.stores.store import Answered, Count, QueueRow
+from holdfast.stores.store import Answered, Count, QueueRow, WorkerRow
 
 
 class EnqueuedShape(msgspec.Struct, frozen=True):
@@ -87,6 +87,30 @@ class AnswersShape(msgspec.Struct, frozen=True):
     jobs: list[AnswerShape]
 
 
+class WaitedShape(msgspec.Struct, frozen=True, kw_only=True):
+    """One job of `jobs wait --json`; `state` is null when it was not found, `ended` false when it goes on."""
+
+    id: str
+    public_id: str
+    state: JobState | None
+    ended: bool
+    result: msgspec.Raw
+    error_class: str | None
+    error: str | None
+
+
+class WaitedJobsShape(msgspec.Struct, frozen=True):
+    """`jobs wait --json`."""
+
+    jobs: list[WaitedShape]
+
+
+class EnqueuedWaitedShape(WaitedShape, frozen=True, kw_only=True):
+    """`enqueue --wait --json`."""
+
+    created: bool
+
+
 class CountShape(msgspec.Struct, frozen=True):
     """A number of jobs; `capped` says "this many or more"."""
 
@@ -109,6 +133,30 @@ class QueuesShape(msgspec.Struct, frozen=True):
     """`queues list --json`; states without jobs are left out of `counts`."""
 
     queues: list[QueueShape]
+
+
+class WorkerShape(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of `workers list --json`; `state` is alive, lease ended or dead."""
+
+    id: int
+    host: str
+    pid: int
+    instance: str
+    version: str | None
+    queues: list[str]
+    slots: int
+    running: int
+    state: str
+    registered_at: datetime
+    seen_at: datetime
+    lease_until: datetime
+    dead_at: datetime | None
+
+
+class WorkersShape(msgspec.Struct, frozen=True):
+    """`workers list --json`; dead ones are left out unless `--all` is given."""
+
+    workers: list[WorkerShape]
 
 
 class StepShape(msgspec.Struct, frozen=True):
@@ -184,6 +232,47 @@ def job(found: Job) -> JobShape:
 def answer(answered: Answered, error: str | None) -> AnswerShape:
     """Describe what a verb did to one job."""
     return AnswerShape(str(answered.id), public_id.encode(answered.id), answered.answer.value, answered.state, error)
+
+
+def waited(job_id: int, found: Job | None) -> WaitedShape:
+    """Describe what became of a job that was waited for."""
+    return WaitedShape(**_waited(job_id, found))
+
+
+def enqueued_and_waited(handle: JobHandle[Any], job_id: int, found: Job | None) -> EnqueuedWaitedShape:
+    """Describe an enqueued job, and what became of it."""
+    return EnqueuedWaitedShape(**_waited(job_id, found), created=handle.created)
+
+
+def _waited(job_id: int, found: Job | None) -> dict[str, Any]:
+    return {
+        "id": str(job_id),
+        "public_id": public_id.encode(job_id),
+        "state": None if found is None else found.state,
+        "ended": found is not None and found.is_finished,
+        "result": msgspec.Raw(((found and found.result_json) or "null").encode()),
+        "error_class": None if found is None else found.error_class,
+        "error": None if found is None else found.error,
+    }
+
+
+def worker(row: WorkerRow, state: str) -> WorkerShape:
+    """Describe a worker."""
+    return WorkerShape(
+        id=row.id,
+        host=row.info.host,
+        pid=row.info.pid,
+        instance=row.info.instance,
+        version=row.info.version,
+        queues=list(row.info.queues),
+        slots=row.info.concurrency,
+        running=row.running,
+        state=state,
+        registered_at=row.registered_at,
+        seen_at=row.renewed_at,
+        lease_until=row.lease_until,
+        dead_at=row.dead_at,
+    )
 
 
 def queue(row: QueueRow, counts: list[Count]) -> QueueShape:

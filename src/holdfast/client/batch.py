@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from itertools import islice
 
 from holdfast import public_id
+from holdfast.client.hints import queues_to_announce
 from holdfast.client.repeat import pauses
+from holdfast.delivery.delivery import Delivery
 from holdfast.errors import DataRefused, NotOpen, OutcomeUnknown, StoreError, StoreUnavailable
 from holdfast.job import NewJob
 from holdfast.stores.store import Inserted, JobStore
@@ -36,8 +38,9 @@ class _Item:
 class Batcher:
     """Sends the jobs of all callers of one event loop to one store."""
 
-    def __init__(self, store: JobStore) -> None:
+    def __init__(self, store: JobStore, delivery: Delivery) -> None:
         self._store = store
+        self._delivery = delivery
         self._gathering: dict[int, _Item] = {}
         self._sender: asyncio.Task[None] | None = None
         self._closed = False
@@ -112,6 +115,7 @@ class Batcher:
             for item, answer in zip(items, answers, strict=True):
                 if not item.answer.done():
                     item.answer.set_result(answer)
+            self._delivery.announce(queues_to_announce((item.job for item in items), answers))
         return True
 
     async def _halve(self, items: Sequence[_Item], error: DataRefused) -> None:

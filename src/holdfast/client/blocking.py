@@ -29,17 +29,20 @@ class LoopThread:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
+        self._is_ending = False
         self._thread = threading.Thread(target=self._run, name="holdfast blocking", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """End the loop; whatever still runs on it is given up."""
+        self._is_ending = True
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
 
     def _run(self) -> None:
         # To the last on this thread: the one that stops it may have a running loop of its own.
-        self.loop.run_forever()
+        while not self._is_ending:  # a handler of a worker on this loop may stop it, which nobody else has asked for
+            self.loop.run_forever()
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         self.loop.close()
 

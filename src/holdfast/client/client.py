@@ -9,33 +9,30 @@ from holdfast.client.queues import QueueVerbs
 from holdfast.client.transactional import CallerStore
 from holdfast.client.waiting import Waiting
 from holdfast.config import Settings
+from holdfast.delivery.delivery import Delivery
+from holdfast.delivery.in_store import InStore
 from holdfast.duration import Duration
 from holdfast.handle import JobHandle
 from holdfast.job import Job
-from holdfast.stores.store import JobStore, QueueStore
+from holdfast.stores.store import Store
 from holdfast.tasks.call import Call
 
 R = TypeVar("R")
 
 
-class ClientStore(JobStore, QueueStore, CallerStore, Protocol):
-    """What a client needs of a store."""
-
-    async def open(self) -> None:
-        """Connect, and check that the schema fits this release."""
-
-    async def close(self) -> None:
-        """Let calls in flight end, then disconnect."""
+class ClientStore(Store, CallerStore, Protocol):
+    """A store as an app has it: all verbs, also on connections that are not its own."""
 
 
 class Client(JobVerbs, QueueVerbs):
     """All verbs on one store, within one event loop."""
 
-    def __init__(self, store: ClientStore, settings: Settings) -> None:
+    def __init__(self, store: ClientStore, settings: Settings, delivery: Delivery | None = None) -> None:
         JobVerbs.__init__(self, store, settings.deadline_s)
         QueueVerbs.__init__(self, store, settings.deadline_s)
         self.store = store
-        self.enqueuing = Enqueuing(store, settings, self)
+        self.delivery = InStore(store) if delivery is None else delivery
+        self.enqueuing = Enqueuing(store, settings, self, self.delivery)
         self._waiting = Waiting(store)
 
     async def enqueue(self, call: Call[R]) -> JobHandle[R]:
@@ -54,6 +51,7 @@ class Client(JobVerbs, QueueVerbs):
         return await self._waiting.ended(job_id(job), timeout)
 
     async def close(self) -> None:
-        """Let accepted jobs go out and end every wait; the store stays open."""
+        """Let accepted jobs and their hints go out and end every wait; the store stays open."""
         await self.enqueuing.close()
+        await self.delivery.close()
         await self._waiting.close()

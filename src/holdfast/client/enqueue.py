@@ -9,10 +9,12 @@ from msgspec import UNSET, UnsetType
 from holdfast import public_id
 from holdfast.client import transactional
 from holdfast.client.batch import Batcher
+from holdfast.client.hints import queues_to_announce
 from holdfast.client.ids import IdBlocks
 from holdfast.client.repeat import until_answered
 from holdfast.client.transactional import UNDRAWN_ID, CallerStore
 from holdfast.config import Settings
+from holdfast.delivery.delivery import Delivery
 from holdfast.errors import InvalidValue, KeyConflict
 from holdfast.handle import JobHandle, Jobs
 from holdfast.job import NewJob
@@ -32,12 +34,13 @@ class InsertStore(JobStore, CallerStore, Protocol):
 class Enqueuing:
     """Stores jobs: one by one in natural batches, or many in one round trip."""
 
-    def __init__(self, store: InsertStore, settings: Settings, jobs: Jobs) -> None:
+    def __init__(self, store: InsertStore, settings: Settings, jobs: Jobs, delivery: Delivery) -> None:
         self._store = store
         self._settings = settings
         self._jobs = jobs
+        self._delivery = delivery
         self._ids = IdBlocks(store)
-        self._batcher = Batcher(store)
+        self._batcher = Batcher(store, delivery)
 
     async def one(self, call: Call[R]) -> JobHandle[R]:
         """Store one job; when this returns, it is on disk or in the caller's transaction."""
@@ -136,7 +139,9 @@ class Enqueuing:
         deadline_s = self._settings.deadline_s
         ids = await until_answered(lambda _: self._ids.take_many(len(calls)), deadline_s, what, changes=False)
         jobs = [self.new_job(call, job_id) for call, job_id in zip(calls, ids, strict=True)]
-        return await until_answered(lambda again: self._store.insert_jobs(jobs, again=again), deadline_s, what)
+        answers = await until_answered(lambda again: self._store.insert_jobs(jobs, again=again), deadline_s, what)
+        self._delivery.announce(queues_to_announce(jobs, answers))
+        return answers
 
 
 def _first(*choices: int | None) -> int:

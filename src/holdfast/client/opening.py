@@ -32,7 +32,12 @@ class Opening:
     @property
     def is_usable(self) -> bool:
         """Whether it is in use here: a fork or a closed event loop leaves one behind that nobody can use."""
-        return self._users > 0 and os.getpid() == self._pid and not self.loop.is_closed()
+        return self._users > 0 and self.is_of_this_process and not self.loop.is_closed()
+
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether its event loop runs here: a forked child has no threads of its parent."""
+        return os.getpid() == self._pid
 
     async def join(self) -> Client:
         """Count one user more, and connect unless another has."""
@@ -96,14 +101,22 @@ class Door:
         """Come in without an event loop: share the one inside, or start one in a daemon thread."""
         with self._entering:  # two threads at once must not start two loops
             opening, client = self._enter_from_thread(connect)
+        is_left = True
         try:
             yield BlockingClient(client, opening.loop)
+        except GeneratorExit:  # the program ends without leaving the block, and its threads with it
+            is_left = False
+            raise
         finally:
-            with self._entering:
-                if not opening.loop.is_closed():
-                    run_on(opening.loop, opening.leave)
-                if opening.thread is not None and not opening.is_usable:
-                    opening.thread.stop()
+            if is_left and opening.is_of_this_process:
+                self._leave_from_thread(opening)
+
+    def _leave_from_thread(self, opening: Opening) -> None:
+        with self._entering:
+            if not opening.loop.is_closed():
+                run_on(opening.loop, opening.leave)
+            if opening.thread is not None and not opening.is_usable:
+                opening.thread.stop()
 
     def _enter_from_thread(self, connect: Connect) -> tuple[Opening, Client]:
         async def enter() -> tuple[Opening, Client]:

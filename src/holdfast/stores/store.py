@@ -5,10 +5,11 @@ deadline, a broken link or a cancelled caller means *unknown* (`OutcomeUnknown`)
 the unknown is resolved. `StoreUnavailable` means that nothing was changed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -363,6 +364,12 @@ class LeaseStore(Protocol):
     async def retire_worker(self, worker: int) -> int:
         """Remove a worker and give back, uncharged, whatever it still holds. Unknown: ask again."""
 
+    async def release_worker(self, worker: int, ends: Sequence[Transition]) -> Rescued:
+        """Declare a worker dead whose process is known to be gone, in one commit.
+
+        The claims named in `ends` end so, everything else that it holds is given back uncharged. Unknown: ask again.
+        """
+
     async def list_workers(self) -> list[WorkerRow]:
         """Read the workers that are entered, dead ones included until they are pruned."""
 
@@ -383,8 +390,52 @@ class QueueStore(Protocol):
         """Read every queue that has live jobs, a definition or a pause."""
 
 
-class Store(JobStore, WorkStore, UpkeepStore, LeaseStore, QueueStore, Protocol):
+class Listening(Protocol):
+    """Hints that arrive."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether hints can be relied on at present; while they cannot, workers look more often."""
+
+
+class WakeStore(Protocol):
+    """How workers learn that there is work; losing every hint costs latency and nothing else."""
+
+    async def announce(self, queues: Sequence[str]) -> None:
+        """Hint to every worker that jobs of these queues may run. Unknown: leave it; workers look by themselves too."""
+
+    def listen(self, queues: Sequence[str], wake: Callable[[str], None]) -> AbstractAsyncContextManager[Listening]:
+        """Call `wake` on this event loop with the name of a queue, whenever jobs of it may run."""
+
+
+class StoreTransaction(Protocol):
+    """A transaction in which a handler's effect and the end of its claim commit together."""
+
+    @property
+    def connection(self) -> Any:
+        """The driver's own connection: of asyncpg, or of sqlite3."""
+
+    async def finish(self, transition: Transition) -> Finish:
+        """End the claim, as the last statement before the commit; after `LOST` everything is rolled back."""
+
+
+class TransactionStore(Protocol):
+    """Where a handler's effect and its completion become one commit."""
+
+    def transaction(self, budget_s: float) -> AbstractAsyncContextManager[StoreTransaction]:
+        """Open a transaction; leaving the block commits if the end of the claim was accepted, else it rolls back.
+
+        Unknown (the commit's reply was lost): give the claim back; the fence refuses that if the commit went through.
+        Where writers exclude each other (SQLite) a body that takes longer than the budget is rolled back at once, and
+        leaving raises `TransactionTooLong`.
+        """
+
+
+class Store(JobStore, WorkStore, UpkeepStore, LeaseStore, QueueStore, WakeStore, TransactionStore, Protocol):
     """All roles together, and the life of the connection."""
+
+    def reserve(self) -> AbstractAsyncContextManager[LeaseStore]:
+        """Open a way to the same store that leases have for themselves, so that no load keeps them waiting."""
 
     async def open(self) -> None:
         """Connect, and check that the schema fits this release."""

@@ -13,6 +13,7 @@ from holdfast.tasks.task import FunctionTask
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S")  # what the lifespan yields
 PipelineClass = TypeVar("PipelineClass", bound=Pipeline)
 
 
@@ -37,12 +38,12 @@ class TaskDecorator:
     ) -> type[PipelineClass]: ...
     @overload
     def __call__(
-        self, definition: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
-    ) -> FunctionTask[Concatenate[Context, P], Coroutine[Any, Any, R], P, R]: ...
+        self, definition: Callable[Concatenate[Context[S], P], Coroutine[Any, Any, R]], /
+    ) -> FunctionTask[Concatenate[Context[S], P], Coroutine[Any, Any, R], P, R]: ...
     @overload
     def __call__(
-        self, definition: Callable[Concatenate[Context, P], R], /
-    ) -> FunctionTask[Concatenate[Context, P], R, P, R]: ...
+        self, definition: Callable[Concatenate[Context[S], P], R], /
+    ) -> FunctionTask[Concatenate[Context[S], P], R, P, R]: ...
     @overload
     def __call__(
         self, definition: Callable[P, Coroutine[Any, Any, R]], /

@@ -6,16 +6,19 @@ dictionaries, and a missing key means "not given".
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict, get_args
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from holdfast import names
-from holdfast.config import timeout_ms
+from holdfast.config import OnError, checked_on_error, timeout_ms
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import InvalidValue
 from holdfast.retry import Backoff
+
+ExecutorName = Literal["process"]
+ErrorTypes = type[BaseException] | Iterable[type[BaseException]]
 
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 _TOO_LATE = datetime(9999, 1, 1, tzinfo=UTC)
@@ -33,6 +36,10 @@ class TaskOptions(TypedDict, total=False):
     max_crashes: int
     timeout: Duration | None
     retry: Backoff
+    on_error: OnError
+    retry_on: ErrorTypes
+    fatal_on: ErrorTypes
+    executor: ExecutorName
     queue_override: bool
 
 
@@ -63,6 +70,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     max_crashes: int | None = None
     timeout_ms: int | UnsetType | None = UNSET
     retry: Backoff | None = None
+    on_error: OnError | None = None
+    retry_on: tuple[type[BaseException], ...] = ()
+    fatal_on: tuple[type[BaseException], ...] = ()
+    executor: ExecutorName | None = None
     queue_override: bool = False
 
 
@@ -101,6 +112,10 @@ def read_policy(given: TaskOptions) -> Policy:
         max_crashes=_counted(given.get("max_crashes"), "max_crashes"),
         timeout_ms=timeout_ms(given["timeout"]) if "timeout" in given else UNSET,
         retry=retry,
+        on_error=checked_on_error(given["on_error"]) if "on_error" in given else None,
+        retry_on=_error_types(given.get("retry_on", ()), "retry_on"),
+        fatal_on=_error_types(given.get("fatal_on", ()), "fatal_on"),
+        executor=_executor(given.get("executor")),
         queue_override=bool(given.get("queue_override", False)),
     )
 
@@ -154,6 +169,21 @@ def _unique_for_ms(unique_for: Duration) -> int:
         message = f"unique_for: expected more than 0, got {unique_for!r}; unique alone holds while the job is live"
         raise InvalidValue(message)
     return length
+
+
+def _error_types(given: ErrorTypes, what: str) -> tuple[type[BaseException], ...]:
+    types = (given,) if isinstance(given, type) else tuple(given)
+    if wrong := [kind for kind in types if not (isinstance(kind, type) and issubclass(kind, BaseException))]:
+        message = f"{what}: expected classes of exceptions, got {wrong[0]!r}"
+        raise InvalidValue(message)
+    return types
+
+
+def _executor(given: ExecutorName | None) -> ExecutorName | None:
+    if given is not None and given not in get_args(ExecutorName):
+        message = f'executor: expected "process", or nothing (async def: the event loop, def: a thread), got {given!r}'
+        raise InvalidValue(message)
+    return given
 
 
 def _optional(check: Any, value: int | None) -> int | None:

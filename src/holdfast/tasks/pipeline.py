@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import math
+import typing
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, ClassVar, TypeVar, Unpack, dataclass_transform, overload
@@ -165,7 +166,8 @@ def _require_phase_signature(pipeline: type[Pipeline], name: str, method: Callab
         message += f" {name}{inspect.signature(method)}; what a phase needs comes from the fields and ctx.result()"
         raise ConfigError(message)
     annotation = resolved_hints(where, method).get(parameters[1].name, Context)
-    if not (isinstance(annotation, type) and issubclass(Context, annotation)):
+    plain = typing.get_origin(annotation) or annotation
+    if not (isinstance(plain, type) and issubclass(Context, plain)):
         message = f"{where}: expected {parameters[1].name}: Context, got {annotation!r}"
         raise ConfigError(message)
 

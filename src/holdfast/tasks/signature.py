@@ -133,7 +133,8 @@ def resolved_hints(name: str, annotated: Any) -> dict[str, Any]:
 
 
 def _is_context(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, Context)
+    plain = typing.get_origin(annotation) or annotation
+    return isinstance(plain, type) and issubclass(plain, Context)
 
 
 def _require_named(name: str, parameter: inspect.Parameter) -> None:

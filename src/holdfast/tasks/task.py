@@ -47,6 +47,11 @@ class Task(Generic[P, R]):
         return f"<Task {self.name} of {self.source} on queue {self.policy.queue}>"
 
     @property
+    def enqueuer(self) -> Enqueuer:
+        """The app that the task belongs to."""
+        return self._enqueuer
+
+    @property
     def queue(self) -> str:
         """The queue of this task's jobs."""
         return self.policy.queue

@@ -9,10 +9,11 @@ import contextlib
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import asyncpg
 
+from holdfast import failpoints
 from holdfast.config import masked
 from holdfast.errors import (
     ConfigError,
@@ -36,7 +37,7 @@ else:
 T = TypeVar("T")
 
 _TRIES_AFTER_DEADLOCK = 5
-_FAREWELL_S = 2.0
+FAREWELL_S = 2.0
 _LOST_WORKER = "HF001"
 _SCHEMA_MISSING = {"3F000", "42P01", "42883", "42703"}
 _ROLLED_BACK_RETRY = {"40001", "40P01"}
@@ -55,16 +56,16 @@ class Pool:
         self._size = size
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._discarding: set[asyncio.Task[None]] = set()
+        self._calls = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     async def open(self) -> None:
         """Connect once, so that a wrong address or password is known now."""
         try:
             async with asyncio.timeout(self.deadline):
-                # Nothing is kept open by the pool itself: it would write tracebacks while the server is away.
                 # Nothing is ever set on a session, so there is nothing to reset: that would be a round trip per call.
-                self._pool = await asyncpg.create_pool(
-                    self.dsn, min_size=0, max_size=self._size, max_inactive_connection_lifetime=300, reset=_leave
-                )
+                self._pool = await self._make_pool(reset=_leave)
                 async with self._pool.acquire():
                     pass
         except asyncpg.PostgresError as error:
@@ -76,6 +77,12 @@ class Pool:
             message = f"cannot connect to {masked(self.dsn)} within {self.deadline:g} s: {str(error) or 'no answer'}"
             raise StoreUnavailable(message) from error
 
+    async def _make_pool(self, **options: Any) -> "asyncpg.Pool[asyncpg.Record]":
+        # Nothing is kept open by the pool itself: it would write tracebacks while the server is away.
+        return await asyncpg.create_pool(
+            self.dsn, min_size=0, max_size=self._size, max_inactive_connection_lifetime=300, **options
+        )
+
     async def close(self) -> None:
         """Let calls in flight end, then disconnect; what does not end in time is cut."""
         pool, self._pool = self._pool, None
@@ -83,6 +90,10 @@ class Pool:
             return
         try:
             async with asyncio.timeout(self.deadline):
+                await self._idle.wait()
+            # Nobody uses them any more. But a program that ends cancels every task of its loop, and one of asyncpg's
+            # that was to put a connection back leaves it in use for ever.
+            async with asyncio.timeout(min(self.deadline, FAREWELL_S)):
                 await asyncio.gather(*self._discarding)
                 await pool.close()
         except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
@@ -97,7 +108,10 @@ class Pool:
         for attempt in range(_TRIES_AFTER_DEADLOCK):
             try:
                 async with self._connection() as connection:
-                    return await work(connection)
+                    failpoints.reach("before_store_call")
+                    result = await work(connection)
+                    failpoints.reach("after_store_call")
+                    return result
             except asyncpg.PostgresError as error:
                 if error.sqlstate not in _ROLLED_BACK_RETRY or attempt == _TRIES_AFTER_DEADLOCK - 1:
                     raise refused(error, self.dsn) from error
@@ -110,6 +124,8 @@ class Pool:
             message = "the store is closed: open it with `async with app`"
             raise NotOpen(message)
         pool, connection, broken = self._pool, None, True
+        self._calls += 1
+        self._idle.clear()
         try:
             async with asyncio.timeout(self.deadline):
                 connection = await pool.acquire()
@@ -125,6 +141,9 @@ class Pool:
             broken = _ends_session(error.sqlstate or "")
             raise
         finally:
+            self._calls -= 1
+            if self._calls == 0:
+                self._idle.set()
             if connection is not None and broken:
                 self._discard(pool, connection)
             elif connection is not None:
@@ -138,7 +157,7 @@ class Pool:
 
         async def discard() -> None:
             try:
-                await connection.close(timeout=_FAREWELL_S)
+                await connection.close(timeout=FAREWELL_S)
             except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError):
                 with contextlib.suppress(asyncpg.InterfaceError):  # asyncpg has let go of it already
                     connection.terminate()

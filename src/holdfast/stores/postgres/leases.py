@@ -6,7 +6,9 @@ import asyncpg
 import msgspec
 
 from holdfast.stores.postgres.role import Role
-from holdfast.stores.store import Held, Renewal, WorkerInfo, WorkerRow
+from holdfast.stores.postgres.work import require_distinct, transition_columns
+from holdfast.stores.store import Held, Renewal, Rescued, WorkerInfo, WorkerRow
+from holdfast.transitions import Transition
 
 
 class PostgresLeases(Role):
@@ -35,6 +37,11 @@ class PostgresLeases(Role):
 
     async def retire_worker(self, worker: int) -> int:
         return int(await self.fetch_value("retire_worker", worker))
+
+    async def release_worker(self, worker: int, ends: Sequence[Transition]) -> Rescued:
+        require_distinct(ends)
+        (row,) = await self.fetch("release_worker", worker, *transition_columns(ends))
+        return Rescued(row["workers"], tuple(row["requeued"]), tuple(row["failed"]), tuple(row["cancelled"]))
 
     async def list_workers(self) -> list[WorkerRow]:
         return [_worker(row) for row in await self.fetch("list_workers")]

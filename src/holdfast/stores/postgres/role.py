@@ -29,7 +29,7 @@ class Role:
         try:
             return await self.pool.fetch(self.queries[query], *args)
         except DataRefused as error:
-            if not isinstance(error.__cause__, asyncpg.CheckViolationError) or "no partition" not in str(error):
+            if not lacks_partition(error):
                 raise
             # The weeks ahead were not made in time. The call was rolled back, so it may be made again.
             await self.pool.fetch(self.queries["keep_partitions"])
@@ -42,3 +42,8 @@ class Role:
     async def fetch_sql(self, sql: str, *args: object) -> list[asyncpg.Record]:
         """Run a query that was put together from fixed parts."""
         return await self.pool.fetch(in_schema(sql, self.schema), *args)
+
+
+def lacks_partition(error: DataRefused) -> bool:
+    """Whether a week of history is missing: nothing is wrong with the value."""
+    return isinstance(error.__cause__, asyncpg.CheckViolationError) and "no partition" in str(error)

@@ -1,6 +1,7 @@
 """The store on PostgreSQL: its roles joined."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
@@ -12,12 +13,17 @@ from holdfast.stores.postgres import callers
 from holdfast.stores.postgres.connection import Connection, Pool
 from holdfast.stores.postgres.jobs import PostgresJobs
 from holdfast.stores.postgres.leases import PostgresLeases
+from holdfast.stores.postgres.lending import LendingPool
 from holdfast.stores.postgres.migrator import PostgresMigrator, read_plan
 from holdfast.stores.postgres.queues import PostgresQueues
+from holdfast.stores.postgres.transaction import PostgresTransactions
 from holdfast.stores.postgres.upkeep import PostgresUpkeep
+from holdfast.stores.postgres.wakeups import PostgresWakeups
 from holdfast.stores.postgres.work import PostgresWork
 from holdfast.stores.sql import DEFAULT_SCHEMA, in_schema
-from holdfast.stores.store import Inserted
+from holdfast.stores.store import Inserted, LeaseStore
+
+_TRANSACTIONS = 4  # bodies of handlers that may be open for each connection of the store: they mostly wait
 
 _TEST_CLOCK = """
 CREATE TABLE IF NOT EXISTS holdfast.test_clock (at timestamptz);
@@ -26,11 +32,14 @@ RETURN (SELECT COALESCE((SELECT max(at) FROM holdfast.test_clock), statement_tim
 """
 
 
-class PostgresStore(PostgresJobs, PostgresWork, PostgresUpkeep, PostgresLeases, PostgresQueues):
+class PostgresStore(
+    PostgresJobs, PostgresWork, PostgresUpkeep, PostgresLeases, PostgresQueues, PostgresWakeups, PostgresTransactions
+):
     """Jobs in a PostgreSQL schema, shared by any number of machines."""
 
     def __init__(self, dsn: str, *, schema: str = DEFAULT_SCHEMA, pool_size: int = 5, deadline: float = 10.0) -> None:
         self.use(Pool(dsn, pool_size, deadline), names.schema(schema))
+        self.lending = LendingPool(dsn, pool_size * _TRANSACTIONS, deadline)
         self._dsn = dsn
         self.migrator = PostgresMigrator(dsn, schema, deadline)
 
@@ -39,13 +48,26 @@ class PostgresStore(PostgresJobs, PostgresWork, PostgresUpkeep, PostgresLeases, 
         await self.pool.open()
         try:
             require_current(await self.pool.call(self._read_plan), masked(self._dsn))
+            await self.lending.open()
         except BaseException:
             await self.pool.close()
             raise
 
     async def close(self) -> None:
         """Let calls in flight end, then disconnect."""
+        await self.lending.close()
         await self.pool.close()
+
+    @asynccontextmanager
+    async def reserve(self) -> AsyncIterator[LeaseStore]:
+        """Connect once more for leases alone, at once: under load there may be no connection to be had later."""
+        leases = PostgresLeases()
+        leases.use(Pool(self._dsn, 1, self.pool.deadline), self.schema)
+        await leases.pool.open()
+        try:
+            yield leases
+        finally:
+            await leases.pool.close()
 
     async def _read_plan(self, connection: Connection) -> Any:
         return await read_plan(connection, self.schema)

@@ -42,18 +42,16 @@ class PostgresWork(Role):
     ) -> Worked:
         # Sorted, so that every process locks rows in the same order.
         ordered = sorted(transitions, key=lambda transition: transition.id)
+        require_distinct(ordered)
         ids = [transition.id for transition in ordered]
-        if len(set(ids)) != len(ids):
-            message = "a job is named twice in one finish: fold its writes into one"
-            raise ValueError(message)
         encoded = msgspec.json.encode(rollups).decode() if rollups else None
-        args = (*_transition_columns(ordered), encoded, *(_claim_columns(claim) if claim else (None,) * 7))
+        args = (*transition_columns(ordered), encoded, *(_claim_columns(claim) if claim else (None,) * 7))
         found = await self.fetch("finish_jobs", *args)
         verdicts = found[0]["verdicts"] or []
         by_id = dict(zip(ids, verdicts, strict=True))
         claimed = [row[2 : 2 + rows.LIVE_COLUMNS] for row in found[1:]]
         return Worked(
-            [_finish(by_id[transition.id]) for transition in transitions],
+            [read_verdict(by_id[transition.id]) for transition in transitions],
             _in_lane_order(claim, claimed) if claim else [],
             worker_lost=found[0]["worker_lost"],
         )
@@ -84,7 +82,15 @@ def _claim_columns(claim: Claim) -> tuple[object, ...]:
     )
 
 
-def _transition_columns(transitions: Sequence[Transition]) -> tuple[list[object], ...]:
+def require_distinct(transitions: Sequence[Transition]) -> None:
+    """Refuse a job that is named twice, of which only one end could be true."""
+    if len({transition.id for transition in transitions}) != len(transitions):
+        message = "a job is named twice in one finish: fold its writes into one"
+        raise ValueError(message)
+
+
+def transition_columns(transitions: Sequence[Transition]) -> tuple[list[object], ...]:
+    """Spread transitions over the arrays that the functions of the schema take."""
     failures = [transition.failure for transition in transitions]
     return (
         [transition.id for transition in transitions],
@@ -101,7 +107,8 @@ def _transition_columns(transitions: Sequence[Transition]) -> tuple[list[object]
     )
 
 
-def _finish(verdict: str | None) -> Finish:
+def read_verdict(verdict: str | None) -> Finish:
+    """Read what `finish_jobs` of the schema answers for one job."""
     if verdict is None:
         return Finish(Verdict.LOST, None)
     if verdict.startswith("="):

@@ -18,6 +18,7 @@ from holdfast.errors import ConfigError
 from holdfast.job import NewJob
 from holdfast.stores.sqlite import errors, inserting, opening
 from holdfast.stores.sqlite.clock import StoreClock
+from holdfast.stores.sqlite.lending import Lent
 from holdfast.stores.store import Inserted
 
 T = TypeVar("T")
@@ -33,7 +34,7 @@ def enqueue_on(connection: object, path: str, jobs: Sequence[NewJob], clock: Sto
         named = [msgspec.structs.replace(job, id=job_id) for job, job_id in zip(jobs, ids, strict=True)]
         return inserting.insert(own, clock.read(own), named, again=False)
 
-    own = checked(connection, path)
+    own = checked(connection, path, clock)
     try:
         if _has_transactions(own):
             return operation(own)
@@ -43,9 +44,11 @@ def enqueue_on(connection: object, path: str, jobs: Sequence[NewJob], clock: Sto
         raise errors.translated(error, path) from error
 
 
-def checked(connection: object, path: str) -> sqlite3.Connection:
+def checked(connection: object, path: str, clock: StoreClock) -> sqlite3.Connection:
     """Refuse a connection that would commit elsewhere than in the store's own file."""
     own = _unwrapped(connection)
+    if isinstance(own, Lent) and own.clock is clock:
+        return own  # that of a transaction of this very store, which may be in memory
     if not isinstance(own, sqlite3.Connection):
         kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
         message = f"connection: expected a sqlite3.Connection to {path}, or one of Django, or a Connection or Session"

@@ -12,13 +12,14 @@ Operation = Callable[[sqlite3.Connection, int], Any]
 
 
 class Call:
-    """One operation and the future that waits for it."""
+    """One operation and the future that waits for it; one that is alone shares its commit with no other."""
 
-    __slots__ = ("error", "future", "is_answered", "loop", "operation", "result")
+    __slots__ = ("error", "future", "is_alone", "is_answered", "loop", "operation", "result")
 
-    def __init__(self, operation: Operation, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, operation: Operation, loop: asyncio.AbstractEventLoop, *, is_alone: bool = False) -> None:
         self.operation = operation
         self.loop = loop
+        self.is_alone = is_alone
         self.future: asyncio.Future[Any] = loop.create_future()
         self.result: Any = None
         self.error: BaseException | None = None
@@ -56,12 +57,13 @@ class Line:
             self._changed.wait_for(lambda: self._waiting or self._is_closed)
             return bool(self._waiting)
 
-    def take(self) -> Call | None:
-        """Take the first call, if there is one."""
+    def take(self, *, joins: bool = False) -> Call | None:
+        """Take the first call, if there is one that may join others."""
         with self._changed:
             call = next(iter(self._waiting), None)
-            if call is not None:
-                del self._waiting[call]
+            if call is None or (joins and call.is_alone):
+                return None
+            del self._waiting[call]
             return call
 
     def take_all(self) -> list[Call]:

@@ -16,10 +16,12 @@ from concurrent.futures import Future, InvalidStateError
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
+from holdfast import failpoints
 from holdfast.errors import ConfigError, NotOpen, OutcomeUnknown, StoreUnavailable
-from holdfast.stores.sqlite import errors, opening
+from holdfast.stores.sqlite import ending, errors, lending, opening
 from holdfast.stores.sqlite.calls import Call, Line
 from holdfast.stores.sqlite.clock import StoreClock
+from holdfast.stores.sqlite.loan import FileLender, Loan
 from holdfast.stores.sqlite.reader import Reader
 from holdfast.stores.sqlite.turnstile import FileTurnstile, OpenTurnstile, Turnstile
 from holdfast.stores.sqlite.writer import Writer
@@ -42,12 +44,13 @@ class Connection:
         self.is_memory = path == opening.MEMORY
         self.clock = StoreClock()
         self._synchronous = synchronous
-        self._deadline = deadline
+        self.deadline = deadline
         self._writer: Writer | None = None
         self._reader: Reader | None = None
         self._turnstile: Turnstile | None = None
         self._file: str | None = None
         self._threads: list[threading.Thread] = []
+        self._lenders: weakref.WeakSet[FileLender] = weakref.WeakSet()
         self._why_unusable: str | None = "is not open: open it first"
 
     @property
@@ -68,7 +71,7 @@ class Connection:
         self._file = path
         self._turnstile = _turnstile_of(path)
         self._writer = writer = Writer(path, self._turnstile, self.clock)
-        self._reader = reader = None if self.is_memory else Reader(path, self.clock, self._deadline)
+        self._reader = reader = None if self.is_memory else Reader(path, self.clock, self.deadline)
         self._threads = []
         _connections.add(self)
         try:
@@ -84,7 +87,12 @@ class Connection:
         """Let what waits be served, write the log back, and end the threads."""
         if self._why_unusable is None:
             self._why_unusable = "is closed: open it again"
-            await self._end_threads(self._deadline)
+            await self._end_threads(self.deadline)
+
+    def require_open(self) -> None:
+        """Refuse, with the reason, while calls are not taken."""
+        if self._why_unusable is not None:
+            self._refuse()
 
     async def write(self, operation: Callable[[sqlite3.Connection, int], T]) -> T:
         """Run an operation that changes something; its result comes after the commit."""
@@ -100,9 +108,39 @@ class Connection:
         line = self._writer.line if self._reader is None else self._reader.line
         return await self._call(line, operation, is_read=True)
 
+    def lend(self, loan: Loan) -> "asyncio.Future[None]":
+        """Lend a connection that writes to the body of a transaction; the future tells how that ended."""
+        if self._why_unusable is not None or self._writer is None or self._file is None:
+            self._refuse()
+        ended = self._lend_own(self._writer.line, loan) if self.is_memory else self._lend_another(self._file, loan)
+        ended.add_done_callback(lambda future: future.cancelled() or future.exception())  # the borrower may be gone
+        return ended
+
+    def _lend_own(self, line: Line, loan: Loan) -> "asyncio.Future[None]":
+        def operation(database: sqlite3.Connection, _now: int) -> None:
+            if loan.is_abandoned:
+                return
+            lent = lending.lend_own(database, self.clock)
+            try:
+                loan.serve(lent)
+            finally:
+                lending.close(lent)
+
+        call = Call(operation, asyncio.get_running_loop(), is_alone=True)
+        if not line.join(call):
+            self._refuse()
+        return call.future
+
+    def _lend_another(self, path: str, loan: Loan) -> "asyncio.Future[None]":
+        lender = FileLender(path, self._synchronous, self.deadline, self.clock)
+        self._lenders.add(lender)
+        return asyncio.wrap_future(lender.start(loan))
+
     def disown(self) -> None:
         """In a forked child: never touch again what belongs to the parent."""
         self._why_unusable = _FORKED
+        for lender in self._lenders:
+            lender.disown()
         if self._file is not None and not self.is_memory:
             # SQLite believes that this process holds the parent's locks. A new connection to the same file would rely
             # on them, and lose what it commits when the parent closes.
@@ -115,13 +153,15 @@ class Connection:
             self._turnstile.close()
 
     async def _call(self, line: Line, operation: Callable[[sqlite3.Connection, int], T], *, is_read: bool) -> T:
+        failpoints.reach("before_store_call")
         loop = asyncio.get_running_loop()
         call = Call(operation, loop)
         if not line.join(call):
             self._refuse()
-        timer = loop.call_later(self._deadline, self._give_up, line, call, is_read)
+        timer = loop.call_later(self.deadline, self._give_up, line, call, is_read)
         try:
             result: T = await call.future
+            failpoints.reach("after_store_call")
             return result
         except asyncio.CancelledError:
             line.withdraw(call)  # what was taken goes through
@@ -133,7 +173,7 @@ class Connection:
         is_withdrawn = line.withdraw(call)
         if call.is_answered or call.future.done():  # the answer is on its way
             return
-        message = f"the SQLite store {self.path} did not answer within {self._deadline} s: "
+        message = f"the SQLite store {self.path} did not answer within {self.deadline} s: "
         if is_withdrawn or is_read:
             call.future.set_exception(StoreUnavailable(f"{message}nothing was changed; another program may hold it"))
         else:
@@ -162,9 +202,9 @@ class Connection:
         thread.start()
         self._threads.append(thread)
         try:
-            await asyncio.wait_for(asyncio.wrap_future(is_open), self._deadline)
+            await asyncio.wait_for(asyncio.wrap_future(is_open), self.deadline)
         except TimeoutError as error:
-            message = f"the SQLite store {self.path} could not be opened within {self._deadline} s: "
+            message = f"the SQLite store {self.path} could not be opened within {self.deadline} s: "
             message += "another program holds it; end its transaction"
             raise StoreUnavailable(message) from error
 
@@ -174,7 +214,7 @@ class Connection:
                 part.line.close()
         # The reader first, or it would be in the way when the writer writes back the log.
         for thread in reversed(self._threads):
-            await asyncio.to_thread(thread.join, patience)
+            await ending.ended(thread, patience)
         if self._turnstile is not None and not any(thread.is_alive() for thread in self._threads):
             self._turnstile.close()
             _connections.discard(self)

@@ -9,9 +9,10 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from holdfast.job import TERMINAL, JobState
+from holdfast.job import TERMINAL, WAITING, JobState
 from holdfast.stores.sqlite import statements
 from holdfast.stores.sqlite.inserting import Parameters, draw_positions
+from holdfast.stores.store import Rescued
 from holdfast.transitions import Transition, Verb
 
 _BACKOFF_MS, _LONGEST_BACKOFF_MS = 10_000, 3_600_000
@@ -51,6 +52,18 @@ def end_claims(connection: sqlite3.Connection, now: int, ends: Sequence[tuple[He
     _move(connection, moved)
     statements.change_many(connection, "wait_again", waiting)
     return states
+
+
+def rescue(connection: sqlite3.Connection, now: int, workers: int, ends: Sequence[tuple[Held, Transition]]) -> Rescued:
+    """End the claims of workers that were declared dead; tells where their jobs went."""
+    states = end_claims(connection, now, ends)
+    ended = [(held.id, state) for (held, _), state in zip(ends, states, strict=True)]
+    return Rescued(
+        workers,
+        requeued=tuple(job_id for job_id, state in ended if state in WAITING),
+        failed=tuple(job_id for job_id, state in ended if state is JobState.FAILED),
+        cancelled=tuple(job_id for job_id, state in ended if state is JobState.CANCELLED),
+    )
 
 
 def cancel(connection: sqlite3.Connection, now: int, endings: Iterable[Ending]) -> None:

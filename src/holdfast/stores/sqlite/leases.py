@@ -5,10 +5,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.stores.sqlite import rows, statements
+from holdfast.stores.sqlite import endings, rows, statements
 from holdfast.stores.sqlite.connection import Connection
-from holdfast.stores.sqlite.work import give_back
-from holdfast.stores.store import Held, Renewal, WorkerInfo, WorkerRow
+from holdfast.stores.sqlite.work import give_back, held_by, require_distinct
+from holdfast.stores.store import Held, Renewal, Rescued, WorkerInfo, WorkerRow
+from holdfast.transitions import Transition, interrupted
 
 
 class SqliteLeases:
@@ -37,6 +38,18 @@ class SqliteLeases:
         def operation(connection: sqlite3.Connection, now: int) -> int:
             statements.change(connection, "retire_worker", worker=worker)
             return give_back(connection, now, worker, None)
+
+        return await self.connection.write(operation)
+
+    async def release_worker(self, worker: int, ends: Sequence[Transition]) -> Rescued:
+        require_distinct(ends)
+        told = {(end.id, end.claim): end for end in ends}
+
+        def operation(connection: sqlite3.Connection, now: int) -> Rescued:
+            workers = statements.change(connection, "release_worker", now=now, worker=worker)
+            claims = held_by(connection, worker, None)
+            ended = [(held, told.get((held.id, held.claim)) or interrupted(held.id, held.claim)) for held in claims]
+            return endings.rescue(connection, now, workers, ended)
 
         return await self.connection.write(operation)
 

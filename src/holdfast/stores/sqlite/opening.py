@@ -5,9 +5,12 @@ import sqlite3
 import sys
 import time
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 from holdfast.errors import ConfigError, StoreUnavailable
 from holdfast.stores.sqlite.clock import StoreClock
+
+C = TypeVar("C", bound=sqlite3.Connection)
 
 MEMORY = ":memory:"
 _OLDEST_SQLITE = (3, 37, 0)  # the first with STRICT tables
@@ -45,7 +48,22 @@ def check_place(path: str) -> None:
 
 def open_for_writing(path: str, synchronous: str) -> sqlite3.Connection:
     """Open the connection that writes; make the file if it is missing."""
-    database = _connect(path)
+    # One in memory is lent to the bodies of transactions, which run on other threads.
+    return _prepared(_connect(path, check_same_thread=path != MEMORY), path, synchronous)
+
+
+def open_to_lend(path: str, synchronous: str, busy_s: float, kind: type[C]) -> C:
+    """Open a connection that writes, for the body of a transaction, on whatever thread it runs."""
+    lent = _connect(path, timeout=busy_s, check_same_thread=False, factory=kind)
+    return _prepared(cast("C", lent), path, synchronous)
+
+
+def open_stand_in(kind: type[C]) -> C:
+    """Open a connection that only stands for another one."""
+    return cast("C", _connect(MEMORY, check_same_thread=False, factory=kind))
+
+
+def _prepared(database: C, path: str, synchronous: str) -> C:
     try:
         if path != MEMORY:
             # Only a file without tables takes this setting, and switching the log on writes the first page.
@@ -57,7 +75,7 @@ def open_for_writing(path: str, synchronous: str) -> sqlite3.Connection:
         database.execute("PRAGMA temp_store = MEMORY")
         _check_clock(database)
     except BaseException:
-        database.close()
+        sqlite3.Connection.close(database)  # one that is to be lent does not let its borrower close it
         raise
     return database
 
@@ -70,8 +88,17 @@ def open_for_reading(path: str) -> sqlite3.Connection:
     return database
 
 
-def _connect(path: str) -> sqlite3.Connection:
-    database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, cached_statements=_STATEMENTS)
+def open_for_watching(path: str) -> sqlite3.Connection:
+    """Open a connection that cannot write and never waits: who watches looks again soon, and ends when it is told."""
+    database = open_for_reading(path)
+    database.execute("PRAGMA busy_timeout = 0")
+    return database
+
+
+def _connect(path: str, *, timeout: float = _BUSY_SECONDS, **options: Any) -> sqlite3.Connection:
+    database: sqlite3.Connection = sqlite3.connect(
+        path, timeout=timeout, isolation_level=None, cached_statements=_STATEMENTS, **options
+    )
     if sys.platform == "darwin":  # where fsync alone leaves the data in the drive's cache
         database.execute("PRAGMA fullfsync = ON")
         database.execute("PRAGMA checkpoint_fullfsync = ON")

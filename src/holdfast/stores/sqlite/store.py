@@ -1,6 +1,7 @@
 """The store on SQLite: its roles joined."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 
 from holdfast.job import NewJob
@@ -10,18 +11,21 @@ from holdfast.stores.sqlite.jobs import SqliteJobs
 from holdfast.stores.sqlite.leases import SqliteLeases
 from holdfast.stores.sqlite.migrator import SqliteMigrator
 from holdfast.stores.sqlite.queues import SqliteQueues
+from holdfast.stores.sqlite.transaction import SqliteTransactions
 from holdfast.stores.sqlite.upkeep import SqliteUpkeep
+from holdfast.stores.sqlite.wakeups import Listener, SqliteWakeups
 from holdfast.stores.sqlite.work import SqliteWork
-from holdfast.stores.store import Inserted
+from holdfast.stores.store import Inserted, LeaseStore
 
 
-class SqliteStore(SqliteJobs, SqliteWork, SqliteUpkeep, SqliteLeases, SqliteQueues):
+class SqliteStore(SqliteJobs, SqliteWork, SqliteUpkeep, SqliteLeases, SqliteQueues, SqliteWakeups, SqliteTransactions):
     """Jobs in one SQLite file, shared by the processes of one machine; `:memory:` lives and ends with this object."""
 
     def __init__(self, path: str, *, synchronous: str = "FULL", deadline: float = 10.0) -> None:
         self.path = path
         self.connection = Connection(path, synchronous=synchronous, deadline=deadline)
         self.migrator = SqliteMigrator(self.connection)
+        self.listeners: set[Listener] = set()
 
     async def open(self) -> None:
         """Open the file, made if missing, and bring its schema to this release."""
@@ -36,9 +40,14 @@ class SqliteStore(SqliteJobs, SqliteWork, SqliteUpkeep, SqliteLeases, SqliteQueu
         """Let what waits be served, then let go of the file."""
         await self.connection.close()
 
+    @asynccontextmanager
+    async def reserve(self) -> AsyncIterator[LeaseStore]:
+        """Give this very store: its one thread that writes serves in turn, so that a renewal never waits for long."""
+        yield self
+
     def is_async(self, connection: object) -> bool:
         """Whether a caller's connection is awaited: never here, and a wrong one is refused."""
-        callers.checked(connection, self.path)
+        callers.checked(connection, self.path, self.connection.clock)
         return False
 
     async def insert_on(self, connection: object, jobs: Sequence[NewJob]) -> list[Inserted]:

@@ -8,7 +8,6 @@ import msgspec
 
 from holdfast import failure
 from holdfast import transitions as ends
-from holdfast.job import WAITING, JobState
 from holdfast.rollup import Rollup
 from holdfast.stores.sqlite import endings, inserting, rows, statements
 from holdfast.stores.sqlite.connection import Connection
@@ -90,14 +89,7 @@ def _rescue(connection: sqlite3.Connection, now: int, limit: int) -> Rescued:
     workers = statements.change(connection, "rescue_jobs", now=now)
     lost = [Held(*row) for row in statements.fetch(connection, "lost_jobs", limit=limit)]
     crashes = [(held, ends.crashed(held.id, held.claim, _LEASE_ENDED)) for held in lost]
-    states = endings.end_claims(connection, now, crashes)
-    ended = [(held.id, state) for held, state in zip(lost, states, strict=True)]
-    return Rescued(
-        workers,
-        requeued=tuple(job_id for job_id, state in ended if state in WAITING),
-        failed=tuple(job_id for job_id, state in ended if state is JobState.FAILED),
-        cancelled=tuple(job_id for job_id, state in ended if state is JobState.CANCELLED),
-    )
+    return endings.rescue(connection, now, workers, crashes)
 
 
 def _shrink(connection: sqlite3.Connection) -> None:

@@ -52,12 +52,10 @@ class SqliteWork:
     async def finish_jobs(
         self, transitions: Sequence[Transition], *, rollups: Sequence[Rollup] = (), claim: Claim | None = None
     ) -> Worked:
-        if len({transition.id for transition in transitions}) != len(transitions):
-            message = "a job is named twice in one finish: fold its writes into one"
-            raise ValueError(message)
+        require_distinct(transitions)
 
         def operation(connection: sqlite3.Connection, now: int) -> Worked:
-            finishes = _finish(connection, now, transitions)
+            finishes = finish_claims(connection, now, transitions)
             statements.change_many(connection, "save_rollup", [_rollup_parameters(rollup, now) for rollup in rollups])
             if claim is None:
                 return Worked(finishes, [])
@@ -79,10 +77,21 @@ class SqliteWork:
 
 def give_back(connection: sqlite3.Connection, now: int, worker: int, batch: int | None) -> int:
     """Give back uncharged what one claim of a worker has taken, or (no batch) all it holds."""
-    found = statements.fetch(connection, "give_back_batch", worker=worker, batch=batch)
-    given_back = [Held(*row) for row in found]
+    given_back = held_by(connection, worker, batch)
     end_claims(connection, now, [(held, ends.interrupted(held.id, held.claim)) for held in given_back])
     return len(given_back)
+
+
+def held_by(connection: sqlite3.Connection, worker: int, batch: int | None) -> list[Held]:
+    """Look at what one claim of a worker has taken, or (no batch) at all it holds."""
+    return [Held(*row) for row in statements.fetch(connection, "give_back_batch", worker=worker, batch=batch)]
+
+
+def require_distinct(transitions: Sequence[Transition]) -> None:
+    """Refuse a job that is named twice, of which only one end could be true."""
+    if len({transition.id for transition in transitions}) != len(transitions):
+        message = "a job is named twice in one finish: fold its writes into one"
+        raise ValueError(message)
 
 
 def _is_alive(connection: sqlite3.Connection, worker: int) -> bool:
@@ -133,7 +142,8 @@ def _verdict(is_ours: bool) -> Verdict:  # noqa: FBT001 - reads as its one word
     return Verdict.DONE if is_ours else Verdict.LOST
 
 
-def _finish(connection: sqlite3.Connection, now: int, transitions: Sequence[Transition]) -> list[Finish]:
+def finish_claims(connection: sqlite3.Connection, now: int, transitions: Sequence[Transition]) -> list[Finish]:
+    """End claims that are still held; of the others, tell our own earlier writes from lost claims."""
     held = _fenced(connection, (_key(transition) for transition in transitions))
     ours = [(held[_key(transition)], transition) for transition in transitions if _key(transition) in held]
     states = end_claims(connection, now, ours)

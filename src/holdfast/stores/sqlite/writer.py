@@ -60,12 +60,14 @@ class Writer:
         try:
             now = self._clock.read(database)
             last_start = time.monotonic() + _GROUP_SECONDS
-            while time.monotonic() < last_start and (call := self.line.take()) is not None:
+            while time.monotonic() < last_start and (call := self.line.take(joins=bool(taken))) is not None:
                 taken.append(call)
                 _run(database, call, now, self._path)
                 if not database.in_transaction:  # SQLite gave up the whole group, not only this operation
                     _fail(taken, call.error)
                     return
+                if call.is_alone:
+                    break
             database.execute("COMMIT")
         except sqlite3.Error as error:
             _fail(taken, errors.translated_commit(error, self._path))

@@ -33,6 +33,10 @@ ORDER BY id;
 -- Remove a worker and give back whatever it still holds.
 SELECT holdfast.retire_worker($1);
 
+-- name: release_worker
+-- Declare a worker dead, end the claims named and give back the others.
+SELECT * FROM holdfast.release_worker($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
+
 -- name: list_workers
 -- Read the workers and how many jobs each has.
 SELECT

@@ -15,6 +15,21 @@ SELECT holdfast.keep_partitions();
 -- Enqueue on a caller's connection; $1 is the JSON array that enqueue_v1 describes.
 SELECT ordinal, id, existing, conflict FROM holdfast.enqueue_v1($1::text::jsonb, true) ORDER BY ordinal;
 
+-- name: announce
+-- Hint that jobs of the named queues may run; a name means the same to whoever listens as in enqueue_v1.
+SELECT pg_notify('holdfast:' || 'holdfast.jobs'::regclass::oid, named.queue) FROM unnest($1::text[]) AS named (queue);
+
+-- name: wake_channel
+-- Name the channel of this schema's hints.
+SELECT 'holdfast:' || 'holdfast.jobs'::regclass::oid;
+
+-- name: finish_in_transaction
+-- End one claim on a connection that a handler has used: plain types only, whatever codecs it has set for others.
+SELECT (holdfast.finish_jobs(
+    ARRAY[$1::bigint], ARRAY[$2::integer], ARRAY[$3::text], ARRAY[$4::text], ARRAY[$5::bigint], ARRAY[$6::text::jsonb],
+    ARRAY[$7::text], ARRAY[$8::text], ARRAY[$9::text], ARRAY[$10::text], ARRAY[$11::bigint], '{}'
+))[1];
+
 -- name: job_states
 -- Look again at jobs that a verb did not change: after a wait only a later statement is fresh.
 SELECT id, state FROM holdfast.all_jobs WHERE id = ANY ($1::bigint[]);

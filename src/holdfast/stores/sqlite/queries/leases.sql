@@ -30,6 +30,10 @@ ORDER BY id;
 -- Remove a worker.
 DELETE FROM holdfast_workers WHERE id = :worker;
 
+-- name: release_worker
+-- Declare a worker dead.
+UPDATE holdfast_workers SET dead_at = :now WHERE id = :worker AND dead_at IS NULL;
+
 -- name: list_workers
 -- Read the workers and how many jobs each has.
 SELECT

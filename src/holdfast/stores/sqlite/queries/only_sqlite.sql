@@ -57,6 +57,26 @@ SELECT
 FROM holdfast_history AS history
 WHERE id = :id AND delete_at > :now;
 
+-- name: data_version
+-- Read a number that changes when any other connection, of whatever process, has committed.
+PRAGMA data_version;
+
+-- name: ready_queues
+-- Find which of the named queues have a job that anyone may take now, or one that is due within the next second.
+SELECT asked.value
+FROM json_each(:queues) AS asked
+WHERE (
+        EXISTS (SELECT 1 FROM holdfast_jobs AS job WHERE job.queue = asked.value AND job.state = 'queued')
+        OR asked.value IN (
+            SELECT due.queue
+            FROM holdfast_jobs AS due
+            WHERE due.state = 'scheduled' AND due.run_at < :now + 1000
+            ORDER BY due.run_at
+            LIMIT 100
+        )
+    )
+    AND NOT EXISTS (SELECT 1 FROM holdfast_queues WHERE name = asked.value AND paused_at IS NOT NULL);
+
 -- name: living_worker
 -- Whether a worker is entered and not declared dead.
 SELECT EXISTS (SELECT 1 FROM holdfast_workers WHERE id = :worker AND dead_at IS NULL);

@@ -1,0 +1,111 @@
+"""`holdfast worker`."""
+
+import asyncio
+import logging
+import re
+import sys
+
+import click
+
+from holdfast import names
+from holdfast.cli import locate
+from holdfast.cli.exits import Exit, Refusal
+from holdfast.cli.grammar import Verb
+from holdfast.config import MOST_CONCURRENT, MOST_PROCESSES
+from holdfast.errors import InvalidValue
+from holdfast.worker.orders import Start
+from holdfast.worker.worker import Until
+
+_CHILD = ("-m", "holdfast.cli.worker_child")
+_SIZE = re.compile(r"(\d+)\s*(k|m|g)?b", re.IGNORECASE)
+_UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
+_LEVELS = ("debug", "info", "warning", "error")
+_EXAMPLES = (
+    "-A mypackage.jobs:app",
+    "-A mypackage.jobs:app --queues high,default --processes 2",
+    "-A mypackage.jobs:app --drain",
+    "-A mypackage.jobs:app --recycle-after 512MB",
+)
+
+
+def _count(most: int) -> click.IntRange:
+    return click.IntRange(1, most)
+
+
+@click.command("worker", cls=Verb, examples=_EXAMPLES)
+@click.option("--queues", metavar="NAME,...", help="Work these queues only. [default: all that the app knows]")
+@click.option(
+    "--concurrency", type=_count(MOST_CONCURRENT), metavar="N", help="Jobs at once, in all. [default: the app's, 10]"
+)
+@click.option(
+    "--processes", type=_count(MOST_PROCESSES), metavar="N", help="Processes to deal them to. [default: the app's, 1]"
+)
+@click.option("--once", is_flag=True, help="Run one job, if there is one, and leave.")
+@click.option("--drain", is_flag=True, help="Run what may run now, and leave when nothing is left.")
+@click.option(
+    "--recycle-after", metavar="JOBS|SIZE", help="Renew a process after so many jobs, or above a size: 512MB."
+)
+@click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True)
+@click.pass_context
+def worker(
+    ctx: click.Context,
+    *,
+    queues: str | None,
+    concurrency: int | None,
+    processes: int | None,
+    once: bool,
+    drain: bool,
+    recycle_after: str | None,
+    log_level: str,
+) -> None:
+    """Run jobs, until a signal asks to leave.
+
+    The first SIGTERM or Ctrl-C lets running jobs end, within the app's shutdown grace; a second one gives them back at
+    once, and they keep their place. Exit code 0: all of them ended; 124: the grace was over; 128 + signal: told twice.
+    """
+    if sys.platform == "win32":
+        message = "holdfast worker needs Linux or macOS; on Windows run `await app.run_worker()` inside a program"
+        raise Refusal(message, Exit.ERROR)
+    from holdfast.worker.supervisor import Supervisor  # noqa: PLC0415 - it needs what only POSIX systems have
+
+    if once and drain:
+        message = "--once and --drain exclude each other; give one of them"
+        raise click.UsageError(message, ctx)
+    named = locate.spelled_app(ctx)
+    jobs, size = _recycling(recycle_after)
+    start = Start(
+        app=named.app,
+        source=named.source,
+        folder=named.folder,
+        queues=_chosen_queues(queues),
+        concurrency=concurrency,
+        processes=1 if once else processes,
+        until=Until.ONE if once else Until.EMPTY if drain else Until.TOLD,
+        recycle_jobs=jobs,
+        recycle_bytes=size,
+        log_level=log_level.upper(),
+    )
+    logging.basicConfig(level=start.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    async def run() -> int:
+        return await Supervisor(start, _CHILD).run()
+
+    ctx.exit(asyncio.run(run()))
+
+
+def _chosen_queues(given: str | None) -> list[str] | None:
+    """Read which queues to work; each name is checked before a process is started."""
+    return None if given is None else [names.name(name.strip(), "--queues") for name in given.split(",")]
+
+
+def _recycling(given: str | None) -> tuple[int | None, int | None]:
+    """Read when a process is to be renewed: after a number of jobs, or above a size."""
+    if given is None:
+        return None, None
+    if given.isdecimal() and int(given) > 0:
+        return int(given), None
+    found = _SIZE.fullmatch(given.strip())
+    if found is None or int(found[1]) == 0:
+        message = f"--recycle-after: expected a number of jobs like 10000 or a size like 512MB, got {given!r}"
+        raise InvalidValue(message)
+    return None, int(found[1]) * _UNITS[(found[2] or "").lower()]

@@ -1,0 +1,1 @@
+"""What `holdfast demo` runs: `app`, the tasks of a little shop, and `plan`, what is stored and how it has to end."""

@@ -1,0 +1,51 @@
+"""How a handler ends other than by returning: it raises one of these."""
+
+from holdfast.duration import Duration, milliseconds
+
+
+class Outcome(Exception):
+    """The root of what a handler may raise on purpose; `reason` is kept with the job."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Retry(Outcome):
+    """Try again: after `delay`, or after the task's backoff; it counts as an attempt."""
+
+    def __init__(self, delay: Duration | None = None, reason: str = "") -> None:
+        super().__init__(reason)
+        self.delay_ms = None if delay is None else milliseconds(delay, "Retry delay")
+
+
+class Fatal(Outcome):
+    """Give up: no further attempt would help."""
+
+
+class Snooze(Outcome):
+    """Call me again after `delay`; it uses no attempt."""
+
+    def __init__(self, delay: Duration, reason: str = "") -> None:
+        super().__init__(reason)
+        self.delay_ms = milliseconds(delay, "Snooze delay")
+
+
+class Cancel(Outcome):
+    """End the job as cancelled."""
+
+
+class Skip(Outcome):
+    """There is nothing to do: end the job as completed, and keep the reason as its last progress."""
+
+
+def outcome_of(error: BaseException) -> Outcome | None:
+    """Find the outcome that an exception is, or the first one that a group of exceptions holds, however deep."""
+    rest = [error]
+    while rest:
+        current = rest.pop()
+        if isinstance(current, Outcome):
+            return current
+        if isinstance(current, BaseExceptionGroup):
+            rest.extend(reversed(current.exceptions))
+    return None

@@ -1,0 +1,138 @@
+"""Where a handler's effect and the end of its claim become one commit, on SQLite.
+
+Whoever writes excludes all others, so the body has a budget. In a file it runs on a connection of its own; a database
+in memory has only that of the writer, which lends it and serves nobody else meanwhile.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from holdfast import failpoints
+from holdfast.errors import ConfigError, OutcomeUnknown, StoreUnavailable, TransactionTooLong
+from holdfast.stores.sqlite import errors
+from holdfast.stores.sqlite.connection import Connection
+from holdfast.stores.sqlite.lending import Lent
+from holdfast.stores.sqlite.loan import Loan, RolledBack
+from holdfast.stores.sqlite.work import finish_claims
+from holdfast.stores.store import Finish, Verdict
+from holdfast.transitions import Transition
+
+
+class SqliteTransactions:
+    """The verb of `TransactionStore`."""
+
+    connection: Connection
+
+    @asynccontextmanager
+    async def transaction(self, budget_s: float) -> AsyncIterator["SqliteTransaction"]:
+        loan = Loan(self.connection.path, budget_s)
+        transaction = await SqliteTransaction.begin(self.connection, loan)
+        try:
+            yield transaction
+        except BaseException as error:
+            too_long = await transaction.roll_back()
+            if too_long is not None and isinstance(error, sqlite3.Error):  # what taking the connection back looks like
+                raise too_long from error
+            raise
+        await transaction.leave()
+
+
+class SqliteTransaction:
+    """One transaction of a handler."""
+
+    def __init__(self, connection: Connection, loan: Loan, lent: Lent, ended: "asyncio.Future[None]") -> None:
+        self.connection = lent
+        self._path = connection.path
+        self._deadline = connection.deadline
+        self._loan = loan
+        self._ended = ended
+        self._is_finished = False
+        self._is_accepted = False
+
+    @classmethod
+    async def begin(cls, connection: Connection, loan: Loan) -> "SqliteTransaction":
+        """Wait for the turn and the connection; whoever stops waiting leaves no lock behind."""
+        failpoints.reach("before_store_call")
+        ended = connection.lend(loan)
+        lent = asyncio.wrap_future(loan.lent)
+        waited_for: set[asyncio.Future[Any]] = {lent, ended}
+        try:
+            await asyncio.wait(waited_for, timeout=connection.deadline, return_when=asyncio.FIRST_COMPLETED)
+        except BaseException:
+            loan.abandon()
+            raise
+        if lent.done():
+            failpoints.reach("after_store_call")
+            return cls(connection, loan, lent.result(), ended)
+        loan.abandon()
+        if ended.done():
+            ended.result()
+        message = f"the SQLite store {connection.path} had no turn for a transaction within {connection.deadline:g} s: "
+        message += "nothing was changed; another program may hold it"
+        raise StoreUnavailable(message)
+
+    async def finish(self, transition: Transition) -> Finish:
+        if self._is_finished:
+            message = "the transaction has ended its claim already: finish it once, as the last statement"
+            raise ConfigError(message)
+        self._is_finished = True
+        failpoints.reach("before_store_call")
+        answer = asyncio.wrap_future(self._loan.order(lambda lent: self._finish(lent, transition)))
+        await asyncio.wait({answer, self._ended}, timeout=self._deadline, return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            if self._ended.done():
+                self._ended.result()
+            message = f"the SQLite store {self._path} did not answer within {self._deadline:g} s: "
+            message += "the transaction is rolled back"
+            raise StoreUnavailable(message)
+        finish: Finish = answer.result()
+        failpoints.reach("after_store_call")
+        self._is_accepted = finish.verdict is Verdict.DONE
+        return finish
+
+    async def leave(self) -> None:
+        """Commit if the end of the claim was accepted, else roll back."""
+        if not self._is_accepted:
+            too_long = await self.roll_back()
+            if too_long is not None:
+                raise too_long
+            return
+        failpoints.reach("before_store_call")
+        await self._end_loan(is_kept=True)
+        failpoints.reach("after_store_call")
+        if not self._ended.done():
+            message = f"the SQLite store {self._path} did not answer within {self._deadline:g} s: "
+            message += "the commit may have happened"
+            raise OutcomeUnknown(message)
+        self._ended.result()
+
+    async def roll_back(self) -> TransactionTooLong | None:
+        """Roll back; tells if that had happened before, because the budget was spent."""
+        await self._end_loan(is_kept=False)
+        error = self._ended.exception() if self._ended.done() else None
+        if error is None or isinstance(error, RolledBack):
+            return None
+        if isinstance(error, TransactionTooLong):
+            return error
+        raise error
+
+    async def _end_loan(self, *, is_kept: bool) -> None:
+        self._loan.leave(is_kept=is_kept)
+        await asyncio.wait({self._ended}, timeout=self._deadline)
+
+    def _finish(self, lent: Lent, transition: Transition) -> Finish:
+        """On the lender's thread: end the claim, after which the body has nothing more to say."""
+        lent.guard.take_back(ConfigError("the transaction has ended its claim: use its connection before that"))
+        if not lent.in_transaction:
+            message = f"the SQLite store {self._path} rolled the transaction back after an earlier error of its body: "
+            message += "let that error leave the block; nothing was changed"
+            raise StoreUnavailable(message)
+        try:
+            (finish,) = finish_claims(lent, lent.clock.read(lent), [transition])
+        except Exception as error:
+            said: Any = errors.translated(error, self._path)
+            raise said from error
+        return finish

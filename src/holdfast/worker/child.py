@@ -1,0 +1,307 @@
+"""One process under a supervisor: it claims, runs and finishes; the supervisor keeps it alive for the others.
+
+It never outlives its supervisor: the kernel kills it, and where the kernel does not, the end of the pipe does.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from holdfast import failpoints, failure
+from holdfast.delivery.in_store import InStore
+from holdfast.errors import ConfigError, HoldfastError, OutcomeUnknown, StoreUnavailable
+from holdfast.stores import make_store
+from holdfast.stores.store import Store
+from holdfast.worker import marks, orders
+from holdfast.worker.leaks import Leaks
+from holdfast.worker.lease import MARGIN, trusted_for
+from holdfast.worker.marks import Marks
+from holdfast.worker.orders import Adopt, Bye, Drain, FromChild, Go, Halt, Renewed, Revoked, Start, ToChild
+from holdfast.worker.parts import Parts, marks_for, queues_of
+from holdfast.worker.processes import make_processes
+from holdfast.worker.vanished import folder_of
+from holdfast.worker.worker import Left, Worker
+
+_logger = logging.getLogger("holdfast")
+
+EXIT_FENCED = 75  # it left because its lease could no longer be trusted
+_TICK_S = 0.2
+_RETRY_S = 0.5
+_CLOSING_S = 1.0
+_BYTES_PER_PAGE = resource.getpagesize()
+
+
+class Unloadable(ConfigError):
+    """The app could not be imported; `detail` says where in the user's code."""
+
+    def __init__(self, message: str, detail: str | None) -> None:
+        super().__init__(message)
+        self.detail = detail
+
+
+class Child:
+    """The worker of one process, and its line to the supervisor."""
+
+    def __init__(self, end: socket.socket, parts: Parts, start: Start, own_marks: Marks) -> None:
+        self._end = end
+        self._parts = parts
+        self._start = start
+        self._marks = own_marks
+        self._worker: Worker | None = None
+        self._go: asyncio.Future[Go | None] = asyncio.get_running_loop().create_future()
+        self._lease_s = parts.settings.worker.lease_s
+        self._is_recycling = False
+        self._is_halted = False
+        self._signals = 0
+
+    # ---- the line --------------------------------------------------------------------------------------------------
+
+    def listen(self) -> None:
+        """Follow the supervisor in a thread, so that its end is noticed while the event loop is busy."""
+        loop = asyncio.get_running_loop()
+
+        def follow() -> None:
+            with self._end.makefile("rb") as lines:
+                for line in lines:
+                    loop.call_soon_threadsafe(self._obey, orders.read_order(line))
+            os._exit(1)  # the supervisor is gone, and others may hold our jobs already
+
+        threading.Thread(target=follow, name="holdfast supervisor's line", daemon=True).start()
+
+    def tell(self, answer: FromChild) -> None:
+        """Tell the supervisor something."""
+        self._end.sendall(orders.write(answer))
+
+    def _obey(self, order: ToChild) -> None:
+        worker = self._worker
+        if isinstance(order, Go) and not self._go.done():
+            self._go.set_result(order)
+        elif isinstance(order, Drain):
+            self.drain()
+        elif isinstance(order, Halt):
+            self.halt()
+        elif worker is None:
+            return
+        elif isinstance(order, Renewed):
+            worker.reconcile(order.held, order.asked_at)
+        elif isinstance(order, Revoked):
+            worker.revoke(order.claims)
+        elif isinstance(order, Adopt):
+            worker.lose()
+            worker.adopt(order.worker)
+
+    def _signalled(self) -> None:
+        """Leave: the first signal lets what runs end, the second gives it back; a word of the supervisor is neither."""
+        self._signals += 1
+        if self._signals > 1:
+            self.halt()
+        else:
+            self.drain()
+
+    def drain(self) -> None:
+        """Let what runs end, then leave."""
+        if self._worker is None:
+            self.halt()
+        else:
+            self._worker.drain()
+
+    def halt(self) -> None:
+        """Give back what runs, then leave."""
+        self._is_halted = True
+        if self._worker is not None:
+            self._worker.stop()
+        elif not self._go.done():
+            self._go.set_result(None)
+
+    # ---- life ------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Wait until it may claim, work, and say how it left."""
+        self.listen()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signalled)
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                state = await stack.enter_async_context(self._parts.lifespan())
+            except BaseException as error:
+                self.tell(_unable(self._start, error))
+                raise
+            self.tell(orders.hello_of(self._parts, self._start))
+            go = await self._go
+            if go is None:
+                self.tell(Bye(is_drained=True))
+                return
+            left = await self._work(go, state)
+        self._marks.close()
+        self.tell(Bye(is_drained=left is Left.DRAINED, is_recycling=self._is_recycling))
+
+    async def _work(self, go: Go, state: Any) -> Left:
+        self._lease_s = go.lease_s
+        store = await self._open_store()
+        if store is None:
+            return Left.DRAINED
+        delivery = InStore(store)
+        async with make_processes(self._parts, self._marks) as processes:
+            self._worker = worker = Worker(
+                store,
+                delivery,
+                self._parts.tasks,
+                self._parts.settings,
+                self._marks,
+                worker=go.worker,
+                queues=queues_of(self._parts, self._start.queues),
+                concurrency=go.concurrency,
+                queue_bounds=go.bounds,
+                is_trusted=lambda: trusted_for(self._marks.renewed, self._lease_s) > 0,
+                until=self._start.until,
+                state=state,
+                arounds=self._parts.arounds,
+                processes=processes,
+                isolates=True,
+            )
+            if self._is_halted:
+                worker.stop()
+            ticking = asyncio.create_task(self._tick(worker), name="holdfast tick")
+            try:
+                return await worker.run()
+            finally:
+                ticking.cancel()
+                # A store that is away must not keep the process: the rest of its connections ends with it.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_CLOSING_S):
+                        await delivery.close()
+                        await store.close()
+
+    async def _open_store(self) -> Store | None:
+        """Connect; a store that is away is waited for, as long as nobody wants this process to leave."""
+        while not self._is_halted:
+            store = make_store(self._parts.settings)
+            try:
+                await store.open()
+            except (StoreUnavailable, OutcomeUnknown) as error:  # the latter when the link breaks half-way
+                _logger.warning("the store is not available yet: %s", error)
+                await asyncio.sleep(_RETRY_S)
+            else:
+                return store
+        return None
+
+    async def _tick(self, worker: Worker) -> None:
+        """Show that the loop goes round, and look whether it may go on."""
+        leaks = Leaks()
+        while True:
+            self._marks.tick()
+            self._fence(worker)
+            leaks.look(len(worker.executor.runs))
+            if not worker.is_leaving and self._is_worn(worker):
+                self._is_recycling = True
+                worker.drain()
+            await asyncio.sleep(_TICK_S)
+
+    def _fence(self, worker: Worker) -> None:
+        """Stop work before the lease can end; what does not stop, or has no supervisor any more, leaves for good."""
+        left = trusted_for(self._marks.renewed, self._lease_s)
+        if left > 0:
+            return
+        worker.fence()
+        is_unattended = time.monotonic_ns() - self._marks.attended > self._lease_s / 2 * 1e9
+        if left < -self._lease_s / MARGIN / 2 and (worker.executor.runs or is_unattended):
+            _logger.error("the lease could not be renewed and its end is near: this process leaves")
+            self._marks.acquit()
+            os._exit(EXIT_FENCED)
+
+    def _is_worn(self, worker: Worker) -> bool:
+        jobs, size = self._start.recycle_jobs, self._start.recycle_bytes
+        return (jobs is not None and worker.ended_jobs >= jobs) or (size is not None and _resident_bytes() > size)
+
+
+def serve(end: socket.socket, load: Callable[[Start], Parts]) -> None:
+    """Be a child: learn what to run, load it, and run it; the process ends here."""
+    failpoints.role = "child"
+    with end.makefile("rb", buffering=0) as lines:
+        start = orders.read_order(lines.readline())
+    if not isinstance(start, Start):
+        os._exit(1)
+    try:
+        parts = load(start)
+        own_marks = _make_marks(parts, start)
+    except BaseException as error:  # noqa: BLE001 - importing runs the user's code, SystemExit too
+        end.sendall(orders.write(_unable(start, error)))
+        os._exit(1)
+    if not logging.getLogger().handlers:
+        logging.basicConfig(level=start.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    async def run() -> None:
+        await Child(end, parts, start, own_marks).run()
+
+    is_well = run_through(run())
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0 if is_well else 1)  # threads of handlers that do not end must not keep the process
+
+
+def _unable(start: Start, error: BaseException) -> orders.Unable:
+    """Say why nothing can be run: errors of this package speak for themselves, others by name and place."""
+    if isinstance(error, Unloadable):
+        return orders.Unable(str(error), error.detail)
+    if isinstance(error, HoldfastError):
+        return orders.Unable(str(error))
+    found = failure.from_exception(error)
+    return orders.Unable(f"{start.app} could not be started: {found.error_class}: {found.message}", found.traceback)
+
+
+def _make_marks(parts: Parts, start: Start) -> Marks:
+    worker, folder = parts.settings.worker, folder_of(parts.settings)
+    if folder is None:
+        message = "the app's store is in memory and ends with its process, so no worker process can share it; give the"
+        message += " app a file (sqlite:///jobs.db), or run `await app.run_worker()` in the process that has it"
+        raise ConfigError(message)
+    concurrency = worker.concurrency if start.concurrency is None else start.concurrency
+    file = marks.file_of(folder, start.instance, os.getpid())
+    try:
+        return Marks.create(file, marks_for(concurrency))
+    except OSError as error:
+        message = f"the folder {folder}, in which worker processes mark what they begin, cannot be used: {error};"
+        message += " correct the store's path, or the permissions of the folder around it"
+        raise ConfigError(message) from error
+
+
+def run_through(main: Coroutine[Any, Any, None]) -> bool:
+    """Run a coroutine to its end, whatever handlers and what they leave behind do to the event loop."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    task = loop.create_task(main)
+    while not task.done():
+        try:
+            loop.run_until_complete(task)
+        except (SystemExit, KeyboardInterrupt) as error:
+            _logger.warning("something that a handler left behind raised %r: the worker goes on", error)
+        except RuntimeError as error:
+            if not task.done():
+                _logger.warning("a handler stopped the event loop (%s): the worker goes on", error)
+        except BaseException:  # noqa: BLE001 - it is the task's own, and looked at below
+            break
+    if task.cancelled() or task.exception() is not None:
+        _logger.error(
+            "the worker met something unexpected", exc_info=task.exception() if not task.cancelled() else None
+        )
+        return False
+    return True
+
+
+def _resident_bytes() -> int:
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - read five times a second
+            return int(file.read().split()[1]) * _BYTES_PER_PAGE
+    except OSError:
+        largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return largest if sys.platform == "darwin" else largest * 1024

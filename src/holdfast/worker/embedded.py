@@ -1,0 +1,163 @@
+"""A worker inside a program of somebody else: one process, one event loop, and no signals touched."""
+
+import asyncio
+import logging
+import os
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from holdfast import names
+from holdfast.client.repeat import until_answered
+from holdfast.config import MOST_CONCURRENT
+from holdfast.delivery.delivery import Delivery
+from holdfast.errors import HoldfastError
+from holdfast.services.upkeep import Upkeep
+from holdfast.stores.store import LeaseStore, Renewal, Store
+from holdfast.worker import identity, marks
+from holdfast.worker.lease import Lease, trusted_for
+from holdfast.worker.marks import Marks
+from holdfast.worker.parts import Parts, bounds_of, marks_for, queues_of
+from holdfast.worker.processes import make_processes
+from holdfast.worker.vanished import HostMarks, folder_of
+from holdfast.worker.worker import Left, Until, Worker, keep_going
+
+_logger = logging.getLogger("holdfast")
+
+_TICK_S = 0.2
+_FAREWELL_S = 1.5
+
+
+class Embedded:
+    """The worker of an app in this process, and its lease."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        store: Store,
+        delivery: Delivery,
+        *,
+        queues: Sequence[str] | None,
+        concurrency: int | None,
+        until: Until,
+    ) -> None:
+        self._parts = parts
+        self._store = store
+        self._delivery = delivery
+        self._until = until
+        self._queues = queues_of(parts, queues)
+        chosen = parts.settings.worker.concurrency if concurrency is None else concurrency
+        self._concurrency = names.count(chosen, "concurrency", MOST_CONCURRENT)
+        self._instance = uuid.uuid4().hex
+        self._lease_s = parts.settings.worker.embedded_lease_s
+        self._worker: Worker | None = None
+        self._id = 0
+        self._is_told: str | None = None
+
+    def drain(self) -> None:
+        """Let what runs end, then leave."""
+        self._is_told = self._is_told or "drain"
+        if self._worker is not None:
+            self._worker.drain()
+
+    def stop(self) -> None:
+        """Give back what runs, then leave."""
+        self._is_told = "stop"
+        if self._worker is not None:
+            self._worker.stop()
+
+    async def run(self) -> Left:
+        """Work until told to leave."""
+        folder = folder_of(self._parts.settings)
+        file = None if folder is None else marks.file_of(folder, self._instance, os.getpid())
+        own_marks = Marks.create(file, marks_for(self._concurrency))
+        try:
+            async with (
+                make_processes(self._parts, own_marks) as processes,
+                self._parts.lifespan() as state,
+                self._store.reserve() as leases,
+            ):
+                self._id = await self._register(leases)
+                lease = Lease(leases, self._lease_s, self._workers, self._renewed)
+                self._worker = Worker(
+                    self._store,
+                    self._delivery,
+                    self._parts.tasks,
+                    self._parts.settings,
+                    own_marks,
+                    worker=self._id,
+                    queues=self._queues,
+                    concurrency=self._concurrency,
+                    queue_bounds=bounds_of(self._parts.settings, 1, 0),
+                    is_trusted=lambda: lease.is_trusted,
+                    until=self._until,
+                    state=state,
+                    arounds=self._parts.arounds,
+                    processes=processes,
+                )
+                return await self._work(self._worker, lease, leases)
+        finally:
+            own_marks.close()
+
+    async def _work(self, worker: Worker, lease: Lease, leases: LeaseStore) -> Left:
+        upkeep = Upkeep(
+            self._store,
+            HostMarks(folder_of(self._parts.settings), self._instance),
+            cancel_grace_s=self._parts.settings.worker.cancel_grace_s,
+            may_judge=lambda: lease.is_steady,
+        )
+        if self._is_told is not None:
+            worker.drain() if self._is_told == "drain" else worker.stop()
+        async with _beside(lease.serve, upkeep.serve, lambda: self._watch(worker, lease, leases)):
+            try:
+                return await worker.run()
+            finally:
+                await self._retire(leases)
+
+    async def _register(self, leases: LeaseStore) -> int:
+        info = identity.describe(self._instance, os.getpid(), self._queues, self._concurrency)
+        lease_ms = round(self._lease_s * 1_000)
+        deadline_s = self._parts.settings.deadline_s
+        return await until_answered(lambda _: leases.register_worker(info, lease_ms), deadline_s, "register the worker")
+
+    async def _retire(self, leases: LeaseStore) -> None:
+        try:
+            async with asyncio.timeout(_FAREWELL_S):
+                await leases.retire_worker(self._id)
+        except (HoldfastError, TimeoutError) as error:
+            reason = str(error) or "the store does not answer"
+            _logger.warning("the worker could not be signed off, its lease ends by itself: %s", reason)
+
+    def _workers(self) -> list[int]:
+        return [self._id]
+
+    def _renewed(self, renewal: Renewal, asked_at: int) -> None:
+        if self._worker is None:
+            return
+        if self._id not in renewal.alive:
+            self._worker.lose()
+        self._worker.reconcile(renewal.held, asked_at)
+
+    async def _watch(self, worker: Worker, lease: Lease, leases: LeaseStore) -> None:
+        """Stop work before the lease can end, and take a fresh id when it has ended."""
+        while True:
+            await asyncio.sleep(_TICK_S)
+            worker.marks.tick()
+            if trusted_for(lease.renewed_at, lease.lease_s) <= 0:
+                worker.fence()
+            if worker.is_lost and not worker.is_leaving:
+                self._id = await self._register(leases)
+                await lease.renew()
+                worker.adopt(self._id)
+
+
+@asynccontextmanager
+async def _beside(*loops: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Let loops go on while the block runs."""
+    tasks = [asyncio.create_task(keep_going(loop), name="holdfast upkeep") for loop in loops]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

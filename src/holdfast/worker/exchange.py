@@ -1,0 +1,102 @@
+"""The one conversation of a worker with the store: ends go out and new jobs come in, in the same commit.
+
+Batching is natural: while one call is in flight the next ends gather; when idle, one goes out at once. Claims are
+never cancelled half-way: what a lost reply may have taken is given back before anything else is claimed.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from holdfast.errors import WorkerLost
+from holdfast.job import Job
+from holdfast.stores.store import Claim
+from holdfast.worker.finisher import Ending, Finisher
+from holdfast.worker.pump import Pump
+
+
+class Exchange:
+    """Writes for one process, one call at a time."""
+
+    def __init__(
+        self,
+        pump: Pump,
+        finisher: Finisher,
+        *,
+        may_claim: Callable[[], bool],
+        claimed: Callable[[Claim, Sequence[Job]], None],
+        lost: Callable[[], None],
+    ) -> None:
+        self._pump = pump
+        self._finisher = finisher
+        self._may_claim = may_claim
+        self._claimed = claimed
+        self._lost = lost
+        self._changed = asyncio.Event()
+        self._idle = asyncio.Event()
+        self.in_flight: int | None = None  # the batch of the claim that is under way
+
+    def add(self, ending: Ending) -> None:
+        """Let the end of a claim be written."""
+        self._finisher.add(ending)
+        self._changed.set()
+
+    def wake(self) -> None:
+        """Let the next call be considered: a slot is free, or there may be work."""
+        self._changed.set()
+
+    async def serve(self) -> None:
+        """Write and claim until closed."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            # Let everything that became ready in this round of the loop join the batch.
+            await asyncio.sleep(0)
+            while await self._turn():
+                if self._finisher.pause_s > 0:
+                    await asyncio.sleep(self._finisher.pause_s)
+            if self._finisher.is_idle:
+                self._idle.set()
+
+    async def flush(self, timeout_s: float) -> bool:
+        """Wait until the store knows everything; False when it takes too long."""
+        self._idle.clear()
+        self._changed.set()
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not self._finisher.is_idle or self.in_flight is not None:
+                    await self._idle.wait()
+                    self._idle.clear()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _turn(self) -> bool:
+        """Make one call; False when there is nothing to do."""
+        if self._finisher.doubtful:
+            if await self._finisher.give_back():
+                self._pump.hint()
+            return True
+        claim = None
+        # After a failed try ends go alone; without any, only the next claim can tell that the store is back.
+        if not (self._finisher.is_troubled and self._finisher.has_ends) and self._may_claim():
+            claim = self._pump.next_claim()
+        if claim is None and not self._finisher.has_ends:
+            if self._finisher.has_counts and not self._finisher.is_troubled:
+                await self._finisher.count()
+            return False
+        self.in_flight = None if claim is None else claim.batch
+        try:
+            # Shielded: a worker that is told to leave still has to know what it claimed.
+            worked = await asyncio.shield(asyncio.ensure_future(self._finisher.write(claim)))
+        except WorkerLost:
+            self._lost()
+            return True
+        finally:
+            self.in_flight = None
+        if worked is None:
+            return True
+        if worked.worker_lost:
+            self._lost()
+        elif claim is not None:
+            self._claimed(claim, worked.claimed)
+        return True

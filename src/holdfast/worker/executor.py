@@ -1,0 +1,283 @@
+"""From a claimed job to a Transition, in named steps over one value; nothing here touches the store.
+
+resolve (which task), decode (its arguments), start (the mark, the time), deadline, run (on the loop, in a thread or in
+a process), classify. Whatever a handler does, the slot comes back and the job gets a Transition.
+"""
+
+import asyncio
+import functools
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+from holdfast import failpoints
+from holdfast import transitions as ends
+from holdfast.config import Settings
+from holdfast.context import Around, Context, Running, TransactionBlock
+from holdfast.errors import ArgumentError, InvalidValue, UnknownKind
+from holdfast.job import Job
+from holdfast.tasks.pipeline import PipelineTask
+from holdfast.tasks.registry import AnyTask, Registry
+from holdfast.tasks.task import FunctionTask
+from holdfast.transitions import Transition
+from holdfast.worker import classify
+from holdfast.worker.marks import Marks, Way
+from holdfast.worker.run import Run, Why
+from holdfast.worker.stepping import Stepping
+from holdfast.worker.threads import Threads
+from holdfast.worker.verbs import Verbs
+
+_logger = logging.getLogger("holdfast")
+
+_ALARM_S = 600.0
+
+
+class Ends(Protocol):
+    """Who is told how a run ends."""
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the worker leaves, or the program around it ends its event loop."""
+
+    def settled(self, run: Run, transition: Transition) -> None:
+        """The end of the claim is decided; the handler may still be running."""
+
+    def freed(self, run: Run) -> None:
+        """The handler has ended, and its slot is free."""
+
+    def reported(self, run: Run) -> None:
+        """The handler reported progress."""
+
+    def transaction(self, run: Run) -> TransactionBlock:
+        """The handler wants to complete in a transaction."""
+
+
+class Processes(Protocol):
+    """Where handlers run that need a process of their own."""
+
+    def can_run(self, task: AnyTask) -> bool:
+        """Whether another process can find the code of a task."""
+
+    async def perform(self, run: Run, *, alone: bool) -> Transition:
+        """Run a job in a spawned process; `alone` in one that no other job has used or will use."""
+
+
+class _Threads(Protocol):
+    """Where functions that are no coroutines run."""
+
+    async def run(self, function: Callable[[], Any]) -> Any:
+        """Run a function in a thread and wait for its end."""
+
+
+async def call_handler(run: Run, arounds: Sequence[Around], threads: _Threads) -> Any:
+    """Run the code of a job's task, inside everything that the app put around it."""
+    task, context = run.task, run.context
+
+    async def handler() -> Any:
+        if isinstance(task, PipelineTask):
+            return await _phases(task, run, threads)
+        if not isinstance(task, FunctionTask):
+            message = f"the task {task!r} of job {run.job.public_id} is neither a function nor a pipeline"
+            raise TypeError(message)
+        given = (context,) if task.wants_context else ()
+        return await _called(functools.partial(task.function, *given, **run.arguments), threads, is_async=task.is_async)
+
+    call: Callable[[], Awaitable[Any]] = handler
+    for around in reversed(arounds):
+        call = functools.partial(around, context, call)
+    return await call()
+
+
+async def _phases(task: PipelineTask, run: Run, threads: _Threads) -> Any:
+    pipeline, value = task.pipeline(**run.arguments), None
+    for phase in task.phases:
+        run.context.check()  # a phase in a thread cannot be cancelled, but no other one begins after it
+        method = functools.partial(getattr(pipeline, phase.name), run.context)
+        value = run.results[phase.name] = await _called(method, threads, is_async=phase.is_async)
+    return value
+
+
+async def _called(function: Callable[[], Any], threads: _Threads, *, is_async: bool) -> Any:
+    return await (function() if is_async else threads.run(function))
+
+
+class _MarkedThreads:
+    """Threads of one run: its mark says that it runs in one as soon as it does."""
+
+    def __init__(self, threads: Threads, marks: Marks, run: Run) -> None:
+        self._threads = threads
+        self._marks = marks
+        self._run = run
+
+    async def run(self, function: Callable[[], Any]) -> Any:
+        """Run a function in a thread and wait for its end."""
+
+        def call() -> Any:
+            self._marks.set_way(self._run.mark, Way.THREAD)
+            return function()
+
+        return await self._threads.run(call)
+
+
+class Executor:
+    """Runs the jobs of one process."""
+
+    def __init__(
+        self,
+        tasks: Registry,
+        settings: Settings,
+        marks: Marks,
+        ends: Ends,
+        *,
+        state: Any = None,
+        arounds: Sequence[Around] = (),
+        processes: Processes | None = None,
+        isolates: bool = False,
+    ) -> None:
+        self._isolates = isolates  # a job that once crashed gets a process of its own
+        self._pid = os.getpid()
+        self.runs: dict[tuple[int, int], Run] = {}
+        self.threads = Threads()
+        self._tasks = tasks
+        self._settings = settings
+        self._marks = marks
+        self._ends = ends
+        self._state = state
+        self._arounds = tuple(arounds)
+        self._processes = processes
+
+    def can_isolate(self, job: Job) -> bool:
+        """Whether a job that brought a process down can run in one of its own."""
+        if self._processes is None or job.kind not in self._tasks:
+            return False
+        task = self._tasks.get(job.kind)
+        return task.policy.executor == "process" or (self._isolates and self._processes.can_run(task))
+
+    def begin(self, run: Run) -> None:
+        """Take a run whose slot is taken through the steps; it ends by `settled` and `freed`."""
+        transition = self._resolve(run) or self._decode(run)
+        if transition is not None:
+            run.ended.set()
+            self._ends.settled(run, transition)
+            self._ends.freed(run)
+            return
+        self._start(run)
+        self._set_deadline(run)
+        coroutine = Stepping(self._perform(run), self._marks, functools.partial(self._mark, run))
+        name = f"holdfast job {run.job.public_id} {run.job.kind}"
+        run.handler = asyncio.get_running_loop().create_task(coroutine, name=name)
+
+    def _resolve(self, run: Run) -> Transition | None:
+        try:
+            run.task = self._tasks.get(run.job.kind)
+        except (UnknownKind, InvalidValue) as error:
+            message = "job %s was given back for 30 s: %s (another worker may know it)"
+            age_s = 0.0 if run.job.claimed_at is None else (run.job.claimed_at - run.job.enqueued_at).total_seconds()
+            _logger.log(_level(age_s), message, run.job.public_id, error)
+            return classify.unknown(run)
+        return None
+
+    def _decode(self, run: Run) -> Transition | None:
+        if run.task is None:
+            return None
+        try:
+            run.arguments = run.task.decode(run.job.payload_json)
+        except ArgumentError as error:
+            return classify.refused(run, error)
+        return None
+
+    def _start(self, run: Run) -> None:
+        run.way = self._way(run)
+        running: Running = Verbs(run, self._ends.reported, self._ends.transaction)
+        run.context = Context(run.job, state=self._state, running=running, results=run.results)
+        run.started_at = time.monotonic()
+        run.is_waiting = True
+        self.runs[run.key] = run
+
+    def _mark(self, run: Run) -> int:
+        """Mark that the handler begins, just before its first step: beside one that keeps the loop it never does."""
+        run.is_waiting = False
+        # What is meant for a thread says so itself once it is there.
+        run.mark = self._marks.start(*run.key, run.timeout_s, Way.LOOP if run.way is Way.THREAD else run.way)
+        return run.mark
+
+    def _way(self, run: Run) -> Way:
+        wants_process = run.task is not None and run.task.policy.executor == "process"
+        if (wants_process and self._processes is not None) or (run.job.crashes and self.can_isolate(run.job)):
+            return Way.PROCESS
+        if isinstance(run.task, PipelineTask):
+            return Way.LOOP if all(phase.is_async for phase in run.task.phases) else Way.THREAD
+        return Way.LOOP if isinstance(run.task, FunctionTask) and run.task.is_async else Way.THREAD
+
+    def _set_deadline(self, run: Run) -> None:
+        if run.timeout_s is not None:
+            run.timer = asyncio.get_running_loop().call_later(run.timeout_s, self._time_out, run)
+
+    def _time_out(self, run: Run) -> None:
+        run.stop(Why.TIMED_OUT)
+        grace = self._settings.worker.kill_grace_s
+        run.timer = asyncio.get_running_loop().call_later(grace, self._give_up, run)
+
+    def _give_up(self, run: Run) -> None:
+        """Record the end of a handler that does not stop; its slot stays taken until it has really ended."""
+        if run.is_settled:
+            return
+        if run.way is not Way.PROCESS:  # which is killed in this moment
+            message = "job %s (%s) goes on %g s after its timeout: it is recorded as timed out, its slot stays taken"
+            _logger.error(message, run.job.public_id, run.job.kind, self._settings.worker.kill_grace_s)
+        self._settle(run, classify.timed_out(run, self._settings))
+
+    async def _perform(self, run: Run) -> None:
+        try:
+            failpoints.reach("before_handler")
+            transition = await self._outcome(run)
+            if os.getpid() != self._pid:  # the handler forked, and this is the copy: it leaves everything of ours alone
+                os._exit(0)
+            failpoints.reach("after_handler")
+            if run.is_committed:
+                run.is_settled = True
+            elif not run.is_settled:
+                self._settle(run, transition)
+        finally:
+            if run.timer is not None:
+                run.timer.cancel()
+            self.runs.pop(run.key, None)
+            run.ended.set()
+            self._marks.set_way(run.mark, Way.ENDED)
+            self._ends.freed(run)
+
+    async def _outcome(self, run: Run) -> Transition:
+        if run.why is not None:  # it was stopped before its first step
+            return classify.raised(run, asyncio.CancelledError(), self._settings)
+        try:
+            if run.way is Way.PROCESS and self._processes is not None:
+                return await self._processes.perform(run, alone=run.job.crashes > 0)
+            value = await call_handler(run, self._arounds, _MarkedThreads(self.threads, self._marks, run))
+        except BaseException as error:  # noqa: BLE001 - a handler may raise anything, and none of it is ours to raise
+            if run.why is None and isinstance(error, asyncio.CancelledError) and self._ends.is_ending:
+                run.why = Why.LEAVING  # and not a handler that raises it, or cancels its own task
+            if run.is_committed:
+                _logger.warning(
+                    "job %s was completed by its transaction; what its handler raised after that changes nothing: %r",
+                    run.job.public_id,
+                    error,
+                )
+                return ends.completed(*run.key)
+            return classify.raised(run, error, self._settings)
+        return classify.returned(run, value, self._settings)
+
+    def settle_now(self, run: Run, transition: Transition) -> None:
+        """Decide the end of a claim whose handler is not waited for."""
+        if not run.is_settled:
+            self._settle(run, transition)
+
+    def _settle(self, run: Run, transition: Transition) -> None:
+        run.is_settled = True
+        self._ends.settled(run, transition)
+
+
+def _level(age_s: float) -> int:
+    """A deploy takes minutes: after ten of them a job that nobody knows is an error."""
+    return logging.ERROR if age_s > _ALARM_S else logging.WARNING

@@ -1,0 +1,263 @@
+"""What a worker process has begun, in a small file that others can read while it runs and after its death.
+
+The process itself marks each start before the handler runs, without a write to the store. Its supervisor marks the
+last confirmed renewal in the same file. The process holds a lock on the file: when the lock can be taken, it is dead.
+"""
+
+import contextlib
+import errno
+import mmap
+import os
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from enum import IntEnum
+from pathlib import Path
+from typing import NamedTuple
+
+if sys.platform != "win32":
+    import fcntl
+
+_HEADER = struct.Struct("<8sqqqqqqq")  # magic, entries, tick, renewed, attended, stepping, finished, acquitted
+_MAGIC = b"hfmarks1"
+_TICK, _RENEWED, _ATTENDED, _STEPPING, _FINISHED, _ACQUITTED = (16 + 8 * n for n in range(6))
+_FIRST = 64
+_ENTRY = struct.Struct("<qqqqqq")  # started, id, claim, deadline, way, pid
+_NUMBER = struct.Struct("<q")
+UNMARKED = -1
+
+
+class Way(IntEnum):
+    """Where a handler runs."""
+
+    LOOP = 0
+    THREAD = 1
+    PROCESS = 2
+    ENDED = 3  # it does no more, but the store does not know its end yet
+
+
+class Begun(NamedTuple):
+    """A handler that was started and whose end is not known to the store; times are monotonic nanoseconds."""
+
+    started: int
+    id: int
+    claim: int
+    deadline: int
+    way: int
+    pid: int
+
+
+class Marks:
+    """The marks of one process: written by itself, read by its supervisor and by newcomers."""
+
+    def __init__(self, memory: mmap.mmap, entries: int, path: Path | None = None, lock: int | None = None) -> None:
+        self.path = path
+        self._memory = memory
+        self._entries = entries
+        self._lock = lock
+        self._free = list(range(entries - 1, -1, -1))
+
+    @classmethod
+    def create(cls, path: Path | None, entries: int) -> "Marks":
+        """Make the marks of this process; without a path nobody else can read them."""
+        size = _FIRST + entries * _ENTRY.size
+        if path is None or sys.platform == "win32":  # where there is no supervisor and no newcomer that would look
+            memory = mmap.mmap(-1, size)
+            lock = path = None
+        else:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            _fill(lock, path, size)
+            memory = mmap.mmap(lock, size)
+        _HEADER.pack_into(memory, 0, _MAGIC, entries, 0, 0, 0, 0, 0, 0)
+        return cls(memory, entries, path, lock)
+
+    @classmethod
+    def open(cls, path: Path) -> "Marks | None":
+        """Open the marks of another process; None when there are none that can be read."""
+        try:
+            with path.open("r+b") as file:
+                memory = mmap.mmap(file.fileno(), 0)
+        except (OSError, ValueError):
+            return None
+        if len(memory) < _FIRST or memory[:8] != _MAGIC:
+            return None
+        return cls(memory, min(_read(memory, 8), (len(memory) - _FIRST) // _ENTRY.size), path)
+
+    # ---- written by the process ------------------------------------------------------------------------------------
+
+    def start(self, job_id: int, claim: int, timeout_s: float | None, way: Way) -> int:
+        """Mark that a handler begins; the answer names the mark (there is room for all, unless threads pile up)."""
+        now = time.monotonic_ns()
+        deadline = 0 if timeout_s is None else now + int(timeout_s * 1e9)
+        if not self._free:
+            return UNMARKED
+        index = self._free.pop()
+        at = _FIRST + index * _ENTRY.size
+        # The start is written last: whoever sees it sees the rest.
+        _ENTRY.pack_into(self._memory, at, 0, job_id, claim, deadline, way, 0)
+        _NUMBER.pack_into(self._memory, at, now)
+        return index
+
+    def set_process(self, index: int, pid: int) -> None:
+        """Mark in which process a handler runs."""
+        if index != UNMARKED:
+            self._write(_FIRST + index * _ENTRY.size + 40, pid)
+
+    def set_way(self, index: int, way: Way) -> None:
+        """Mark where a handler runs now."""
+        if index != UNMARKED:
+            self._write(_FIRST + index * _ENTRY.size + 32, way)
+
+    def end(self, index: int) -> None:
+        """Take a mark away: the end of the job is known to the store."""
+        if index == UNMARKED:
+            return
+        self._write(_FIRST + index * _ENTRY.size, 0)
+        self._free.append(index)
+
+    def step(self, index: int) -> None:
+        """Mark whose code the event loop runs at this moment; `UNMARKED` for nobody's."""
+        self._write(_STEPPING, index + 1)
+
+    def acquit(self) -> None:
+        """Show that the process ends on purpose: no handler has to answer for it, whoever finds it first."""
+        self._write(_ACQUITTED, 1)
+
+    def tick(self) -> None:
+        """Show that the event loop goes round."""
+        self._write(_TICK, time.monotonic_ns())
+
+    def count_finished(self, jobs: int) -> None:
+        """Show that work gets done."""
+        if not self._memory.closed:
+            self._write(_FINISHED, self.finished + jobs)
+
+    def _write(self, at: int, value: int) -> None:
+        if not self._memory.closed:  # a handler that outlives its worker takes its steps without marks
+            _NUMBER.pack_into(self._memory, at, value)
+
+    # ---- written by the supervisor ---------------------------------------------------------------------------------
+
+    def renew(self, moment: int) -> None:
+        """Show when the last renewal that the store confirmed was sent."""
+        self._write(_RENEWED, moment)
+
+    def attend(self) -> None:
+        """Show that the supervisor goes round."""
+        self._write(_ATTENDED, time.monotonic_ns())
+
+    # ---- read ------------------------------------------------------------------------------------------------------
+
+    @property
+    def ticked(self) -> int:
+        """When the event loop last went round."""
+        return _read(self._memory, _TICK)
+
+    @property
+    def renewed(self) -> int:
+        """When the last confirmed renewal was sent."""
+        return _read(self._memory, _RENEWED)
+
+    @property
+    def attended(self) -> int:
+        """When the supervisor last went round."""
+        return _read(self._memory, _ATTENDED)
+
+    @property
+    def finished(self) -> int:
+        """How many jobs this process has finished."""
+        return _read(self._memory, _FINISHED)
+
+    def begun(self) -> Iterator[Begun]:
+        """Go through the handlers that were started."""
+        for index in range(self._entries):
+            entry = Begun(*_ENTRY.unpack_from(self._memory, _FIRST + index * _ENTRY.size))
+            if entry.started:
+                yield entry
+
+    def suspects(self) -> list[Begun]:
+        """List the handlers that may have brought the process down.
+
+        Only one coroutine runs at a time, and it is marked; threads run any time. When nobody's code was being run
+        (a task that a handler left behind, a kill from outside), it may have been any of those on the loop.
+        """
+        if _read(self._memory, _ACQUITTED):
+            return []
+        begun = [entry for entry in self.begun() if entry.way != Way.ENDED]
+        stepping = _read(self._memory, _STEPPING)
+        at = _FIRST + (stepping - 1) * _ENTRY.size
+        current = Begun(*_ENTRY.unpack_from(self._memory, at)) if 0 < stepping <= self._entries else None
+        found = [entry for entry in begun if entry.way == Way.THREAD or entry == current]
+        return found or [entry for entry in begun if entry.way == Way.LOOP]
+
+    def close(self) -> None:
+        """Let go of the file; the marks of this process itself are removed with it."""
+        self._memory.close()
+        if self._lock is not None:
+            self.remove()
+            os.close(self._lock)
+            self._lock = None
+
+    def remove(self) -> None:
+        """Remove the file."""
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+
+def is_abandoned(path: Path) -> bool:
+    """Whether the process that made these marks is dead: then its lock can be taken."""
+    if sys.platform == "win32":
+        return False
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+    return True
+
+
+def is_held(path: Path) -> bool:
+    """Whether the process that made these marks lives."""
+    return path.exists() and not is_abandoned(path)
+
+
+def folder_beside(database: str | None) -> Path:
+    """Where the marks of a store's workers lie: beside a SQLite file, else in this user's temporary folder."""
+    if database is not None:
+        return Path(f"{os.path.realpath(database)}-workers")
+    user = "" if sys.platform == "win32" else f"-{os.getuid()}"
+    return Path(tempfile.gettempdir()) / f"holdfast{user}"
+
+
+def file_of(folder: Path, instance: str, pid: int) -> Path:
+    """The marks of one process of an instance; its supervisor, who has nothing to mark but that it lives, is 0."""
+    return folder / f"{instance}-{pid}.marks"
+
+
+def sweep(folder: Path, older_than_s: float = 86_400) -> None:
+    """Remove files that nobody came back for."""
+    with contextlib.suppress(OSError):
+        for path in folder.glob("*.marks"):
+            if time.time() - path.stat().st_mtime > older_than_s and is_abandoned(path):
+                path.unlink(missing_ok=True)
+
+
+def _fill(file: int, path: Path, size: int) -> None:
+    """Give a file its size and the room for it: a mark that finds the disk full would kill the process (SIGBUS)."""
+    if os.write(file, bytes(size)) < size:
+        path.unlink()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+
+def _read(memory: mmap.mmap, at: int) -> int:
+    value: int = _NUMBER.unpack_from(memory, at)[0]
+    return value

@@ -1,0 +1,129 @@
+"""A child process as its supervisor sees it."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+
+from holdfast.transitions import Transition
+from holdfast.worker import orders
+from holdfast.worker.marks import Marks
+from holdfast.worker.orders import FromChild, ToChild
+
+_LARGEST = 64 * 1024 * 1024
+
+
+class Offspring:
+    """One child: its process, its line, its marks, and what became of it."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.pid = process.pid
+        self.index = 0  # its place in the instance
+        self.worker: int | None = None
+        self.marks: Marks | None = None
+        self.is_unresponsive = False
+        self.is_hopeless = False  # another one would end in the same way
+        self.is_recycling = False
+        self.is_readopted = False  # a fresh id is being asked for
+        self.has_left = False  # it said goodbye
+        self.is_killed = False  # by us, and through no fault of its jobs
+        self.is_accused = False  # a handler of it ignores its timeout
+        self.sentence: tuple[str, list[Transition]] | None = None  # why it was killed, and who answers for it
+        self.exit_code: int | None = None
+        self._process = process
+        self._reader = reader
+        self._writer = writer
+        self._ended = asyncio.Event()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return self.exit_code is None
+
+    @property
+    def has_worked(self) -> bool:
+        """Whether it has finished a job."""
+        return self.marks is not None and self.marks.finished > 0
+
+    @property
+    def how_it_ended(self) -> str:
+        """What its exit code says."""
+        code = self.exit_code
+        if code is None:
+            return "is running"
+        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+
+    # ---- the line --------------------------------------------------------------------------------------------------
+
+    def send(self, order: ToChild) -> None:
+        """Tell the child something; one that is gone does not hear it."""
+        if not self._writer.is_closing():
+            self._writer.write(orders.write(order))
+
+    async def receive(self) -> FromChild | None:
+        """Wait for the next word of the child; None when it is gone."""
+        try:
+            line = await self._reader.readline()
+        except (ConnectionError, ValueError):
+            line = b""
+        return orders.read_answer(line) if line.endswith(b"\n") else None
+
+    async def receive_or(self, event: asyncio.Event) -> FromChild | None:
+        """Wait for the next word of the child, or for an event, which is answered with None."""
+        word, other = asyncio.ensure_future(self.receive()), asyncio.ensure_future(event.wait())
+        await asyncio.wait({word, other}, return_when=asyncio.FIRST_COMPLETED)
+        other.cancel()
+        if not word.done():
+            word.cancel()
+            return None
+        return word.result()
+
+    # ---- its end ---------------------------------------------------------------------------------------------------
+
+    def has_ended(self, exit_code: int) -> None:
+        """Take note of its end."""
+        self.exit_code = self._process.returncode = exit_code
+        self._ended.set()
+
+    async def ended(self) -> int | None:
+        """Wait for its end."""
+        await self._ended.wait()
+        return self.exit_code
+
+    def kill(self) -> None:
+        """Kill it, and what it started."""
+        self.kill_all(())
+
+    def kill_all(self, others: Iterable[int]) -> None:
+        """Kill its process group, and those of the processes that it had spawned for jobs."""
+        for pid in (self.pid, *others):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Let go of its line and its marks."""
+        self._writer.close()
+        if self.marks is not None:
+            self.marks.remove()
+            self.marks.close()
+            self.marks = None
+
+
+async def spawn(command: Sequence[str]) -> Offspring:
+    """Start a child by exec, in a session of its own, so that signals of a terminal reach the supervisor alone."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(  # noqa: ASYNC220, S603 - this project's own program; exec takes a millisecond
+            [sys.executable, *command, str(theirs.fileno()), str(os.getpid())],
+            pass_fds=(theirs.fileno(),),
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    ours.settimeout(0)
+    return Offspring(process, *await asyncio.open_connection(sock=ours, limit=_LARGEST))

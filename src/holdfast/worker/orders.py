@@ -1,0 +1,183 @@
+"""Messages between a supervisor and its children: one line of JSON each, over a socket pair."""
+
+from typing import Any
+
+import msgspec
+
+from holdfast.config import Queue, Settings, WorkerSettings, read_settings
+from holdfast.errors import TimedOut
+from holdfast.retry import Backoff
+from holdfast.stores.store import Held
+from holdfast.worker.parts import Parts, queues_of
+from holdfast.worker.worker import Until
+
+# ---- from the supervisor -------------------------------------------------------------------------------------------
+
+
+class Start(msgspec.Struct, tag="start", kw_only=True):
+    """To a fresh child: which app to import, and what the command line asked for; None leaves it to the app."""
+
+    app: str
+    source: str = "-A"
+    folder: str | None = None
+    instance: str = ""
+    queues: list[str] | None = None
+    concurrency: int | None = None
+    processes: int | None = None
+    until: Until = Until.TOLD
+    recycle_jobs: int | None = None
+    recycle_bytes: int | None = None
+    log_level: str = "INFO"
+
+
+class Go(msgspec.Struct, tag="go"):
+    """To a child: it is entered in the store and may claim."""
+
+    worker: int
+    lease_s: float
+    concurrency: int
+    bounds: dict[str, int]
+
+
+class Adopt(msgspec.Struct, tag="adopt"):
+    """To a child that was declared dead: go on under a fresh id."""
+
+    worker: int
+
+
+class Renewed(msgspec.Struct, tag="renewed"):
+    """To a child: what the store shows for it; the moment is monotonic nanoseconds, when the store was asked."""
+
+    held: list[Held]
+    asked_at: int
+
+
+class Revoked(msgspec.Struct, tag="revoked"):
+    """To a child that stood still: these claims were given back for it."""
+
+    claims: list[tuple[int, int]]
+
+
+class Drain(msgspec.Struct, tag="drain"):
+    """To a child: claim nothing more, let what runs end, and leave."""
+
+
+class Halt(msgspec.Struct, tag="halt"):
+    """To a child: give back what runs, and leave."""
+
+
+# ---- from a child --------------------------------------------------------------------------------------------------
+
+
+class Wire(msgspec.Struct, kw_only=True):
+    """The settings of an app as plain values: all that a supervisor needs to reach the store and to know the rules."""
+
+    url: str
+    schema: str
+    deadline_s: float
+    pool_size: int
+    synchronous: str
+    retry: Backoff
+    retries: dict[str, Backoff]
+    fatal_timeouts: list[str]
+    worker: dict[str, Any]
+    bounds: dict[str, int]
+
+
+class Hello(msgspec.Struct, tag="hello", kw_only=True):
+    """From a child that has imported the app."""
+
+    wire: Wire
+    queues: list[str]
+    concurrency: int
+    processes: int
+
+
+class Unable(msgspec.Struct, tag="unable"):
+    """From a child that could not import or start the app: a sentence, and where it happened."""
+
+    reason: str
+    detail: str | None = None
+
+
+class Bye(msgspec.Struct, tag="bye"):
+    """From a child that leaves on purpose."""
+
+    is_drained: bool
+    is_recycling: bool = False
+
+
+ToChild = Start | Go | Adopt | Renewed | Revoked | Drain | Halt
+FromChild = Hello | Unable | Bye
+
+
+def wire_of(parts: Parts) -> Wire:
+    """Write the settings of an app as plain values."""
+    settings = parts.settings
+    return Wire(
+        url=settings.url,
+        schema=settings.schema,
+        deadline_s=settings.deadline_s,
+        pool_size=settings.pool_size,
+        synchronous=settings.synchronous,
+        retry=settings.retry,
+        retries={task.kind: task.retry for task in parts.tasks if task.retry is not None},
+        fatal_timeouts=[task.kind for task in parts.tasks if issubclass(TimedOut, task.policy.fatal_on)],
+        worker={name: getattr(settings.worker, f"{name}_s", getattr(settings.worker, name)) for name in _WORKER_FIELDS},
+        bounds={queue.name: queue.workers for queue in settings.queues.values() if queue.workers is not None},
+    )
+
+
+def settings_of(wire: Wire) -> Settings:
+    """Read the settings that a child sent."""
+    return read_settings(
+        wire.url,
+        schema=wire.schema,
+        queues=[Queue(name, workers=workers) for name, workers in wire.bounds.items()],
+        deadline=wire.deadline_s,
+        pool_size=wire.pool_size,
+        synchronous="full" if wire.synchronous == "full" else "normal",
+        max_payload=1,
+        max_depth=1,
+        max_attempts=1,
+        max_crashes=1,
+        timeout=None,
+        on_error="retry",
+        retry=wire.retry,
+        worker=WorkerSettings(**wire.worker),
+    )
+
+
+def hello_of(parts: Parts, start: Start) -> Hello:
+    """Say what this app is, as the command line and the app's own settings have it."""
+    worker = parts.settings.worker
+    return Hello(
+        wire=wire_of(parts),
+        queues=list(queues_of(parts, start.queues)),
+        concurrency=worker.concurrency if start.concurrency is None else start.concurrency,
+        processes=worker.processes if start.processes is None else start.processes,
+    )
+
+
+_WORKER_FIELDS: tuple[str, ...] = tuple(
+    name for name, field in WorkerSettings.__dataclass_fields__.items() if field.init
+)
+_decode_to_child = msgspec.json.Decoder(ToChild)
+_decode_from_child = msgspec.json.Decoder(FromChild)
+
+
+def read_order(line: bytes) -> ToChild:
+    """Read what a supervisor sent."""
+    order: ToChild = _decode_to_child.decode(line)
+    return order
+
+
+def read_answer(line: bytes) -> FromChild:
+    """Read what a child sent."""
+    answer: FromChild = _decode_from_child.decode(line)
+    return answer
+
+
+def write(message: ToChild | FromChild) -> bytes:
+    """Write a message."""
+    return msgspec.json.encode(message) + b"\n"

@@ -1,0 +1,62 @@
+"""What a worker needs of an app, and which queues and slots follow from it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from holdfast import names
+from holdfast.config import Settings
+from holdfast.context import Around
+from holdfast.errors import ConfigError
+from holdfast.tasks.registry import Registry
+from holdfast.worker.slots import share
+
+_MARKS_PER_SLOT = 4
+_MORE_MARKS = 64
+DEFAULT_QUEUE = "default"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The tasks of an app, its settings, and what it puts around each process and each run."""
+
+    tasks: Registry
+    settings: Settings
+    arounds: Sequence[Around]
+    lifespan: Callable[[], AbstractAsyncContextManager[Any]]
+
+
+@runtime_checkable
+class HasParts(Protocol):
+    """An app, as the worker sees it."""
+
+    @property
+    def parts(self) -> Parts:
+        """What a worker needs."""
+
+
+def queues_of(parts: Parts, chosen: Sequence[str] | None) -> tuple[str, ...]:
+    """Name the queues to work: the chosen ones, or all that the app knows of, in the order of their definition."""
+    if chosen is not None:
+        found = tuple(dict.fromkeys(names.name(queue, "queues") for queue in chosen))
+        if not found:
+            message = "queues: expected at least one name; leave it out to work all queues of the app"
+            raise ConfigError(message)
+        return found
+    known = [*parts.settings.queues, *(task.queue for task in parts.tasks), DEFAULT_QUEUE]
+    return tuple(dict.fromkeys(known))
+
+
+def bounds_of(settings: Settings, processes: int, index: int) -> Mapping[str, int]:
+    """Deal the slots of queues that have a bound of their own to one of several processes."""
+    return {
+        queue.name: share(queue.workers, processes, index)
+        for queue in settings.queues.values()
+        if queue.workers is not None
+    }
+
+
+def marks_for(concurrency: int) -> int:
+    """How many starts one process may have to mark at once."""
+    return _MARKS_PER_SLOT * concurrency + _MORE_MARKS

@@ -1,0 +1,108 @@
+"""Messages between processes: one line of JSON each, over a socket pair. Data is never code here either."""
+
+import asyncio
+import socket
+from typing import Any
+
+import msgspec
+
+from holdfast.failure import Failure
+from holdfast.job import Job
+from holdfast.transitions import Transition
+from holdfast.worker.run import Why
+from holdfast.worker.whereabouts import Whereabouts
+
+_LARGEST = 512 * 1024 * 1024  # a payload and a result are bounded where they are made
+
+
+class Boot(msgspec.Struct, tag="boot"):
+    """To a fresh process: where to find the code."""
+
+    path: list[str]
+    arguments: list[str]
+    place: Whereabouts
+
+
+class Order(msgspec.Struct, tag="order"):
+    """To a process: run this job."""
+
+    job: Job
+
+
+class Stop(msgspec.Struct, tag="stop"):
+    """To a process: stop the job that runs."""
+
+    why: Why
+
+
+class Unable(msgspec.Struct, tag="unable"):
+    """From a fresh process: the code could not be found or started, so no job can be run."""
+
+    failure: Failure
+
+
+class Begun(msgspec.Struct, tag="begun"):
+    """From a process: the order has arrived, and its handler begins."""
+
+
+class Reported(msgspec.Struct, tag="reported"):
+    """From a process: how far the handler is."""
+
+    percent: float | None
+    message: str | None
+    data: dict[str, Any]
+
+
+class Committed(msgspec.Struct, tag="committed"):
+    """From a process: the handler completed the job in its own transaction."""
+
+
+class Ended(msgspec.Struct, tag="ended"):
+    """From a process: how the job ends."""
+
+    transition: Transition
+
+
+Message = Boot | Order | Stop | Unable | Begun | Reported | Committed | Ended
+
+_decoder = msgspec.json.Decoder(Message)
+
+
+class Pipe:
+    """One end of a socket pair, on an event loop."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.is_broken = False
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def open(cls, end: socket.socket) -> "Pipe":
+        """Take over one end."""
+        end.settimeout(0)
+        return cls(*await asyncio.open_connection(sock=end, limit=_LARGEST))
+
+    def send(self, message: Message) -> None:
+        """Send a message; one to a process that is gone is lost with it."""
+        if not self.is_broken and not self._writer.is_closing():
+            self._writer.write(msgspec.json.encode(message) + b"\n")
+
+    async def drain(self) -> None:
+        """Wait until what was sent has left."""
+        await self._writer.drain()
+
+    async def receive(self) -> Message | None:
+        """Wait for the next message; None when the other end is gone."""
+        try:
+            line = await self._reader.readline()
+        except (ConnectionError, ValueError):
+            line = b""
+        if not line.endswith(b"\n"):
+            self.is_broken = True
+            return None
+        message: Message = _decoder.decode(line)
+        return message
+
+    def close(self) -> None:
+        """Let go of this end."""
+        self._writer.close()

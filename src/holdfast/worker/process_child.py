@@ -1,0 +1,178 @@
+"""The other side of a process task: a spawned process that runs one job at a time for its worker."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from holdfast import failpoints, failure
+from holdfast.config import Settings
+from holdfast.context import Context, TransactionBlock
+from holdfast.errors import ArgumentError, ConfigError
+from holdfast.stores import make_store
+from holdfast.stores.store import Store
+from holdfast.transitions import Transition
+from holdfast.worker import classify, kernel
+from holdfast.worker.executor import call_handler
+from holdfast.worker.marks import UNMARKED, Marks
+from holdfast.worker.parts import HasParts, Parts
+from holdfast.worker.pipe import Begun, Boot, Committed, Ended, Order, Pipe, Reported, Stop, Unable
+from holdfast.worker.run import Run
+from holdfast.worker.stepping import Stepping
+from holdfast.worker.threads import Threads
+from holdfast.worker.transaction import Block
+from holdfast.worker.verbs import progress_report
+from holdfast.worker.whereabouts import Whereabouts, find
+
+_logger = logging.getLogger("holdfast")
+
+
+def main() -> None:
+    """Serve the worker at the other end of the pipe until it is gone."""
+    failpoints.role = "process"
+    pipe, parent = int(sys.argv[1]), int(sys.argv[2])
+    kernel.die_with(parent)
+    end = socket.socket(fileno=pipe)
+    end.set_inheritable(False)  # or what a handler starts would hold the pipe open
+    asyncio.run(_serve(end))
+    os._exit(0)  # threads of handlers that do not end must not keep the process
+
+
+async def _serve(end: socket.socket) -> None:
+    pipe = await Pipe.open(end)
+    boot = await pipe.receive()
+    if not isinstance(boot, Boot):
+        return
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            parts = _parts_of(boot)
+            state = await stack.enter_async_context(parts.lifespan())
+        except BaseException as error:  # noqa: BLE001 - importing and starting run the user's code
+            pipe.send(Unable(failure.from_exception(error)))
+            await pipe.drain()
+            return
+        server = _Server(pipe, parts, state)
+        stack.push_async_callback(server.close)
+        await server.serve()
+
+
+def _parts_of(boot: Boot) -> Parts:
+    sys.path[:], sys.argv[:] = boot.path, boot.arguments
+    return _app_at(boot.place).parts
+
+
+def _app_at(place: Whereabouts) -> HasParts:
+    task = find(place)
+    app = None if task is None else task.enqueuer
+    if not isinstance(app, HasParts):
+        message = f"the task {place.name} was not found in {place.module} by a spawned process"
+        raise ConfigError(message)
+    return app
+
+
+class _Server:
+    """Runs the jobs that come through the pipe, one after the other."""
+
+    def __init__(self, pipe: Pipe, parts: Parts, state: Any) -> None:
+        self.settings: Settings = parts.settings
+        self._pipe = pipe
+        self._parts = parts
+        self._state = state
+        self._threads = Threads()
+        self._marks = Marks.create(None, 0)
+        self._store: Store | None = None
+        self._run: Run | None = None
+        self._pid = os.getpid()
+
+    async def serve(self) -> None:
+        """Serve until the worker is gone."""
+        while (message := await self._pipe.receive()) is not None:
+            if isinstance(message, Stop) and self._run is not None:
+                self._run.stop(message.why)
+            elif isinstance(message, Order):
+                self._pipe.send(Begun())
+                self._run = run = Run(message.job)
+                # Stepping, because a copy that a handler forks must not go on here.
+                coroutine = Stepping(self._perform(run), self._marks, lambda: UNMARKED)
+                run.handler = asyncio.get_running_loop().create_task(coroutine)
+
+    async def close(self) -> None:
+        """Let go of the store."""
+        self._threads.close()
+        if self._store is not None:
+            await self._store.close()
+
+    async def open_store(self) -> Store:
+        """Open a connection of this process's own, for transactions."""
+        if self._store is None:
+            store = make_store(self.settings)
+            await store.open()
+            self._store = store
+        return self._store
+
+    async def _perform(self, run: Run) -> None:
+        transition = await self._outcome(run)
+        if os.getpid() != self._pid:  # the handler forked, and this is the copy: the original answers
+            os._exit(0)
+        run.ended.set()
+        if run.is_committed:
+            self._pipe.send(Committed())
+        self._pipe.send(Ended(transition))
+        with contextlib.suppress(ConnectionError):
+            await self._pipe.drain()
+
+    async def _outcome(self, run: Run) -> Transition:
+        try:
+            run.task = self._parts.tasks.get(run.job.kind)
+            run.started_at = run.claimed_at
+            run.context = Context(
+                run.job, state=self._state, running=_Verbs(run, self, self._pipe), results=run.results
+            )
+            run.arguments = run.task.decode(run.job.payload_json)
+            value = await call_handler(run, self._parts.arounds, self._threads)
+        except ArgumentError as error:
+            if not run.arguments and run.job.payload != {}:
+                return classify.refused(run, error)
+            return classify.raised(run, error, self.settings)
+        except BaseException as error:  # noqa: BLE001 - a handler may raise anything, SystemExit too
+            if run.is_committed:
+                _logger.warning("job %s was completed by its transaction, and then raised %r", run.job.public_id, error)
+            return classify.raised(run, error, self.settings)
+        return classify.returned(run, value, self.settings)
+
+
+class _Verbs:
+    """The verbs of a context on this side of the pipe."""
+
+    def __init__(self, run: Run, server: _Server, pipe: Pipe) -> None:
+        self._run = run
+        self._server = server
+        self._pipe = pipe
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the handler should stop."""
+        return self._run.why is not None
+
+    def report(self, percent: float | None, message: str | None, data: Mapping[str, Any]) -> None:
+        """Pass a report on; what could not be stored is refused here, where the handler sees it."""
+        report = progress_report(self._run, percent, message, data)
+        plain = {} if report.data is None else msgspec.json.decode(report.data)
+        reported = Reported(report.percent, report.message, plain)
+        if threading.get_ident() == self._thread:
+            self._pipe.send(reported)  # at once, or the end of the job could overtake it
+        else:
+            self._loop.call_soon_threadsafe(self._pipe.send, reported)
+
+    def transaction(self) -> TransactionBlock:
+        """Open the transaction in which the job completes, on a connection of this process."""
+        return Block(self._run, self._server.open_store, self._server.settings)

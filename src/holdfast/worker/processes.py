@@ -1,0 +1,202 @@
+"""Handlers in processes of their own: spawned, with one pipe each, and killable with everything they started.
+
+Nothing is shared but the pipe: no lock that a killed process could leave behind, no connection, no pickled object.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from holdfast import failure
+from holdfast import transitions as ends
+from holdfast.config import Settings
+from holdfast.errors import ConfigError
+from holdfast.tasks.registry import AnyTask
+from holdfast.transitions import Transition
+from holdfast.worker import classify
+from holdfast.worker.marks import Marks
+from holdfast.worker.parts import Parts
+from holdfast.worker.pipe import Begun, Boot, Committed, Ended, Order, Pipe, Reported, Stop, Unable
+from holdfast.worker.run import Run, Why
+from holdfast.worker.whereabouts import Whereabouts, find, place_of
+
+_FAREWELL_S = 1.0
+_COMMAND = "from holdfast.worker.process_child import main; main()"
+
+
+class _Process:
+    """One spawned process."""
+
+    def __init__(self, process: asyncio.subprocess.Process, pipe: Pipe) -> None:
+        self.pid = process.pid
+        self.pipe = pipe
+        self.has_served = False
+        self.is_spent = False  # it can run no other job
+        self._process = process
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can be given another job."""
+        return self._process.returncode is None and not self.pipe.is_broken and not self.is_spent
+
+    async def ended(self) -> int:
+        """Wait for its end; the answer is its exit code, negative for a signal."""
+        return await self._process.wait()
+
+    async def kill(self) -> None:
+        """Kill it with everything it started, and wait until it is gone."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        await self._process.wait()
+        self.pipe.close()
+
+
+class ProcessPool:
+    """The processes of one worker: one per job at a time, kept for the next one."""
+
+    def __init__(self, parts: Parts, marks: Marks) -> None:
+        self._settings: Settings = parts.settings
+        self._marks = marks
+        self._idle: list[_Process] = []
+        self._all: set[_Process] = set()
+
+    def can_run(self, task: AnyTask) -> bool:
+        """Whether another process can find the code of a task."""
+        place = place_of(task)
+        return place is not None and find(place) is task
+
+    async def perform(self, run: Run, *, alone: bool) -> Transition:
+        """Run a job in a process; one that runs alone gets a fresh one, which ends with it."""
+        process = await self._process_for(run, fresh=alone)
+        self._marks.set_process(run.mark, process.pid)
+        is_reusable = False
+        try:
+            process.pipe.send(Order(run.job))
+            transition = await self._outcome(run, process)
+            # What a handler that was told to stop had started must not outlive it: its process ends with it.
+            is_reusable = process.is_alive and not alone and run.why is None
+            return transition
+        finally:
+            if is_reusable:
+                self._idle.append(process)
+            else:
+                self._all.discard(process)
+                await asyncio.shield(process.kill())
+
+    async def close(self) -> None:
+        """End every process that is left: idle ones see the end of their pipe and may clean up, then all are killed."""
+        processes, self._all = self._all, set()
+        for process in self._idle:
+            process.pipe.close()
+        if self._idle:
+            farewells = [asyncio.ensure_future(process.ended()) for process in self._idle]
+            await asyncio.wait(farewells, timeout=_FAREWELL_S)
+        for process in processes:
+            await process.kill()
+
+    # ---- one job ---------------------------------------------------------------------------------------------------
+
+    async def _outcome(self, run: Run, process: _Process) -> Transition:
+        """Follow a job to its end; a request to stop is passed on, and after a grace the process is killed."""
+        following = asyncio.ensure_future(self._follow(run, process))
+        try:
+            try:
+                return await asyncio.shield(following)
+            except asyncio.CancelledError:
+                process.pipe.send(Stop(run.why or Why.LEAVING))
+            try:
+                async with asyncio.timeout(self._settings.worker.kill_grace_s):
+                    return await asyncio.shield(following)
+            except (TimeoutError, asyncio.CancelledError):
+                return self._stopped(run)
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+    def _stopped(self, run: Run) -> Transition:
+        if run.why is Why.TIMED_OUT:
+            return classify.timed_out(run, self._settings)
+        if run.why is Why.CANCELLED:
+            return ends.cancelled(*run.key, started_ago_ms=run.started_ago_ms)
+        return ends.interrupted(*run.key)
+
+    async def _follow(self, run: Run, process: _Process) -> Transition:
+        has_begun = not process.has_served  # one that dies before its first job is the fault of the code it imports
+        process.has_served = True
+        while (message := await process.pipe.receive()) is not None:
+            if isinstance(message, Ended):
+                return message.transition
+            if isinstance(message, Unable):
+                process.is_spent = True
+                return classify.failed_attempt(run, message.failure, self._settings, fatal=False)
+            if isinstance(message, Begun):
+                has_begun = True
+            elif isinstance(message, Committed):
+                run.is_committed = True
+            elif isinstance(message, Reported):
+                run.context.progress(message.percent, message.message, **message.data)
+        code = await process.ended()
+        if run.why is not None:
+            return self._stopped(run)
+        if not has_begun:  # it died while it waited for an order
+            return ends.interrupted(*run.key)
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        return ends.crashed(*run.key, failure.from_text("ProcessDied", f"the process of its handler {how}"))
+
+    # ---- spawning --------------------------------------------------------------------------------------------------
+
+    async def _process_for(self, run: Run, *, fresh: bool) -> _Process:
+        while self._idle and not fresh:
+            process = self._idle.pop()
+            if process.is_alive:
+                return process
+            self._all.discard(process)
+            await process.kill()
+        place = None if run.task is None else place_of(run.task)
+        if place is None:
+            message = f"another process cannot find the task {run.job.kind}: define it at the top of a module"
+            raise ConfigError(message)
+        return await self._spawn(place)
+
+    async def _spawn(self, place: Whereabouts) -> _Process:
+        ours, theirs = socket.socketpair()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-c",
+                _COMMAND,
+                str(theirs.fileno()),
+                str(os.getpid()),
+                pass_fds=(theirs.fileno(),),
+                stdin=asyncio.subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        finally:
+            theirs.close()
+        spawned = _Process(process, await Pipe.open(ours))
+        self._all.add(spawned)
+        spawned.pipe.send(Boot(sys.path, sys.argv, place))
+        return spawned
+
+
+@asynccontextmanager
+async def make_processes(parts: Parts, marks: Marks) -> AsyncIterator[ProcessPool | None]:
+    """Give a pool where processes can be spawned with a pipe; refuse tasks that need one and could not be found."""
+    if sys.platform == "win32":
+        yield None
+        return
+    pool = ProcessPool(parts, marks)
+    for task in parts.tasks:
+        if task.policy.executor == "process" and not pool.can_run(task):
+            message = f'task {task.source}: executor="process" needs a task that another process can import: define it'
+            message += " at the top of a module"
+            raise ConfigError(message)
+    try:
+        yield pool
+    finally:
+        await pool.close()

@@ -1,0 +1,153 @@
+"""What a worker asks the store for, and what it holds beyond what runs.
+
+A claim names lanes, the pairs of queue and priority, in order of preference. A lower bound per lane, at most a second
+old, keeps claims from walking over rows that are gone; the first claim of each second, and any after a hint or after
+something was given back, starts at the lane's beginning.
+"""
+
+import itertools
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from holdfast.job import Job
+from holdfast.names import PRIORITIES
+from holdfast.stores.store import Claim, Lane
+from holdfast.worker.run import Run
+from holdfast.worker.slots import Slots
+
+_BOUND_S = 1.0
+_RATE_WINDOW_S = 0.2
+
+
+class Pump:
+    """The buffer of claimed jobs of one process, and the next claim."""
+
+    def __init__(self, worker: int, queues: Sequence[str], slots: Slots) -> None:
+        self.worker = worker
+        self.queues = tuple(queues)
+        self.buffer: deque[Run] = deque()
+        self.is_closed = False
+        self.most: int | None = None  # jobs that may still be claimed at all
+        self._slots = slots
+        worked = [queue for queue in self.queues if slots.room(queue) > 0]  # a share of a small bound may be none
+        self._lanes = [(queue, priority) for priority in PRIORITIES for queue in worked]
+        self._bounds: dict[tuple[str, int], int] = {}
+        self._bounds_until = 0.0
+        self._batches = itertools.count(1)
+        self._finished: deque[float] = deque()
+        self._looks = True  # there may be work: a hint came, or the last claim was filled
+        self._hints = self._asked_after = 0  # a hint that comes while a claim is under way is not answered by it
+        self._is_dry = False  # a claim that read every lane from its beginning found nothing
+
+    def hint(self, queue: str | None = None) -> None:
+        """Remember that there may be work, in one queue or in any; the next claim starts at the beginning there."""
+        self._look_again()
+        if queue is None:
+            self._bounds.clear()
+            return
+        for priority in PRIORITIES:
+            self._bounds.pop((queue, priority), None)
+
+    def finished(self, queue: str) -> None:
+        """Count a job that ended: the faster they do, the more may be claimed ahead."""
+        self._finished.append(time.monotonic())
+        if self._slots.is_bound(queue):  # what its bound kept out may come in now
+            self._look_again()
+
+    @property
+    def wanted(self) -> int:
+        """How many jobs to ask for: what can start now, and a few more when jobs end quickly."""
+        free = self._slots.free
+        if self.is_closed:
+            return 0
+        ahead = min(2 * self._slots.total, self._recently_finished())
+        wanted = max(free, 0) + ahead - len(self.buffer)
+        return wanted if self.most is None else min(wanted, self.most)
+
+    @property
+    def is_dry(self) -> bool:
+        """Whether there was nothing at all to claim when this process last looked."""
+        return self._is_dry and not self.buffer
+
+    def next_claim(self) -> Claim | None:
+        """Describe the next claim, if there is room and reason for one."""
+        if not self._looks or (wanted := self.wanted) < 1:
+            return None
+        now = time.monotonic()
+        if now >= self._bounds_until:
+            self._bounds.clear()
+            self._bounds_until = now + _BOUND_S
+        rooms = {queue: min(self._room(queue), wanted) for queue in self.queues}
+        lanes = tuple(
+            Lane(queue, priority, rooms[queue], self._bounds.get((queue, priority), 0))
+            for queue, priority in self._lanes
+            if rooms[queue] > 0
+        )
+        if not lanes:
+            return None
+        self._asked_after = self._hints
+        return Claim(self.worker, next(self._batches), wanted, lanes)
+
+    def took(self, claim: Claim, jobs: Iterable[Job]) -> None:
+        """Put claimed jobs into the buffer."""
+        taken = 0
+        for job in jobs:
+            taken += 1
+            self.buffer.append(Run(job))
+            lane = (job.queue, job.priority)
+            self._bounds[lane] = max(self._bounds.get(lane, 0), job.position or 0)
+        was_hinted = self._hints != self._asked_after
+        self._looks = taken >= claim.limit or was_hinted
+        read_all = len(claim.lanes) == len(self._lanes) and not any(lane.after for lane in claim.lanes)
+        self._is_dry = taken == 0 and read_all and not was_hinted
+        if self.most is not None:
+            self.most -= taken
+
+    def next_run(self) -> Run | None:
+        """Take the first job out of the buffer that may start now, and its slot with it."""
+        for index, run in enumerate(self.buffer):
+            if self._slots.take(run.job.queue):
+                del self.buffer[index]
+                return run
+            if self._slots.free < 1:
+                return None
+        return None
+
+    def empty(self, queues: Iterable[str] | None = None) -> list[Run]:
+        """Take jobs out of the buffer to be given back: of these queues, or all."""
+        named = None if queues is None else set(queues)
+        given = [run for run in self.buffer if named is None or run.job.queue in named]
+        self.drop(run.key for run in given)
+        return given
+
+    def stuck(self, longest_s: float) -> list[Run]:
+        """Take jobs out of the buffer to be given back that have waited so long that others may start them sooner.
+
+        One that crashed stays: it waits until the others have ended, and would be claimed again at once.
+        """
+        oldest = time.monotonic() - longest_s
+        given = [run for run in self.buffer if run.claimed_at < oldest and not run.job.crashes]
+        self.drop(run.key for run in given)
+        return given
+
+    def drop(self, keys: Iterable[tuple[int, int]]) -> None:
+        """Forget buffered claims that are no longer ours."""
+        dropped = set(keys)
+        self.buffer = deque(run for run in self.buffer if run.key not in dropped)
+
+    def _look_again(self) -> None:
+        self._hints += 1
+        self._looks = True
+        self._is_dry = False
+
+    def _room(self, queue: str) -> int:
+        if not self._slots.is_bound(queue):
+            return 3 * self._slots.total  # as many as the buffer and the slots hold
+        return self._slots.room(queue) - sum(run.job.queue == queue for run in self.buffer)
+
+    def _recently_finished(self) -> int:
+        oldest = time.monotonic() - _RATE_WINDOW_S
+        while self._finished and self._finished[0] < oldest:
+            self._finished.popleft()
+        return len(self._finished)

@@ -1,0 +1,110 @@
+"""What is written about jobs that go on: when their handlers began, and how far they are.
+
+Both are written in rounds of 100 ms, so that a short job costs no write beyond its end, and a handler that reports all
+the time costs one write per round.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Sequence
+
+from holdfast.errors import DataRefused, HoldfastError
+from holdfast.stores.store import ProgressReport, Started, Verdict, WorkStore
+from holdfast.worker.run import Run, Why
+
+_logger = logging.getLogger("holdfast")
+
+ROUND_S = 0.1
+
+
+class Reporter:
+    """Writes for the running jobs of one process."""
+
+    def __init__(self, store: WorkStore, runs: Callable[[], Collection[Run]]) -> None:
+        self._store = store
+        self._runs = runs
+        self._reported: dict[tuple[int, int], Run] = {}
+        self._has_work = asyncio.Event()
+        self._turn = asyncio.Lock()
+
+    def started(self) -> None:
+        """Look at the running jobs in the rounds to come."""
+        self._has_work.set()
+
+    def reported(self, run: Run) -> None:
+        """Store what a handler reported in the next round."""
+        self._reported[run.key] = run
+        self._has_work.set()
+
+    async def serve(self) -> None:
+        """Write in rounds, as long as anything runs."""
+        while True:
+            await self._has_work.wait()
+            await asyncio.sleep(ROUND_S)
+            await self._round()
+            if not self._reported and all(run.is_recorded for run in self._runs()):
+                self._has_work.clear()
+
+    async def _round(self) -> None:
+        try:
+            await self._write_starts()
+            await self._write_progress()
+        except HoldfastError as error:  # the next round tries again; the finisher tells that the store is away
+            _logger.debug("progress and starts are written later: %s", error)
+
+    async def _write_starts(self) -> None:
+        long_ago = time.monotonic() - ROUND_S
+        runs = [
+            run
+            for run in self._runs()
+            if not run.is_recorded and not run.is_settled and run.started_at is not None and run.started_at <= long_ago
+        ]
+        if not runs:
+            return
+        verdicts = await self._store.start_jobs([Started(*run.key, run.started_ago_ms or 0) for run in runs])
+        for run, verdict in zip(runs, verdicts, strict=True):
+            run.is_recorded = True
+            _stop_if_lost(run, verdict)
+
+    async def _write_progress(self) -> None:
+        reported, self._reported = self._reported, {}
+        runs = [run for run in reported.values() if not run.is_settled]
+        try:
+            await self.save(runs)
+        except HoldfastError:
+            self._reported = {run.key: run for run in runs} | self._reported
+            raise
+
+    async def save(self, runs: Sequence[Run]) -> None:
+        """Store what these handlers reported last.
+
+        One save at a time: an older report must not arrive after a newer one, nor after the end of its job.
+        """
+        async with self._turn:
+            reports = {run: run.report for run in runs if run.report is not None}
+            if not reports:
+                return
+            verdicts = await self._save(list(reports.values()))
+            for (run, report), verdict in zip(reports.items(), verdicts, strict=True):
+                if run.report is report:  # nothing newer came meanwhile
+                    run.report = None
+                _stop_if_lost(run, verdict)
+
+    async def _save(self, reports: list[ProgressReport]) -> list[Verdict]:
+        """Save reports; one that the database refuses is left out, and hurts no other."""
+        try:
+            return await self._store.save_progress(reports)
+        except DataRefused as error:
+            if len(reports) == 1:
+                _logger.warning("a progress report of job %d was refused: %s", reports[0].id, error)
+                return [Verdict.DONE]
+            middle = len(reports) // 2
+            return await self._save(reports[:middle]) + await self._save(reports[middle:])
+
+
+def _stop_if_lost(run: Run, verdict: Verdict) -> None:
+    # A run in its own transaction finds out by itself; the claim may be gone because that was just committed.
+    is_decided = run.is_settled or run.is_committing or run.is_committed
+    if verdict is Verdict.LOST and not is_decided:
+        run.stop(Why.LOST)

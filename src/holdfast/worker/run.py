@@ -1,0 +1,94 @@
+"""One claimed job on its way through a worker process."""
+
+import asyncio
+import time
+from enum import StrEnum
+from typing import Any
+
+from holdfast.context import Context
+from holdfast.job import Job
+from holdfast.stores.store import ProgressReport
+from holdfast.tasks.registry import AnyTask
+from holdfast.worker.marks import UNMARKED, Way
+
+
+class Why(StrEnum):
+    """Why a handler is asked to stop."""
+
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed out"
+    LEAVING = "the worker leaves"
+    LOST = "the claim was lost"
+    IN_DOUBT = "its transaction may have been committed"
+
+
+class Run:
+    """The value that every step of the executor works on."""
+
+    __slots__ = (
+        "arguments",
+        "claimed_at",
+        "context",
+        "ended",
+        "handler",
+        "is_committed",
+        "is_committing",
+        "is_known",
+        "is_recorded",
+        "is_settled",
+        "is_waiting",
+        "job",
+        "mark",
+        "report",
+        "results",
+        "started_at",
+        "task",
+        "timer",
+        "way",
+        "why",
+    )
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.claimed_at = time.monotonic()
+        self.started_at: float | None = None
+        self.task: AnyTask | None = None
+        self.arguments: dict[str, Any] = {}
+        self.results: dict[str, Any] = {}  # of phases
+        self.context: Context[Any] = Context(job)
+        self.way = Way.LOOP
+        self.mark = UNMARKED
+        self.why: Why | None = None
+        self.handler: asyncio.Task[None] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        self.report: ProgressReport | None = None
+        self.is_recorded = False  # the store knows when the handler began
+        self.is_waiting = False  # its handler has a slot and has not taken its first step
+        self.is_settled = False  # the end of the claim was decided, whether or not the handler has ended
+        self.is_known = False  # the store has answered how the claim ended
+        self.is_committing = False  # the handler's own transaction is on its way
+        self.is_committed = False  # the handler completed the job in its own transaction
+        self.ended = asyncio.Event()
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What names this claim."""
+        return self.job.id, self.job.claim
+
+    @property
+    def timeout_s(self) -> float | None:
+        """How long the handler may run."""
+        return None if self.job.timeout_ms is None else self.job.timeout_ms / 1_000
+
+    @property
+    def started_ago_ms(self) -> int | None:
+        """How long ago the handler began."""
+        return None if self.started_at is None else round((time.monotonic() - self.started_at) * 1_000)
+
+    def stop(self, why: Why) -> None:
+        """Ask the handler to stop; the first reason counts, except that a lost claim outdoes all."""
+        if self.why is None or why is Why.LOST:
+            self.why = why
+        # A coroutine that is cancelled before its first step never comes to its end: it looks for the reason itself.
+        if self.handler is not None and not self.ended.is_set() and not self.is_waiting:
+            self.handler.cancel()

@@ -1,0 +1,456 @@
+"""One process that runs jobs: the pump, the executor and the finisher joined, from the first claim to the last."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from holdfast import failpoints
+from holdfast import transitions as ends
+from holdfast.config import Settings
+from holdfast.context import Around, TransactionBlock
+from holdfast.delivery.delivery import Delivery
+from holdfast.errors import HoldfastError
+from holdfast.job import Job, JobState
+from holdfast.stores.store import Claim, Finish, Held, Listening, Store
+from holdfast.tasks.registry import Registry
+from holdfast.transitions import Transition, Verb
+from holdfast.worker.exchange import Exchange
+from holdfast.worker.executor import Executor, Processes
+from holdfast.worker.finisher import Ending, Finisher, is_ours
+from holdfast.worker.marks import UNMARKED, Marks
+from holdfast.worker.promoter import Promoter
+from holdfast.worker.pump import Pump
+from holdfast.worker.reporter import Reporter
+from holdfast.worker.run import Run, Why
+from holdfast.worker.slots import Slots
+from holdfast.worker.tally import Tally
+from holdfast.worker.transaction import Block
+
+_logger = logging.getLogger("holdfast")
+
+_STOPPING_S = 1.0  # for handlers to end after they were cancelled
+_FLUSH_S = 0.5
+_LONGEST_BUFFERED_S = 1.0  # jobs were claimed ahead because others ended quickly, and then one did not
+_STRANGE_MS = 5_000  # a claim that this process does not know of, and that is no reply on its way
+_PAUSE_AFTER_A_BUG_S = 0.5
+
+
+class Left(StrEnum):
+    """How a worker left."""
+
+    DRAINED = "drained"  # everything it had begun has ended
+    INTERRUPTED = "interrupted"  # some of it was given back
+
+
+class Until(StrEnum):
+    """When a worker leaves by itself."""
+
+    TOLD = "told"
+    EMPTY = "empty"  # nothing is left that may run now
+    ONE = "one"  # one job was run, or there was none
+
+
+class Worker:
+    """Claims, runs and finishes jobs until it is told to leave."""
+
+    def __init__(
+        self,
+        store: Store,
+        delivery: Delivery,
+        tasks: Registry,
+        settings: Settings,
+        marks: Marks,
+        *,
+        worker: int,
+        queues: Sequence[str],
+        concurrency: int,
+        queue_bounds: Mapping[str, int],
+        is_trusted: Callable[[], bool],
+        until: Until = Until.TOLD,
+        state: Any = None,
+        arounds: Sequence[Around] = (),
+        processes: Processes | None = None,
+        isolates: bool = False,
+    ) -> None:
+        self.settings = settings
+        self.marks = marks
+        self.refused_writes = 0  # because the claim was no longer ours
+        self.ended_jobs = 0
+        self._store = store
+        self._delivery = delivery
+        self._is_trusted = is_trusted
+        self._until = until
+        self._tally = Tally()
+        self._slots = Slots(concurrency, queue_bounds)
+        self._pump = Pump(worker, queues, self._slots)
+        self._pump.most = 1 if until is Until.ONE else None
+        self.executor = Executor(
+            tasks,
+            settings,
+            marks,
+            self,
+            state=state,
+            arounds=arounds,
+            processes=processes,
+            isolates=isolates,
+        )
+        self._reporter = Reporter(store, self.executor.runs.values)
+        self._finisher = Finisher(store, self._tally, self._known, self._reporter.save)
+        self._exchange = Exchange(
+            self._pump, self._finisher, may_claim=self._may_claim, claimed=self._claimed, lost=self.lose
+        )
+        self._promoter = Promoter(store, settings.worker.poll_s, self.hint, self._returned_buffer)
+        self._loops: list[asyncio.Task[None]] = []
+        self._task: asyncio.Task[Any] | None = None
+        self._draining = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._freed = asyncio.Event()
+        self._was_hinted = False
+        self._is_alone = False  # a job that once brought a process down runs, with nothing beside it
+        self._is_lost = False
+        self._is_starting = False
+        self._is_interrupted = False  # something that ran was given back on leaving
+
+    # ---- life ------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> Left:
+        """Work until told to leave, then leave."""
+        async with self._delivery.wakeups(self._pump.queues, self._hinted) as listening:
+            self._task = asyncio.current_task()
+            self._start_loops(listening)
+            try:
+                try:
+                    await self._draining.wait()
+                except asyncio.CancelledError:
+                    self.stop()
+                    self._revive_exchange()
+                    await self._leave()
+                    raise
+                return await self._leave()
+            finally:
+                for loop in self._loops:
+                    loop.cancel()
+                await asyncio.gather(*self._loops, return_exceptions=True)
+
+    def drain(self) -> None:
+        """Claim nothing more, let what runs end, and leave."""
+        self._pump.is_closed = True
+        self._draining.set()
+
+    def stop(self) -> None:
+        """Give back what runs, and leave."""
+        self.drain()
+        self._stopping.set()
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether nothing more is claimed."""
+        return self._draining.is_set()
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether this worker leaves, or everything is cancelled around it."""
+        return self.is_leaving or (self._task is not None and self._task.cancelling() > 0)
+
+    def _start_loops(self, listening: Listening) -> None:
+        self._promoter.listening = listening
+        loops: dict[str, Callable[[], Awaitable[None]]] = {
+            "exchange": self._exchange.serve,
+            "reporter": self._reporter.serve,
+            "promoter": self._promoter.serve,
+        }
+        if self._until is not Until.TOLD:
+            loops["rest"] = self._leave_when_empty
+        self._loops = [asyncio.create_task(keep_going(serve), name=f"holdfast {name}") for name, serve in loops.items()]
+        self._exchange.wake()
+
+    def _revive_exchange(self) -> None:
+        """Let ends be written although every task was cancelled, as `asyncio.run` does when its program returns."""
+        if any(loop.done() or loop.cancelling() for loop in self._loops):
+            self._loops.append(asyncio.create_task(keep_going(self._exchange.serve), name="holdfast exchange"))
+            self._exchange.wake()
+
+    async def _leave(self) -> Left:
+        self._give_back(self._pump.empty())
+        grace_ends = time.monotonic() + self.settings.worker.shutdown_grace_s
+        if not self._stopping.is_set():
+            await self._until_ended(self.settings.worker.shutdown_grace_s)
+        for run in self.executor.runs.values():
+            if not run.is_settled:
+                run.stop(Why.LEAVING)
+        if self.executor.runs:
+            self._stopping.clear()
+            await self._until_ended(_STOPPING_S)
+        for run in list(self.executor.runs.values()):
+            if not run.is_committed:
+                self.executor.settle_now(run, ends.interrupted(*run.key))
+        self._give_back(self._pump.empty())
+        # What ended within the grace may use the rest of it to become known; there is always a moment for it.
+        patience = 0.0 if self._is_interrupted else grace_ends - time.monotonic()
+        is_known = await self._exchange.flush(max(patience, _FLUSH_S)) and await self._finisher.count(_FLUSH_S)
+        self.executor.threads.close()
+        for run in list(self.executor.runs.values()):
+            run.stop(Why.LEAVING)
+        if not is_known:
+            _logger.warning("the store was not available: what it does not know yet is rescued when the lease ends")
+        return Left.INTERRUPTED if self._is_interrupted or not is_known else Left.DRAINED
+
+    async def _until_ended(self, timeout_s: float) -> None:
+        """Wait until nothing runs, the time is over, or the worker is told to stop."""
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        try:
+            while self.executor.runs and not stopping.done():
+                left = deadline - asyncio.get_running_loop().time()
+                if left <= 0:
+                    return
+                self._freed.clear()
+                freed = asyncio.ensure_future(self._freed.wait())
+                await asyncio.wait({freed, stopping}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                freed.cancel()
+        finally:
+            stopping.cancel()
+
+    async def _leave_when_empty(self) -> None:
+        while not self.is_leaving:
+            await asyncio.sleep(0.01)
+            if self.executor.runs or self._pump.buffer or not self._finisher.is_idle:
+                continue
+            if self._until is Until.ONE and self._pump.most == 0:
+                self.drain()
+            elif not self._pump.is_dry:
+                if self._exchange.in_flight is None:
+                    self.hint()
+            elif await self._promoter.promote() == 0:
+                self.drain()
+
+    # ---- work comes in ---------------------------------------------------------------------------------------------
+
+    def hint(self, queue: str | None = None) -> None:
+        """Look for work, in one queue or in all."""
+        self._pump.hint(queue)
+        self._exchange.wake()
+
+    def _hinted(self, queue: str) -> None:
+        self._was_hinted = True
+        self.hint(queue)
+
+    def _may_claim(self) -> bool:
+        return not self._is_lost and not self._is_alone and not self._makes_room() and self._is_trusted()
+
+    def _makes_room(self) -> bool:
+        """Whether a job that brought a process down waits here until it can have this one for itself."""
+        return any(run.job.crashes and not self.executor.can_isolate(run.job) for run in self._pump.buffer)
+
+    def _claimed(self, claim: Claim, jobs: Sequence[Job]) -> None:
+        if self._was_hinted and not jobs:
+            self._promoter.look()  # the hint was for a job that is due in a moment
+        self._was_hinted = False
+        failpoints.reach("after_claim")
+        self._pump.took(claim, jobs)
+        if self.is_leaving:
+            self._give_back(self._pump.empty())
+        self._start_ready()
+
+    def _start_ready(self) -> None:
+        if self._is_starting:  # a job that ended at once: the loop below goes on
+            return
+        self._is_starting = True
+        try:
+            self._start_all()
+        finally:
+            self._is_starting = False
+        if self.executor.runs:
+            self._reporter.started()
+
+    def _start_all(self) -> None:
+        while not self._is_alone and not self.is_leaving and self._is_trusted():
+            run = self._pump.next_run()
+            if run is None:
+                break
+            if run.job.crashes and not self.executor.can_isolate(run.job):
+                if self._slots.taken > 1:  # it waits until it can have this process for itself
+                    self._slots.give(run.job.queue)
+                    self._pump.buffer.appendleft(run)
+                    break
+                self._is_alone = True
+            self.executor.begin(run)
+
+    def _returned_buffer(self, queues: Iterable[str]) -> bool:
+        """Give back what is buffered of paused queues or behind long jobs; whether there is a buffer at all."""
+        self._give_back(self._pump.empty(queues))
+        self._give_back(self._pump.stuck(_LONGEST_BUFFERED_S))
+        return bool(self._pump.buffer)
+
+    def _give_back(self, runs: Iterable[Run]) -> None:
+        for run in runs:
+            self._exchange.add(Ending(ends.interrupted(*run.key), run))
+
+    # ---- ends ------------------------------------------------------------------------------------------------------
+
+    def settled(self, run: Run, transition: Transition) -> None:
+        """Let the end of a claim be written, unless the claim is known to be lost."""
+        if self.is_leaving and run.started_at is not None and transition.verb is Verb.INTERRUPT:
+            self._is_interrupted = True
+        if run.why is Why.LOST:
+            self._refuse(run)
+        else:
+            _log_failure(run, transition)
+            self._exchange.add(Ending(transition, run))
+
+    def freed(self, run: Run) -> None:
+        """Use the slot for the next job."""
+        self._slots.give(run.job.queue)
+        self._is_alone = False
+        if run.is_committed:
+            run.is_known = True
+            self._count(run, JobState.COMPLETED)
+        self._unmark(run)
+        self._freed.set()
+        self._start_ready()
+        self._exchange.wake()
+
+    def reported(self, run: Run) -> None:
+        """Let progress be stored."""
+        self._reporter.reported(run)
+
+    def transaction(self, run: Run) -> TransactionBlock:
+        """Open the transaction in which a job completes."""
+        return Block(run, self._own_store, self.settings)
+
+    async def _own_store(self) -> Store:
+        return self._store
+
+    def _known(self, ending: Ending, finish: Finish) -> None:
+        run = ending.run
+        self._look_for(ending, finish)
+        if run is None:
+            return
+        if not is_ours(finish):
+            self._refuse(run)
+            return
+        run.is_known = True
+        self._unmark(run)
+        if finish.state is not None and run.started_at is not None:
+            self._count(run, finish.state)
+
+    def _look_for(self, ending: Ending, finish: Finish) -> None:
+        """Look again for what waits again: from the lane's beginning, where given back jobs are, or when it is due."""
+        if finish.state is JobState.QUEUED:
+            self.hint(None if ending.run is None else ending.run.job.queue)
+        elif finish.state is JobState.SCHEDULED and ending.transition.delay_ms < self.settings.worker.poll_s * 1_000:
+            self._promoter.look()
+
+    def _refuse(self, run: Run) -> None:
+        self.refused_writes += 1
+        run.is_known = True
+        self._unmark(run)
+        message = "job %s (%s) was taken from this worker, what its claim %d did is dropped"
+        _logger.warning(message, run.job.public_id, run.job.kind, run.job.claim)
+
+    def _unmark(self, run: Run) -> None:
+        """Take the mark away once the store knows the end and the handler has ended: one that goes on stays visible."""
+        if run.is_known and (run.ended.is_set() or run.started_at is None):
+            self.marks.end(run.mark)
+            run.mark = UNMARKED
+
+    def _count(self, run: Run, state: JobState) -> None:
+        self.ended_jobs += 1
+        self.marks.count_finished(1)
+        self._pump.finished(run.job.queue)
+        self._tally.count(run, state)
+
+    # ---- what the lease tells --------------------------------------------------------------------------------------
+
+    def reconcile(self, held: Sequence[Held], asked_at: int) -> None:
+        """Compare what the store shows for this worker with what it knows; `asked_at` is monotonic nanoseconds."""
+        known = {run.key: run for run in (*self.executor.runs.values(), *self._pump.buffer)}
+        shown = {(claim.id, claim.claim): claim for claim in held}
+        for key, claim in shown.items():
+            if key in known:
+                if claim.cancel_requested:
+                    self._cancel(known[key])
+            elif self._is_strange(claim):
+                _logger.warning("claim %d of job %d is not known here and is given back", claim.claim, claim.id)
+                self._exchange.add(Ending(ends.interrupted(*key)))
+        for key, run in known.items():
+            is_decided = run.is_settled or run.is_committing or run.is_committed
+            if key not in shown and not is_decided and run.claimed_at * 1e9 < asked_at:
+                self.revoke([key])
+
+    def revoke(self, keys: Iterable[tuple[int, int]]) -> None:
+        """Stop what is no longer ours."""
+        revoked = set(keys)
+        self._pump.drop(revoked)
+        for key in revoked & self.executor.runs.keys():
+            self.executor.runs[key].stop(Why.LOST)
+
+    def lose(self) -> None:
+        """This worker was declared dead: everything it holds belongs to others; it needs a fresh id."""
+        if not self._is_lost:
+            self._is_lost = True
+            _logger.error("this worker was declared dead: its jobs are stopped, it goes on under a fresh id")
+            self.revoke([*self.executor.runs, *(run.key for run in self._pump.buffer)])
+
+    def adopt(self, worker: int) -> None:
+        """Go on under a fresh id."""
+        self._pump.worker = worker
+        self._is_lost = False
+        self.hint()
+
+    def fence(self) -> None:
+        """The lease can no longer be trusted: give everything back, and run nothing until it can be."""
+        self._give_back(self._pump.empty())
+        for run in self.executor.runs.values():
+            if run.why is None and not run.is_committing:
+                run.stop(Why.LEAVING)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether this worker was declared dead and has no fresh id yet."""
+        return self._is_lost
+
+    def _cancel(self, run: Run) -> None:
+        if run.started_at is None:
+            self._pump.drop([run.key])
+            self._exchange.add(Ending(ends.cancelled(*run.key), run))
+        elif run.why is None:
+            run.stop(Why.CANCELLED)
+
+    def _is_strange(self, claim: Held) -> bool:
+        if claim.age_ms <= _STRANGE_MS or (claim.id, claim.claim) in self._finisher:
+            return False
+        return claim.batch is None or claim.batch != self._exchange.in_flight
+
+
+def _log_failure(run: Run, transition: Transition) -> None:
+    """Tell in one line what went wrong and what follows; the traceback is kept with the job."""
+    job, why = run.job, transition.failure
+    if why is None or transition.verb not in (Verb.RETRY, Verb.FAIL, Verb.CRASH):
+        return
+    if transition.verb is Verb.FAIL:
+        level, next_step = logging.ERROR, "it has failed"
+    elif transition.verb is Verb.CRASH:
+        level, next_step = logging.ERROR, "a crash is counted"
+    else:
+        level, next_step = logging.WARNING, f"the next one follows in {transition.delay_ms / 1_000:g} s"
+    message = "job %s (%s), attempt %d of %d: %s: %s; %s"
+    error = why.message.replace("\n", " ")
+    _logger.log(
+        level, message, job.public_id, job.kind, job.attempt, job.max_attempts, why.error_class, error, next_step
+    )
+
+
+async def keep_going(serve: Callable[[], Awaitable[None]]) -> None:
+    """Run a loop for ever: what it did not expect is logged, and it is begun anew."""
+    while True:
+        try:
+            await serve()
+        except HoldfastError as error:
+            _logger.warning("%s", error)
+        except Exception:
+            _logger.exception("a loop of the worker met something unexpected and is begun anew")
+        await asyncio.sleep(_PAUSE_AFTER_A_BUG_S)

@@ -1,0 +1,101 @@
+"""`workers list`: who is alive, who is not, and what to do when there is nobody."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from holdfast.stores.store import WorkerInfo
+from tests.cli import working
+from tests.cli.conftest import Shop
+from tests.cli.test_output import ACTING, STYLE, in_terminal
+from tests.cli.working import HOSTILE
+
+INSTANCE = "619c2b4f665145a0a888ac0f6a99ff84"
+
+
+async def arrive(store: Any, lease_ms: int = 60_000, host: str = "web-1") -> int:
+    """Enter a worker that knows everything about itself."""
+    info = WorkerInfo(
+        instance=INSTANCE, host=host, pid=4194303, version="1.2.3", queues=("high", "default"), concurrency=8
+    )
+    worker: int = await store.register_worker(info, lease_ms)
+    return worker
+
+
+async def populate(store: Any) -> list[int]:
+    """Let one live, one stay away past its lease, and one die."""
+    alive, late, dead = await arrive(store), await arrive(store, lease_ms=1), await arrive(store)
+    await store.release_worker(dead, [])
+    return [alive, late, dead]
+
+
+def rows(shop: Shop, *args: str) -> list[list[str]]:
+    return [line.split("\t") for line in shop.ok("workers", "list", *args).splitlines()]
+
+
+def test_living_workers_are_listed(shop: Shop) -> None:
+    alive, late, dead = shop.on_store(populate)
+    titles, first, second = rows(shop)
+    assert titles == ["ID", "HOST", "PID", "INSTANCE", "VERSION", "QUEUES", "SLOTS", "JOBS", "STATE", "SEEN"]
+    assert first[:9] == [str(alive), "web-1", "4194303", INSTANCE, "1.2.3", "high, default", "8", "0", "alive"]
+    assert datetime.fromisoformat(first[9]).utcoffset() is not None
+    assert (second[0], second[8]) == (str(late), "lease ended")
+    assert [(row[0], row[8]) for row in rows(shop, "--all")[1:]] == [
+        (str(alive), "alive"),
+        (str(late), "lease ended"),
+        (str(dead), "dead"),
+    ]
+    assert shop("workers", "list").stderr == "1 dead not shown: --all\n"
+    assert shop("workers", "list", "--all").stderr == ""
+
+
+def test_what_they_run_is_counted(shop: Shop) -> None:
+    for number in range(3):
+        shop.enqueue("transcode", f"url={number}")
+    shop.on_store(lambda store: working.claim(store, "bulk", limit=2))
+    (row,) = rows(shop)[1:]
+    assert (row[5], row[7]) == ("bulk", "2")
+
+
+def test_as_json(shop: Shop) -> None:
+    alive, late, dead = shop.on_store(populate)
+    first, second = json.loads(shop.ok("workers", "list", "--json"))["workers"]
+    times = {name: first.pop(name) for name in ("registered_at", "seen_at", "lease_until")}
+    assert all(moment.endswith("Z") for moment in times.values())
+    expected = {"id": alive, "host": "web-1", "pid": 4194303, "instance": INSTANCE, "version": "1.2.3"}
+    expected |= {"queues": ["high", "default"], "slots": 8, "running": 0, "state": "alive", "dead_at": None}
+    assert first == expected
+    assert (second["id"], second["state"]) == (late, "lease ended")
+    third = json.loads(shop.ok("workers", "list", "--all", "--json"))["workers"][2]
+    assert (third["id"], third["state"]) == (dead, "dead")
+    assert third["dead_at"] is not None
+
+
+def test_nobody_is_there(shop: Shop) -> None:
+    result = shop("workers", "list")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.startswith("no worker is alive; start one with `")
+    assert result.stderr.endswith(" worker`\n")
+    assert json.loads(shop.ok("workers", "list", "--json")) == {"workers": []}
+
+
+def test_a_store_alone_is_enough(sqlite_shop: Shop) -> None:
+    sqlite_shop.on_store(arrive)
+    result = sqlite_shop("workers", "list", "--store", sqlite_shop.url, app=False)
+    assert result.exit_code == 0
+    assert "alive" in result.stdout
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_table_fits_the_terminal(sqlite_shop: Shop, columns: int) -> None:
+    sqlite_shop.on_store(lambda store: arrive(store, host=f"web-1.{HOSTILE}.example.org"))
+    sqlite_shop.on_store(populate)
+    code, text = in_terminal(sqlite_shop, columns, "workers", "list")
+    plain = STYLE.sub("", text)
+    assert code == 0
+    assert not ACTING.search(plain)
+    assert all(len(line) <= columns for line in plain.splitlines()), plain
+    assert INSTANCE[:5] in plain
+    assert INSTANCE not in plain

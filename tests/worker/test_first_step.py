@@ -1,0 +1,95 @@
+"""A handler that has a slot and has not taken its first step: nothing of it has begun, and it can be stopped."""
+
+import asyncio
+
+import pytest
+
+from holdfast import Context, Holdfast
+from holdfast.context import TransactionBlock
+from holdfast.services.upkeep import crashes
+from holdfast.stores.sqlite.store import SqliteStore
+from holdfast.stores.store import WorkerInfo
+from holdfast.transitions import Transition, Verb
+from holdfast.worker.executor import Executor
+from holdfast.worker.marks import Marks
+from holdfast.worker.run import Run, Why
+from tests.races.making import new_job, request
+
+app = Holdfast("sqlite://")
+begun: list[int] = []
+
+
+@app.task
+async def on_the_loop(ctx: Context) -> None:
+    begun.append(ctx.job.id)
+
+
+@app.task
+def in_a_thread(ctx: Context) -> None:
+    begun.append(ctx.job.id)
+
+
+class Ends:
+    """Remembers what an executor tells its worker."""
+
+    is_ending = False
+
+    def __init__(self) -> None:
+        self.settlements: list[Transition] = []
+        self.freed_runs: list[Run] = []
+
+    def settled(self, run: Run, transition: Transition) -> None:
+        self.settlements.append(transition)
+
+    def freed(self, run: Run) -> None:
+        self.freed_runs.append(run)
+
+    def reported(self, run: Run) -> None:
+        raise NotImplementedError
+
+    def transaction(self, run: Run) -> TransactionBlock:
+        raise NotImplementedError
+
+
+async def claimed(store: SqliteStore, kind: str, jobs: int) -> list[Run]:
+    """Give runs of jobs that a worker has claimed."""
+    worker = await store.register_worker(WorkerInfo("test", "localhost", 1), 60_000)
+    await store.insert_jobs([new_job(job_id, kind=kind) for job_id in await store.take_ids(jobs)])
+    return [Run(job) for job in await store.claim_jobs(request(worker, jobs))]
+
+
+@pytest.mark.parametrize("kind", ["on_the_loop", "in_a_thread"])
+async def test_one_that_is_stopped_before_it_begins_ends_and_frees_its_slot(
+    sqlite_memory: SqliteStore, kind: str
+) -> None:
+    begun.clear()
+    (run,) = await claimed(sqlite_memory, kind, 1)
+    ends = Ends()
+    executor = Executor(app.tasks, app.settings, Marks.create(None, 8), ends)
+    executor.begin(run)
+    run.stop(Why.LEAVING)
+    await asyncio.wait_for(run.ended.wait(), 5)
+    assert ends.freed_runs == [run]
+    assert [(end.id, end.verb) for end in ends.settlements] == [(run.job.id, Verb.INTERRUPT)]
+    assert not executor.runs
+    assert not begun
+
+
+@pytest.mark.parametrize("kind", ["on_the_loop", "in_a_thread"])
+async def test_it_is_marked_as_begun_with_its_first_step(sqlite_memory: SqliteStore, kind: str) -> None:
+    begun.clear()
+    runs = await claimed(sqlite_memory, kind, 3)
+    marks, ends = Marks.create(None, 8), Ends()
+    executor = Executor(app.tasks, app.settings, marks, ends)
+    for run in runs:
+        executor.begin(run)
+    assert not list(marks.begun()), "one that keeps the loop would keep these from being started elsewhere"
+    for run in runs:
+        await asyncio.wait_for(run.ended.wait(), 5)
+    assert sorted(begun) == sorted(entry.id for entry in marks.begun()) == sorted(run.job.id for run in runs)
+    assert not marks.suspects(), "one that has ended brings nothing down, although the store does not know it yet"
+
+
+def test_of_two_claims_of_one_job_only_the_last_answers_for_a_crash() -> None:
+    """A thread whose claim was lost may still run when the same process holds the job's next claim."""
+    assert [(end.id, end.claim) for end in crashes([(7, 2), (5, 1), (7, 1)], "killed")] == [(5, 1), (7, 2)]

@@ -1,0 +1,364 @@
+"""Staying alive for the others, and what a worker does that was taken for dead."""
+
+import asyncio
+import dataclasses
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+from holdfast import Context, Holdfast, JobState, StoreUnavailable
+from holdfast.stores.store import Claim, Held, Lane, Renewal
+from holdfast.transitions import Transition, crashed
+from holdfast.worker.lease import Lease, trusted_for
+from holdfast.worker.worker import Worker
+from tests.conformance import raw
+from tests.conformance.builders import FAILURE
+from tests.worker.working import BRISK, MakeApp, drained, ended, ran, until, until_state, working
+
+QUICK = dataclasses.replace(BRISK, embedded_lease="1s", transaction_budget="100ms")
+
+
+async def declare_dead(app: Holdfast, worker: int, *ends: Transition) -> None:
+    """Do what another instance does that finds the process gone."""
+    store: Any = app.store
+    await store.release_worker(worker, list(ends))
+
+
+# ---- renewing --------------------------------------------------------------------------------------------------------
+
+
+async def test_an_embedded_worker_renews_its_lease_while_handlers_wait(make_app: MakeApp) -> None:
+    release = asyncio.Event()
+    async with make_app(worker=QUICK) as app:
+
+        @app.task
+        async def long_one() -> str:
+            await release.wait()
+            return "mine"
+
+        store: Any = app.store
+        handle = await long_one.enqueue()
+        async with working(app) as work:
+            await until(lambda: work.running == 1, "it runs")
+            (first,) = await store.list_workers()
+            assert (first.id, first.dead_at, first.info.concurrency) == (work.id, None, 10)
+
+            async def renewed() -> bool:
+                (row,) = await store.list_workers()
+                return bool(row.lease_until > first.lease_until + (first.lease_until - first.renewed_at))
+
+            await until(renewed, "the lease was renewed for a whole lease and more")
+            assert (await store.rescue_jobs(100)).workers == 0
+            release.set()
+            assert (await ended(handle)).result == "mine"
+        assert await store.list_workers() == []
+
+
+def test_trust_ends_before_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0]
+    monkeypatch.setattr("time.monotonic_ns", lambda: now[0])
+    assert trusted_for(0, 10) == 8
+    now[0] = 7_900_000_000
+    assert trusted_for(0, 10) > 0
+    now[0] = 8_100_000_000
+    assert trusted_for(0, 10) < 0
+
+
+class SilentLeases:
+    """Renews, or does not."""
+
+    def __init__(self) -> None:
+        self.renewals = 0
+
+    async def renew_workers(self, workers: list[int], lease_ms: int) -> Renewal:
+        """Say that all are alive."""
+        self.renewals += 1
+        return Renewal(frozenset(workers), [])
+
+
+async def test_who_slept_does_not_judge_others_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1_000_000_000_000]
+    monkeypatch.setattr("time.monotonic_ns", lambda: now[0])
+    leases: Any = SilentLeases()
+    lease = Lease(leases, 9.0, lambda: [1], lambda renewal, sent: None)
+    now[0] += 3_000_000_000
+    await lease.renew()
+    assert lease.is_steady
+    now[0] += 20_000_000_000  # a laptop's lid
+    assert not lease.is_steady
+    assert not lease.is_trusted
+    await lease.renew()
+    assert lease.is_trusted
+    assert not lease.is_steady  # first it waits whether the others renew as well
+    now[0] += 2_900_000_000
+    await lease.renew()
+    assert not lease.is_steady
+    now[0] += 200_000_000
+    assert lease.is_steady
+
+
+# ---- declared dead ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("brisk")
+async def test_a_worker_that_was_declared_dead_stops_its_handlers_and_goes_on_under_a_fresh_id(app: Holdfast) -> None:
+    events: list[str] = []
+    release = threading.Event()
+
+    @app.task
+    async def on_the_loop(ctx: Context) -> str:
+        if ctx.job.claim > 1:
+            return "the second time"
+        events.append("begun")
+        try:
+            await asyncio.sleep(60)
+        finally:
+            events.append(f"stopped {ctx.cancelled}")
+        return "never"
+
+    @app.task
+    def in_a_thread(ctx: Context) -> str:
+        if ctx.job.claim > 1:
+            return "the second time"
+        events.append("begun")
+        release.wait(60)
+        return "what a zombie returns"
+
+    handles = [await on_the_loop.enqueue(), await in_a_thread.enqueue()]
+    try:
+        async with working(app) as work:
+            await until(lambda: len(events) == 2, "both run")
+            first = work.id
+            await declare_dead(app, first)
+            await until(lambda: "stopped True" in events, "the handler was stopped")
+            await until(lambda: work.id != first and not work.worker.is_lost, "it has a fresh id")
+            assert [(await ended(handle)).result for handle in handles] == ["the second time"] * 2
+            release.set()
+            await until(lambda: work.running == 0, "the zombie has ended")
+            await until(lambda: work.worker.refused_writes == 2, "what it returned was dropped")
+    finally:
+        release.set()
+    for handle in handles:
+        job = await handle.get()
+        assert (job.state, job.claim, job.attempt, job.crashes) == (JobState.COMPLETED, 2, 1, 0)
+
+
+async def test_it_also_finds_out_when_it_claims(app: Holdfast) -> None:
+    """The lease of ten seconds is renewed every three: the next claim is sooner."""
+
+    @app.task
+    async def work() -> str:
+        return "done"
+
+    async with working(app) as work_:
+        await (await work.enqueue()).result(10)
+        first = work_.id
+        await declare_dead(app, first)
+        assert (await ended(await work.enqueue())).result == "done"
+        assert work_.id != first
+
+
+async def test_a_rescuer_that_judges_by_the_clock_is_obeyed(make_app: MakeApp) -> None:
+    """By another's look at the clock the lease has ended: nothing that the worker does counts any more."""
+    release = asyncio.Event()
+    async with make_app() as app:
+
+        @app.task
+        async def long_one(ctx: Context) -> str:
+            if ctx.job.claim == 1:
+                await release.wait()
+            return f"claim {ctx.job.claim}"
+
+        store: Any = app.store
+        handle = await long_one.enqueue()
+        async with working(app) as work:
+            await until(lambda: work.running == 1, "it runs")
+            sql = f"UPDATE holdfast.workers SET lease_until = renewed_at WHERE id = {work.id}"
+            await raw.execute(store, sql)
+            rescued = await store.rescue_jobs(10)
+            assert (rescued.workers, rescued.requeued) == (1, (handle.id,))
+            release.set()
+            await until(lambda: work.worker.refused_writes == 1, "its end was refused")
+            job = await ended(handle)
+        assert (job.result, job.claim, job.crashes) == ("claim 2", 2, 1)
+
+
+@pytest.mark.usefixtures("brisk")
+async def test_a_claim_that_was_taken_away_stops_only_its_handler(app: Holdfast) -> None:
+    events: list[str] = []
+    release = asyncio.Event()
+
+    @app.task
+    async def wait_for_it(ctx: Context, name: str) -> str:
+        if ctx.job.claim == 1:
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                events.append(f"stopped {name}")
+                raise
+        return name
+
+    handles = [await wait_for_it.enqueue("a"), await wait_for_it.enqueue("b")]
+    store: Any = app.store
+    async with working(app) as work:
+        await until(lambda: work.running == 2, "both run")
+        assert handles[0].id is not None
+        await store.finish_jobs([crashed(handles[0].id, 1, FAILURE)])
+        await until(lambda: bool(events), "it is stopped")
+        release.set()
+        jobs = [await ended(handle) for handle in handles]
+    assert events == ["stopped a"]
+    assert [(job.result, job.claim) for job in jobs] == [("a", 2), ("b", 1)]
+
+
+async def test_a_worker_whose_lease_cannot_be_trusted_gives_everything_back(make_app: MakeApp) -> None:
+    """The store answers everybody but the renewals: before the lease ends, what runs is stopped."""
+    events: list[str] = []
+    async with make_app(worker=QUICK) as app:
+
+        @app.task
+        async def long_one(ctx: Context) -> str:
+            if ctx.job.claim == 1:
+                try:
+                    await asyncio.sleep(60)
+                finally:
+                    events.append("stopped")
+            return "again"
+
+        handle = await long_one.enqueue()
+        async with working(app) as work:
+            await until(lambda: work.running == 1, "it runs")
+            lease = work.worker._is_trusted.__closure__[0].cell_contents  # type: ignore[index] # it is a closure
+            store, lease._store = lease._store, _Away()
+            await until(lambda: bool(events), "the handler was stopped")
+            job = await until_state(handle, JobState.QUEUED)
+            assert (job.attempt, job.crashes, work.worker._may_claim()) == (0, 0, False)
+            lease._store = store
+            job = await ended(handle)
+        assert (job.result, job.attempt, job.claim) == ("again", 1, 2)
+
+
+class _Away:
+    async def renew_workers(self, workers: list[int], lease_ms: int) -> Renewal:
+        message = "no way to the store"
+        raise StoreUnavailable(message)
+
+
+# ---- strange claims --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("brisk")
+async def test_a_claim_that_the_worker_does_not_know_of_is_given_back(
+    app: Holdfast, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("holdfast.worker.worker._STRANGE_MS", 50)
+
+    @app.task(queue="elsewhere")
+    async def strange() -> None: ...
+
+    @app.task
+    async def known() -> None: ...
+
+    store: Any = app.store
+    async with working(app, queues=["default"]) as work:
+        handle = await strange.enqueue()
+        lanes = (Lane("elsewhere", 5, 1),)
+        assert len(await store.claim_jobs(Claim(work.id, 999_999, 1, lanes))) == 1
+        with caplog.at_level(logging.WARNING):
+            job = await until_state(handle, JobState.QUEUED)
+    assert (job.attempt, job.claim) == (0, 1)
+    assert "is not known here and is given back" in caplog.text
+
+
+async def test_a_claim_whose_reply_is_on_its_way_is_not_strange(memory_app: Holdfast) -> None:
+    """However long the reply takes, while the call is in flight its claims are known."""
+
+    @memory_app.task
+    async def work() -> str:
+        return "mine"
+
+    async with working(memory_app) as work_:
+        worker: Worker = work_.worker
+        worker._exchange.in_flight = 7
+        held = Held(work_.id, 1, 1, 7, 60_000, cancel_requested=False)
+        assert not worker._is_strange(held)
+        other = Held(work_.id, 1, 1, 6, 60_000, cancel_requested=False)
+        assert worker._is_strange(other)
+        young = Held(work_.id, 1, 1, 6, 100, cancel_requested=False)
+        assert not worker._is_strange(young)
+        worker._exchange.in_flight = None
+
+
+# ---- crashes ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_job_that_crashed_once_runs_with_nothing_beside_it(app: Holdfast) -> None:
+    running: list[str] = []
+    beside: list[list[str]] = []
+
+    @app.task
+    async def work(ctx: Context, name: str) -> None:
+        running.append(name)
+        if name == "suspect":
+            beside.append(list(running))
+        await asyncio.sleep(0.01)
+        if name == "suspect":
+            beside.append(list(running))
+        running.remove(name)
+
+    store: Any = app.store
+    suspect = await work.using(priority=3).enqueue("suspect")
+    async with working(app, concurrency=1, queues=["nothing"]) as other:
+        (job,) = await store.claim_jobs(Claim(other.id, 1_000, 1, (Lane("default", 3, 1),)))
+        await store.finish_jobs([crashed(job.id, job.claim, FAILURE)])
+    handles = [await work.enqueue(f"{number}") for number in range(20)]
+    async with working(app, concurrency=4):
+        jobs = [await ended(handle) for handle in (suspect, *handles)]
+    assert (jobs[0].crashes, jobs[0].claim) == (1, 2)
+    assert beside == [["suspect"], ["suspect"]]
+
+
+async def test_nobody_waits_behind_a_crashed_job_that_waits_for_solitude(app: Holdfast) -> None:
+    """It may have to wait for hours until it is alone; what was claimed with it is handed to others, once."""
+    release = asyncio.Event()
+
+    @app.task
+    async def long_one() -> None:
+        await release.wait()
+
+    @app.task
+    async def work() -> None: ...
+
+    store: Any = app.store
+    suspect = await work.using(priority=1).enqueue()
+    async with working(app, queues=["nothing"]) as other:
+        (job,) = await store.claim_jobs(Claim(other.id, 1_000, 1, (Lane("default", 1, 1),)))
+        await store.finish_jobs([crashed(job.id, job.claim, FAILURE)])
+    await long_one.using(priority=0).enqueue()
+    innocent = [await work.enqueue() for _ in range(3)]
+    async with working(app, concurrency=5) as busy:
+        await until(lambda: len(busy.buffered) == 4, "all were claimed, and one of them runs")
+        async with working(app, concurrency=1):
+            jobs = [await ended(handle) for handle in innocent]
+            assert (await suspect.get()).state is JobState.RUNNING
+            assert busy.buffered == [suspect.id]
+        release.set()
+        job = await ended(suspect)
+    assert {(found.state, found.attempt, found.claim) for found in jobs} == {(JobState.COMPLETED, 1, 2)}
+    assert (job.claim, job.crashes) == (2, 1)
+
+
+async def test_the_neighbours_of_a_crashed_job_run_after_it(memory_app: Holdfast) -> None:
+    @memory_app.task
+    async def work() -> None: ...
+
+    store: Any = memory_app.store
+    handles = [await work.enqueue() for _ in range(5)]
+    async with working(memory_app, queues=["nothing"]) as other:
+        jobs = await store.claim_jobs(Claim(other.id, 1_000, 5, (Lane("default", 5, 5),)))
+        await store.finish_jobs([crashed(job.id, job.claim, FAILURE) for job in jobs])
+    await drained(memory_app)
+    found = await ran(memory_app, *handles)
+    assert {(job.state, job.crashes) for job in found} == {(JobState.COMPLETED, 1)}

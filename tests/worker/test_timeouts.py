@@ -1,0 +1,217 @@
+"""A handler that runs longer than it may: asked to stop, recorded, and its slot kept honest."""
+
+import asyncio
+import logging
+import threading
+import time
+
+import pytest
+
+from holdfast import Context, Holdfast, JobState, Pipeline, Retry, TimedOut, backoff, phase
+from tests.worker.working import drained, ended, ran, until, until_state, working
+
+NOW = backoff("fixed", "1h", jitter=0)
+
+
+async def test_an_async_handler_is_cancelled_at_its_timeout(app: Holdfast) -> None:
+    seen: list[str] = []
+
+    @app.task(timeout="100ms")
+    async def slow(ctx: Context) -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            seen.append(f"cancelled {ctx.cancelled}")
+            raise
+
+    begun = time.monotonic()
+    (job,) = await ran(app, await slow.enqueue())
+    assert time.monotonic() - begun < 10
+    assert seen == ["cancelled True"]
+    assert (job.state, job.attempt) == (JobState.SCHEDULED, 1)
+    assert (job.error_class, job.error) == ("holdfast.errors.TimedOut", "ran longer than its timeout of 0.1 s")
+
+
+async def test_a_timeout_may_be_fatal_and_the_last_attempt_fails(memory_app: Holdfast) -> None:
+    @memory_app.task(timeout="50ms", fatal_on=TimedOut)
+    async def fatal() -> None:
+        await asyncio.sleep(60)
+
+    @memory_app.task(timeout="50ms", max_attempts=1)
+    async def last() -> None:
+        await asyncio.sleep(60)
+
+    @memory_app.task(timeout="50ms", on_error="fatal")
+    async def retried() -> None:
+        await asyncio.sleep(60)
+
+    jobs = await ran(memory_app, await fatal.enqueue(), await last.enqueue(), await retried.enqueue())
+    assert [job.state for job in jobs] == [JobState.FAILED, JobState.FAILED, JobState.SCHEDULED]
+
+
+async def test_what_a_cancelled_handler_raises_instead_does_not_hide_the_timeout(memory_app: Holdfast) -> None:
+    @memory_app.task(timeout="50ms")
+    async def hides() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError as error:
+            message = "something else"
+            raise ValueError(message) from error
+
+    @memory_app.task(timeout="50ms")
+    async def decides() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            raise Retry(7_200, "I need longer") from None
+
+    hidden, decided = await ran(memory_app, await hides.enqueue(), await decides.enqueue())
+    assert hidden.error_class == "holdfast.errors.TimedOut"
+    assert (decided.error, (decided.run_at - decided.attempts[-1].ended_at).total_seconds()) == ("I need longer", 7_200)
+
+
+async def test_a_handler_that_swallows_the_cancellation_and_returns_has_completed(memory_app: Holdfast) -> None:
+    @memory_app.task(timeout="50ms")
+    async def stubborn() -> str:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            return "done all the same"
+        return "never"
+
+    (job,) = await ran(memory_app, await stubborn.enqueue())
+    assert (job.state, job.result) == (JobState.COMPLETED, "done all the same")
+
+
+async def test_a_handler_that_goes_on_is_recorded_after_the_grace_and_keeps_its_slot(
+    app: Holdfast, caplog: pytest.LogCaptureFixture
+) -> None:
+    released, order = asyncio.Event(), []
+
+    @app.task(timeout="50ms", retry=NOW)
+    async def deaf() -> str:
+        while not released.is_set():
+            try:
+                await released.wait()
+            except asyncio.CancelledError:
+                order.append("asked")
+        order.append("ended")
+        return "too late"
+
+    @app.task
+    async def next_one() -> str:
+        order.append("next")
+        return "mine"
+
+    first, second = await deaf.enqueue(), await next_one.enqueue()
+    async with working(app, concurrency=1) as work:
+        job = await until_state(first, JobState.SCHEDULED)
+        assert (job.attempt, job.error_class) == (1, "holdfast.errors.TimedOut")
+        assert (work.running, (await second.get()).started_at) == (1, None)
+        assert "goes on 0.2 s after its timeout" in caplog.text
+        released.set()
+        assert (await ended(second)).result == "mine"
+    assert order == ["asked", "ended", "next"]
+    assert (await first.get()).state is JobState.SCHEDULED
+
+
+async def test_a_thread_that_ignores_its_timeout_is_recorded_and_keeps_its_slot(app: Holdfast) -> None:
+    released, seen = threading.Event(), []
+
+    @app.task(timeout="50ms", retry=NOW)
+    def deaf(ctx: Context) -> str:
+        released.wait(60)
+        seen.append(ctx.cancelled)
+        return "too late"
+
+    @app.task
+    def next_one() -> str:
+        return "mine"
+
+    first, second = await deaf.enqueue(), await next_one.enqueue()
+    try:
+        async with working(app, concurrency=1) as work:
+            job = await until_state(first, JobState.SCHEDULED)
+            assert (job.attempt, job.error_class) == (1, "holdfast.errors.TimedOut")
+            assert (work.running, (await second.get()).started_at) == (1, None)
+            released.set()
+            assert (await ended(second)).result == "mine"
+    finally:
+        released.set()
+    assert seen == [True]
+    now = await first.get()
+    assert (now.state, now.result, now.claim) == (JobState.SCHEDULED, None, 1)
+
+
+async def test_a_thread_that_looks_at_its_context_stops_in_time(memory_app: Holdfast) -> None:
+    @memory_app.task(timeout="50ms")
+    def attentive(ctx: Context) -> None:
+        end = time.monotonic() + 60
+        while not ctx.cancelled:
+            assert time.monotonic() < end
+            time.sleep(0.001)
+        message = "stopping"
+        raise RuntimeError(message)
+
+    (job,) = await ran(memory_app, await attentive.enqueue())
+    assert (job.state, job.error_class) == (JobState.SCHEDULED, "holdfast.errors.TimedOut")
+
+
+async def test_no_further_phase_begins_after_the_timeout(memory_app: Holdfast) -> None:
+    order: list[str] = []
+
+    @memory_app.task(timeout="50ms")
+    class Two(Pipeline):
+        @phase
+        def first(self, ctx: Context) -> None:
+            end = time.monotonic() + 60
+            while not ctx.cancelled and time.monotonic() < end:
+                time.sleep(0.001)
+            order.append("first")
+
+        @phase
+        async def second(self, ctx: Context) -> None:
+            order.append("second")
+            await asyncio.sleep(60)
+
+    begun = time.monotonic()
+    (job,) = await ran(memory_app, await Two().enqueue())
+    assert (job.state, job.error_class) == (JobState.SCHEDULED, "holdfast.errors.TimedOut")
+    assert order == ["first"]
+    assert time.monotonic() - begun < 10
+
+
+async def test_a_job_without_a_timeout_is_not_stopped(memory_app: Holdfast) -> None:
+    release = asyncio.Event()
+
+    @memory_app.task(timeout=None)
+    async def long_one() -> str:
+        await release.wait()
+        return "done"
+
+    handle = await long_one.enqueue()
+    async with working(memory_app) as work:
+        await until(lambda: work.running == 1, "it runs")
+        (run,) = work.worker.executor.runs.values()
+        assert run.timer is None
+        release.set()
+        assert (await ended(handle)).result == "done"
+
+
+async def test_the_timer_of_a_job_that_ends_in_time_is_gone(
+    memory_app: Holdfast, caplog: pytest.LogCaptureFixture
+) -> None:
+    @memory_app.task(timeout="100ms")
+    async def quick() -> int:
+        return 1
+
+    @memory_app.task
+    async def longer() -> int:
+        await asyncio.sleep(0.4)  # beyond the timeout and the grace of the quick one
+        return 2
+
+    handles = [await quick.enqueue(), await longer.enqueue()]
+    with caplog.at_level(logging.WARNING):
+        await drained(memory_app)
+    assert [await handle.result(1) for handle in handles] == [1, 2]
+    assert not caplog.records
