@@ -61,6 +61,7 @@ class Child:
         self._lease_s = parts.settings.worker.lease_s
         self._is_recycling = False
         self._is_halted = False
+        self._adopted: int | None = None
         self._signals = 0
 
     # ---- the line --------------------------------------------------------------------------------------------------
@@ -89,15 +90,17 @@ class Child:
             self.drain()
         elif isinstance(order, Halt):
             self.halt()
+        elif isinstance(order, Adopt):
+            self._adopted = order.worker
+            if worker is not None:  # or it is still on its way to the store
+                worker.lose()
+                worker.adopt(order.worker)
         elif worker is None:
             return
         elif isinstance(order, Renewed):
             worker.reconcile(order.held, order.asked_at)
         elif isinstance(order, Revoked):
             worker.revoke(order.claims)
-        elif isinstance(order, Adopt):
-            worker.lose()
-            worker.adopt(order.worker)
 
     def _signalled(self) -> None:
         """Leave: the first signal lets what runs end, the second gives it back; a word of the supervisor is neither."""
@@ -158,7 +161,7 @@ class Child:
                 self._parts.tasks,
                 self._parts.settings,
                 self._marks,
-                worker=go.worker,
+                worker=go.worker if self._adopted is None else self._adopted,
                 queues=queues_of(self._parts, self._start.queues),
                 concurrency=go.concurrency,
                 queue_bounds=go.bounds,

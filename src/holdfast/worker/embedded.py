@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -52,6 +53,7 @@ class Embedded:
         self._lease_s = parts.settings.worker.embedded_lease_s
         self._worker: Worker | None = None
         self._id = 0
+        self._entered_at = 0  # when that id was got, in monotonic nanoseconds
         self._is_told: str | None = None
 
     def drain(self) -> None:
@@ -77,7 +79,7 @@ class Embedded:
                 self._parts.lifespan() as state,
                 self._store.reserve() as leases,
             ):
-                self._id = await self._register(leases)
+                await self._enter(leases)
                 lease = Lease(leases, self._lease_s, self._workers, self._renewed)
                 self._worker = Worker(
                     self._store,
@@ -114,6 +116,10 @@ class Embedded:
             finally:
                 await self._retire(leases)
 
+    async def _enter(self, leases: LeaseStore) -> None:
+        self._id = await self._register(leases)
+        self._entered_at = time.monotonic_ns()
+
     async def _register(self, leases: LeaseStore) -> int:
         info = identity.describe(self._instance, os.getpid(), self._queues, self._concurrency)
         lease_ms = round(self._lease_s * 1_000)
@@ -134,7 +140,8 @@ class Embedded:
     def _renewed(self, renewal: Renewal, asked_at: int) -> None:
         if self._worker is None:
             return
-        if self._id not in renewal.alive:
+        # One that was asked for before this id was got says nothing about it.
+        if self._id not in renewal.alive and self._entered_at < asked_at:
             self._worker.lose()
         self._worker.reconcile(renewal.held, asked_at)
 
@@ -146,7 +153,7 @@ class Embedded:
             if trusted_for(lease.renewed_at, lease.lease_s) <= 0:
                 worker.fence()
             if worker.is_lost and not worker.is_leaving:
-                self._id = await self._register(leases)
+                await self._enter(leases)
                 await lease.renew()
                 worker.adopt(self._id)
 

@@ -89,14 +89,19 @@ class Exchange:
             # Shielded: a worker that is told to leave still has to know what it claimed.
             worked = await asyncio.shield(asyncio.ensure_future(self._finisher.write(claim)))
         except WorkerLost:
-            self._lost()
+            self._lose(claim)
             return True
         finally:
             self.in_flight = None
         if worked is None:
             return True
         if worked.worker_lost:
-            self._lost()
+            self._lose(claim)
         elif claim is not None:
             self._claimed(claim, worked.claimed)
         return True
+
+    def _lose(self, claim: Claim | None) -> None:
+        """Say that the worker was declared dead; a late answer to an id that was replaced meanwhile says nothing."""
+        if claim is not None and claim.worker == self._pump.worker:
+            self._lost()

@@ -33,8 +33,8 @@ T = TypeVar("T")
 _ATTEND_S = 0.25
 _UNRESPONSIVE_S = 2.0
 _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 1.0, 30.0
-_AFTER_GRACE_S = 1.3
-_HALT_S = 1.3
+_AFTER_GRACE_S = 1.2
+_HALT_S = 1.2
 _FAREWELL_S = 1.0
 _LAST_WORD_S = 0.25  # for the store, when everything has to be over
 
@@ -208,6 +208,7 @@ class Instance:
                 await anext(waits)
                 continue
             self._mark_renewal(child, sent)
+            child.entered_at = time.monotonic_ns()
             return worker
         child.kill()
         return None
@@ -271,7 +272,8 @@ class Instance:
     def _renewed(self, renewal: Renewal, asked_at: int) -> None:
         for child in list(self._living):
             if child.worker not in renewal.alive:
-                self._run(self._readopt(child))
+                if child.entered_at < asked_at:  # or it was entered while the store was being asked
+                    self._run(self._readopt(child))
                 continue
             self._mark_renewal(child, asked_at)
             held = [claim for claim in renewal.held if claim.worker == child.worker]

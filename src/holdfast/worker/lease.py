@@ -82,18 +82,17 @@ class Lease:
 
     async def renew(self) -> None:
         """Renew once; the answer also tells what the store shows for these workers."""
+        # Without workers too: only an answer shows that the store is there, and that this instance may judge others.
         workers = list(self._workers())
-        if not workers:
-            self._confirm(time.monotonic_ns())
-            return
         sent = time.monotonic_ns()
         renewal = await self._store.renew_workers(workers, round(self.lease_s * 1_000))
         self._confirm(sent)
         self._renewed(renewal, sent)
 
     def _confirm(self, sent: int) -> None:
-        if sent - self.renewed_at > self.lease_s / 2 * 1e9:
-            self.steady_since = sent
+        now = time.monotonic_ns()  # and not when it was asked: the others are answered no sooner
+        if now - self.renewed_at > self.lease_s / 2 * 1e9:
+            self.steady_since = now
         self.renewed_at = sent
 
 

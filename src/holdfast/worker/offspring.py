@@ -26,6 +26,7 @@ class Offspring:
         self.pid = process.pid
         self.index = 0  # its place in the instance
         self.worker: int | None = None
+        self.entered_at = 0  # when that id was got, in monotonic nanoseconds
         self.marks: Marks | None = None
         self.is_unresponsive = False
         self.is_hopeless = False  # another one would end in the same way

@@ -30,7 +30,7 @@ _logger = logging.getLogger("holdfast")
 EXIT_DRAINED, EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 124
 _RETRY_S = 0.5
 _ONE_SIGNAL_S = 0.1
-_CLOSING_S = 0.15  # for each of the connections
+_CLOSING_S = 0.1  # for each of the connections
 
 
 class Supervisor:

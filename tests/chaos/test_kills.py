@@ -1,0 +1,126 @@
+"""`kill -9` of worker processes while jobs flow: none lost, none completed twice, nobody charged who had not begun."""
+
+import asyncio
+import random
+import signal
+import time
+
+import pytest
+
+from holdfast.job import JobState
+from tests.chaos.conftest import Place
+from tests.chaos.feeding import Feed
+from tests.chaos.looking import open_files, rescue_lags, spread
+from tests.chaos.oracle import Oracle, all_ended, until
+from tests.chaos.procs import Group, send
+from tests.crash.figures import show
+from tests.sizes import size
+
+JOBS = size(300, 3_000)
+KILLING_S = size(4, 20)
+EVERY_S = 0.5
+RESCUED_S = 10  # a newcomer has to start, on a machine that does other things too
+A_WHOLE_GROUP = 6  # each kill of so many takes a supervisor with all its children
+
+
+class Killer:
+    """Kills children and groups at random, starts groups anew, and remembers when it did what."""
+
+    def __init__(self, place: Place, chance: random.Random, groups: int = 2, **env: str) -> None:
+        self.kills: dict[int, float] = {}
+        self.groups_killed = 0
+        self.files: dict[int, int] = {}
+        self._place = place
+        self._chance = chance
+        self._env = env
+        self.groups = [self._start() for _ in range(groups)]
+
+    def _start(self) -> Group:
+        return self._place.start("--processes", "2", "--concurrency", "4", **self._env)
+
+    async def arrive(self) -> None:
+        """Wait until every child of every group is entered in the store; supervisors then have all their files."""
+        while len(await self._place.store.list_workers()) < 2 * len(self.groups):
+            await asyncio.sleep(0.02)
+        self.files = {group.pid: open_files(group.pid) for group in self.groups}
+
+    @property
+    def oldest(self) -> list[int]:
+        """The supervisors that were there from the start."""
+        return [group.pid for group in self.groups if group.pid in self.files]
+
+    async def rage(self, seconds: float) -> None:
+        """Kill for a while."""
+        end = time.monotonic() + seconds
+        turn = 0
+        while time.monotonic() < end:
+            await asyncio.sleep(EVERY_S)
+            turn += 1
+            if turn % A_WHOLE_GROUP == 0:
+                self._kill_group()
+            else:
+                self._kill_child()
+
+    def _kill_child(self) -> None:
+        """Kill a child that has begun some job: where starting takes long, no other would ever work."""
+        begun = {note.pid for note in self._place.notes()}
+        children = [pid for group in self.groups for pid in group.children if pid in begun]
+        if children:
+            pid = self._chance.choice(children)
+            if send(pid, signal.SIGKILL):
+                self.kills[pid] = time.time()
+
+    def _kill_group(self) -> None:
+        index = self._chance.randrange(len(self.groups))
+        group = self.groups[index]
+        assert group.process.poll() is None, "a supervisor ended by itself"
+        self.kills |= dict.fromkeys(group.children, time.time())
+        group.kill_all()
+        self.groups_killed += 1
+        self.groups[index] = self._start()
+
+
+@pytest.mark.timeout(180)
+async def test_no_job_is_lost_to_kills(place: Place, chance: random.Random) -> None:
+    killer = Killer(place, chance, CHAOS_LEASE="2")
+    await killer.arrive()
+    feed = Feed(place, longest_ms=30)
+    await asyncio.gather(feed.serve(JOBS, KILLING_S), killer.rage(KILLING_S))
+    jobs = await all_ended(place.store, feed.accepted, 90)
+    notes = place.notes()
+    oracle = Oracle(jobs, notes, await place.effects())
+    oracle.check(feed.accepted)
+    assert all(job.state is JobState.COMPLETED for job in jobs.values())
+    assert len(killer.kills) >= KILLING_S, "too few kills"
+    assert killer.groups_killed >= 1
+    assert all(group.process.poll() is None for group in killer.groups), "a supervisor died that nobody killed"
+    lags = rescue_lags(jobs.values(), notes, killer.kills)
+    assert lags, "no kill hit a running job"
+    assert max(lags) < RESCUED_S, "what a killed process held was kept too long"
+    show(f"{len(killer.kills)} kills, {killer.groups_killed} of whole groups; given back after: {spread(lags)}")
+    show(f"{oracle.lease_ends} claims lost with a lease, {oracle.overlaps} runs overlapped")
+    # Those that lived from the start have closed what their dead children left open.
+    await until(lambda: all(open_files(pid) <= killer.files[pid] for pid in killer.oldest), 10, "files are closed")
+
+
+async def killed_with_a_buffer(place: Place, holes: str = "") -> tuple[Oracle, list[int]]:
+    """Kill a process that has jobs in its buffer; the answer: what became of all of them, and which they were."""
+    group = place.start("--concurrency", "4", app="tests.chaos.holed:app", CHAOS_HOLES=holes)
+    ids = await place.enqueue("plain", "default", ['{"ms": 20}'] * 80)
+    await until(lambda: len(place.notes()) > 40, 30, "jobs flow")
+    assert group.kill_child() is not None
+    jobs = await all_ended(place.store, ids, 60)
+    return Oracle(jobs, place.notes(), await place.effects()), ids
+
+
+async def test_what_only_waited_in_a_killed_process_is_not_charged(place: Place) -> None:
+    oracle, ids = await killed_with_a_buffer(place)
+    oracle.check(ids)
+    outcomes = [attempt.outcome for job in oracle.jobs.values() for attempt in job.attempts]
+    assert outcomes.count("interrupt") >= 3, "the process that was killed had no buffer"
+
+
+async def test_a_charge_before_the_beginning_is_noticed(sqlite_place: Place) -> None:
+    oracle, ids = await killed_with_a_buffer(sqlite_place, holes="marking")
+    with pytest.raises(AssertionError, match="charged for claims that had not begun"):
+        oracle.check(ids)

@@ -1,0 +1,96 @@
+"""Who slept must not judge others: after all of them stood still, nobody is declared dead for it."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from holdfast.job import Job, JobState
+from holdfast.services.upkeep import Upkeep
+from holdfast.stores.sqlite.store import SqliteStore
+from holdfast.stores.store import WorkerInfo
+from holdfast.worker import lease as lease_module
+from holdfast.worker.lease import RENEWALS, Lease
+from holdfast.worker.vanished import HostMarks
+from tests.chaos.conftest import Place
+from tests.chaos.looking import running
+from tests.chaos.oracle import Oracle, all_ended, until
+from tests.chaos.stopping import go_on, stop
+from tests.crash.figures import show
+from tests.races.making import new_job, request
+from tests.sizes import size
+
+LEASE_S = size(1, 3)
+ASLEEP_S = 2 * LEASE_S
+
+
+@pytest.mark.timeout(120)
+async def test_nobody_is_declared_dead_because_all_slept(place: Place) -> None:
+    groups = [place.start("--concurrency", "4", CHAOS_LEASE=str(LEASE_S)) for _ in range(2)]
+    await place.arrived(2)
+    ids = await place.enqueue("plain", "default", [f'{{"ms": {ASLEEP_S * 1_000}}}'] * 8)
+    await until(lambda: len(running(place.notes())) == 8, 30, "both groups work")
+    await asyncio.sleep(LEASE_S / 2)  # so that both have renewed for a while and may judge
+    everybody = [pid for group in groups for pid in (group.pid, *group.children)]
+    await stop(place, everybody)
+    await asyncio.sleep(ASLEEP_S)  # the fault itself: longer than the lease
+    go_on(everybody)
+    jobs = await all_ended(place.store, ids, 60)
+    oracle = Oracle(jobs, place.notes(), await place.effects())
+    oracle.check(ids)
+    charged = sum(job.crashes for job in jobs.values())
+    show(f"{oracle.lease_ends} claims taken because a lease had ended, {charged} jobs charged")
+    assert all(job.state is JobState.COMPLETED for job in jobs.values())
+    assert (oracle.lease_ends, charged) == (0, 0)
+    assert all("its end is near" in group.said() or "stands still" in group.said() for group in groups), "nobody slept"
+
+
+class Sleeper:
+    """An instance whose clock the test moves, and another one whose lease has ended."""
+
+    def __init__(self, store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.store = store
+        self.now_s = 1_000.0
+        monkeypatch.setattr(lease_module, "time", SimpleNamespace(monotonic_ns=lambda: int(self.now_s * 1e9)))
+        self.lease = Lease(store, 9.0, list, lambda renewal, asked_at: None)
+        self.interval_s = self.lease.lease_s / RENEWALS
+
+    async def other_is_late(self) -> Job:
+        """Let a worker claim a job, and its lease end."""
+        worker = await self.store.register_worker(WorkerInfo("other", "localhost", 1), 1)
+        await self.store.insert_jobs([new_job((await self.store.take_ids(1))[0])])
+        (job,) = await self.store.claim_jobs(request(worker))
+        await asyncio.sleep(0.01)  # its lease of a millisecond ends
+        return job
+
+    async def is_taken(self, job: Job, *, judges: bool | None = None) -> bool:
+        """Sweep once, and see whether the job was taken from the worker that is late."""
+        may_judge = (lambda: self.lease.is_steady) if judges is None else (lambda: judges)
+        await Upkeep(self.store, HostMarks(None, "own"), cancel_grace_s=30, may_judge=may_judge).sweep()
+        (now,) = await self.store.get_jobs([job.id])
+        return now.state is not JobState.RUNNING
+
+
+async def test_a_rescuer_that_slept_looks_twice(sqlite_memory: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    sleeper = Sleeper(sqlite_memory, monkeypatch)
+    job = await sleeper.other_is_late()
+    assert not await sleeper.is_taken(job), "it has only just come"
+    sleeper.now_s += sleeper.interval_s
+    await sleeper.lease.renew()
+    assert sleeper.lease.is_steady
+    sleeper.now_s += 20  # a lid was closed, a signal stopped it, a lock was waited for
+    assert not await sleeper.is_taken(job), "its own lease has ended as well"
+    await sleeper.lease.renew()
+    assert not await sleeper.is_taken(job), "the others must have had the time to renew"
+    sleeper.now_s += sleeper.interval_s
+    await sleeper.lease.renew()
+    assert await sleeper.is_taken(job)
+
+
+async def test_a_rescuer_that_does_not_look_twice_is_noticed(
+    sqlite_memory: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleeper = Sleeper(sqlite_memory, monkeypatch)
+    job = await sleeper.other_is_late()
+    sleeper.now_s += 20
+    assert await sleeper.is_taken(job, judges=True)
