@@ -1,6 +1,7 @@
 """Real databases for every test: PostgreSQL from a wheel (or HOLDFAST_TEST_PG_DSN), SQLite in memory and in a file."""
 
 import os
+import signal
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -16,6 +17,10 @@ from holdfast.stores.sqlite.store import SqliteStore
 
 AnyStore = PostgresStore | SqliteStore
 STORES = ("sqlite-memory", "sqlite-file", "postgres")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what runs in its background so, and every program that a test starts would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

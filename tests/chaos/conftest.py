@@ -173,3 +173,12 @@ def chance() -> random.Random:
     seed = int(os.environ.get("CHAOS_SEED", random.randrange(2**32)))
     print(f"CHAOS_SEED={seed}")  # noqa: T201 - pytest shows it with the failure
     return random.Random(seed)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one test of chaos run at a time: each starts many processes, and two would starve each other."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            item.add_marker(pytest.mark.xdist_group("chaos"))

@@ -17,7 +17,7 @@ from tests.sizes import CHAOS
 
 SAMPLE: dict[str, dict[str, tuple[int, ...]]] = {
     "child": {"before": (5, 16), "after": (11,)},
-    "supervisor": {"before": (5,), "after": (2,)},
+    "supervisor": {"before": (3,), "after": (2,)},
 }
 LIFE_MS = 150  # long enough for the start and a report to be written
 

@@ -335,10 +335,10 @@ async def test_a_signal_before_the_store_has_ever_answered(postgres_place: Place
 @pytest.mark.timeout(size(120, 300))
 async def test_a_rolling_restart(place: Place) -> None:
     """Row J7: no attempt is burnt, nothing is lost, and work goes on."""
-    every_s, seconds, slots = 3 / size(2, 1), size(9, 60), 16
+    every_s, seconds, slots = 3 / size(2, 1), size(6, 60), 16
     groups = [place.start() for _ in range(4)]
     await place.arrived(4)
-    count = size(350, 1_000)
+    count = size(240, 1_000)
     ids = await place.enqueue("plain", "default", plain(*(random.uniform(0, 5_000) / SPEED for _ in range(count))))
     await until(lambda: len(begun(place.notes())) >= slots, 10, "all slots are taken")
     started, restarts = time.monotonic(), 0
@@ -428,7 +428,7 @@ async def test_what_is_there_and_no_more(place: Place) -> None:
     """What another worker runs is not waited for."""
     other = place.start()
     await place.arrived(1)
-    busy = await place.enqueue("plain", "default", plain(*[size(6, 20) * 1_000] * 4))
+    busy = await place.enqueue("plain", "default", plain(*[size(4, 20) * 1_000] * 4))
     await until(lambda: len(begun(place.notes())) == 4, 10, "the other worker has no slot left")
     ids = await place.enqueue("plain", "default", plain(*[20] * 40))
     ids += await place.enqueue("effect", "effects", plain(*[20] * 10))
@@ -444,7 +444,8 @@ async def test_what_is_there_and_no_more(place: Place) -> None:
 
 
 @pytest.mark.timeout(120)
-async def test_restarts_slow_down_only_without_work(place: Place) -> None:
+async def test_restarts_slow_down_only_without_work(postgres_place: Place) -> None:
+    place = postgres_place
     group = place.start()
     await place.arrived(1)
 

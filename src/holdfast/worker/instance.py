@@ -146,7 +146,7 @@ class Instance:
                 if self._until is not Until.TOLD and not self._living:
                     self._parent.leave()
                 return
-            if has_worked or child.is_recycling:
+            if has_worked or child.has_left:  # it was recycled, or told to leave by a signal of its own
                 backoff = 0.0
             else:
                 backoff = min(max(2 * backoff, _FIRST_BACKOFF_S), _LONGEST_BACKOFF_S)
@@ -189,7 +189,7 @@ class Instance:
         except TimeoutError:  # its line is closed, so nothing it still does can be told
             child.kill()
             await child.ended()
-        return child.has_left and not child.is_recycling
+        return child.has_left and not child.is_recycling and self._until is not Until.TOLD
 
     async def _register(self, child: Offspring) -> int | None:
         """Enter a child in the store, however long that takes; None when the instance leaves first."""
