@@ -1,0 +1,1 @@
+"""Holdfast beside the raw database and its peers, interleaved in one run."""
