@@ -52,7 +52,7 @@ class Context(Generic[State]):
     `state` is what the app's `lifespan` yielded in this process; `Context[MyState]` gives it a type.
     """
 
-    __slots__ = ("_results", "_running", "job", "log", "state")
+    __slots__ = ("_log", "_results", "_running", "job", "state")
 
     def __init__(
         self,
@@ -65,12 +65,20 @@ class Context(Generic[State]):
         self.job = job
         # What the lifespan yields is of the type that the handler names; nothing at run time could check it.
         self.state: State = state  # type: ignore[assignment] # see above
-        self.log = logging.LoggerAdapter(_logger, {"job": job.public_id, "kind": job.kind, "attempt": job.attempt})
+        self._log: logging.LoggerAdapter[logging.Logger] | None = None
         self._running = running
         self._results: Mapping[str, Any] = {} if results is None else results
 
     def __repr__(self) -> str:
         return f"<Context of job {self.job.public_id} ({self.job.kind}), claim {self.job.claim}>"
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger whose records say which job they are about."""
+        if self._log is None:
+            about = {"job": self.job.public_id, "kind": self.job.kind, "attempt": self.job.attempt}
+            self._log = logging.LoggerAdapter(_logger, about)
+        return self._log
 
     @property
     def cancelled(self) -> bool:

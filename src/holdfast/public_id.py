@@ -11,6 +11,7 @@ TAG_BITS, SEQUENCE_BITS = 12, 48
 LARGEST = (1 << (TAG_BITS + SEQUENCE_BITS)) - 1
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
 _DIGITS = 12
 _LENGTH = _DIGITS + 2
 _VALUES = {letter: value for value, letter in enumerate(_ALPHABET)} | {"o": 0, "i": 1, "l": 1}
@@ -21,8 +22,8 @@ def encode(job_id: int) -> str:
     if not 0 <= job_id <= LARGEST:
         message = f"job id: expected a number of 60 bits, got {job_id}"
         raise InvalidValue(message)
-    digits = "".join(_ALPHABET[job_id >> shift & 31] for shift in range(5 * (_DIGITS - 1), -1, -5))
-    return f"{digits[:4]}-{digits[4:8]}-{digits[8:]}-{_checksum(job_id):02d}"
+    a, b, c, d, e, f = (_PAIRS[job_id >> shift & 1023] for shift in (50, 40, 30, 20, 10, 0))
+    return f"{a}{b}-{c}{d}-{e}{f}-{_checksum(job_id):02d}"
 
 
 def decode(text: str) -> int:

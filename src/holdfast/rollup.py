@@ -1,5 +1,7 @@
 """Counted outcomes and mergeable histograms of wait and run time, written with finish batches."""
 
+from bisect import bisect_right
+
 import msgspec
 
 from holdfast.job import JobState
@@ -11,12 +13,15 @@ BUCKETS = 44
 
 def bucket(duration_ms: float) -> int:
     """Find the bucket of a duration."""
-    return next((n for n in range(BUCKETS - 1) if duration_ms < upper_bound_ms(n)), BUCKETS - 1)
+    return bisect_right(_BOUNDS_MS, duration_ms)
 
 
 def upper_bound_ms(number: int) -> float:
     """Return the duration below which a bucket lies."""
     return float(2 ** (number / 2))
+
+
+_BOUNDS_MS = tuple(upper_bound_ms(number) for number in range(BUCKETS - 1))
 
 
 class Rollup(msgspec.Struct, frozen=True):

@@ -400,3 +400,18 @@ async def test_what_a_handler_raises_passes_through_and_what_an_around_raises_co
     ]
     assert states == expected
     assert sorted(seen) == ["Snooze", "ValueError"]
+
+
+async def test_what_a_handler_sets_in_its_context_ends_with_its_job(memory_app: Holdfast) -> None:
+    """Few slots, so that jobs are started by the ends of others."""
+    seen: list[str] = []
+
+    @memory_app.task
+    async def serve(name: str) -> None:
+        seen.append(tenant.get())
+        tenant.set(name)
+
+    for number in range(50):
+        await serve.enqueue(str(number))
+    await drained(memory_app, concurrency=2)
+    assert seen == ["nobody"] * 50

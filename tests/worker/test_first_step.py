@@ -58,6 +58,12 @@ async def claimed(store: SqliteStore, kind: str, jobs: int) -> list[Run]:
     return [Run(job) for job in await store.claim_jobs(request(worker, jobs))]
 
 
+async def end_of(run: Run) -> None:
+    assert run.handler is not None
+    await asyncio.wait_for(asyncio.shield(run.handler), 5)
+    assert run.is_ended
+
+
 @pytest.mark.parametrize("kind", ["on_the_loop", "in_a_thread"])
 async def test_one_that_is_stopped_before_it_begins_ends_and_frees_its_slot(
     sqlite_memory: SqliteStore, kind: str
@@ -68,7 +74,7 @@ async def test_one_that_is_stopped_before_it_begins_ends_and_frees_its_slot(
     executor = Executor(app.tasks, app.settings, Marks.create(None, 8), ends)
     executor.begin(run)
     run.stop(Why.LEAVING)
-    await asyncio.wait_for(run.ended.wait(), 5)
+    await end_of(run)
     assert ends.freed_runs == [run]
     assert [(end.id, end.verb) for end in ends.settlements] == [(run.job.id, Verb.INTERRUPT)]
     assert not executor.runs
@@ -85,7 +91,7 @@ async def test_it_is_marked_as_begun_with_its_first_step(sqlite_memory: SqliteSt
         executor.begin(run)
     assert not list(marks.begun()), "one that keeps the loop would keep these from being started elsewhere"
     for run in runs:
-        await asyncio.wait_for(run.ended.wait(), 5)
+        await end_of(run)
     assert sorted(begun) == sorted(entry.id for entry in marks.begun()) == sorted(run.job.id for run in runs)
     assert not marks.suspects(), "one that has ended brings nothing down, although the store does not know it yet"
 

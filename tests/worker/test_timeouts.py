@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import threading
 import time
 
@@ -193,7 +194,7 @@ async def test_a_job_without_a_timeout_is_not_stopped(memory_app: Holdfast) -> N
     async with working(memory_app) as work:
         await until(lambda: work.running == 1, "it runs")
         (run,) = work.worker.executor.runs.values()
-        assert run.timer is None
+        assert run.deadline == math.inf
         release.set()
         assert (await ended(handle)).result == "done"
 
@@ -215,3 +216,34 @@ async def test_the_timer_of_a_job_that_ends_in_time_is_gone(
         await drained(memory_app)
     assert [await handle.result(1) for handle in handles] == [1, 2]
     assert not caplog.records
+
+
+async def test_each_of_many_that_run_at_once_ends_at_its_own_deadline(memory_app: Holdfast) -> None:
+    """They share one timer: one that is due sooner than what it waits for, and one that it finds due later."""
+    told: list[str] = []
+
+    async def hang(name: str) -> None:
+        began = time.monotonic()
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            told.append(f"{name} {time.monotonic() - began:.1f}")
+            raise
+
+    @memory_app.task(timeout="600ms", max_attempts=1)
+    async def late() -> None:
+        await hang("late")
+
+    @memory_app.task(timeout="100ms", max_attempts=1)
+    async def soon() -> None:
+        await hang("soon")
+
+    @memory_app.task(timeout="300ms", max_attempts=1)
+    async def between() -> None:
+        await hang("between")
+
+    handles = [await task.enqueue() for task in (late, soon, between)]
+    await drained(memory_app)
+    assert [line.split()[0] for line in told] == ["soon", "between", "late"]
+    jobs = [await handle.get() for handle in handles]
+    assert {job.error_class for job in jobs} == {"holdfast.errors.TimedOut"}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
@@ -89,6 +89,10 @@ class Finish(msgspec.Struct, frozen=True):
 
     verdict: Verdict
     state: JobState | None
+
+
+DONE = {state: Finish(Verdict.DONE, state) for state in JobState}
+"""What nearly every finish gives back, made once."""
 
 
 class Worked(msgspec.Struct, frozen=True):
@@ -301,6 +305,9 @@ class JobStore(Protocol):
 
 class WorkStore(Protocol):
     """What workers ask; every write names `(id, claim)`."""
+
+    is_remote: ClassVar[bool]
+    """Whether the store does its work outside this process, so that the process can do its own meanwhile."""
 
     async def claim_jobs(self, claim: Claim) -> list[Job]:
         """Take jobs from the lanes, in order. Unknown: `give_back_batch` with the same batch, then claim anew."""

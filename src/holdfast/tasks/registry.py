@@ -29,6 +29,9 @@ class Registry:
 
     def get(self, kind: str) -> AnyTask:
         """Find the task of a kind or alias."""
+        task = self._tasks.get(kind)
+        if task is not None:  # as jobs name it
+            return task
         stored = names.name(kind, "kind")
         task = self._tasks.get(stored)
         if task is None:

@@ -38,6 +38,7 @@ class Arguments:
         self._most_bytes = most_bytes
         self._most_depth = most_depth
         self._decoder = _decoder(name, signature, types)
+        self._names = tuple(signature.parameters)
 
     def __str__(self) -> str:
         return f"{self._name}{self._signature.replace(return_annotation=inspect.Signature.empty)}"
@@ -73,8 +74,7 @@ class Arguments:
             decoded = self._decoder.decode(encoded)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise ArgumentError(self._explained(error)) from error
-        fields = ((name, getattr(decoded, name)) for name in decoded.__struct_fields__)
-        return {name: value for name, value in fields if value is not UNSET}
+        return {name: value for name in self._names if (value := getattr(decoded, name)) is not UNSET}
 
     def _explained(self, error: Exception) -> str:
         found = _PLACE.match(str(error))

@@ -1,7 +1,9 @@
 """The one conversation of a worker with the store: ends go out and new jobs come in, in the same commit.
 
-Batching is natural: while one call is in flight the next ends gather; when idle, one goes out at once. Claims are
-never cancelled half-way: what a lost reply may have taken is given back before anything else is claimed.
+Batching is natural: while one call is in flight the next ends gather; when idle, one goes out at once. The next call
+goes out as soon as the last is answered, and only then is the answer worked on: store and worker are busy at the same
+time. Claims are never cancelled half-way: what a lost reply may have taken is given back before anything else is
+claimed.
 """
 
 import asyncio
@@ -9,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from holdfast.errors import WorkerLost
 from holdfast.job import Job
-from holdfast.stores.store import Claim
+from holdfast.stores.store import Claim, Worked
 from holdfast.worker.finisher import Ending, Finisher
 from holdfast.worker.pump import Pump
 
@@ -24,15 +26,20 @@ class Exchange:
         *,
         may_claim: Callable[[], bool],
         claimed: Callable[[Claim, Sequence[Job]], None],
+        start: Callable[[], None],
+        overlaps: bool,
         lost: Callable[[], None],
     ) -> None:
         self._pump = pump
         self._finisher = finisher
         self._may_claim = may_claim
         self._claimed = claimed
+        self._start = start
+        self._overlaps = overlaps  # whether an answer is worked on while the next call is under way
         self._lost = lost
         self._changed = asyncio.Event()
         self._idle = asyncio.Event()
+        self._has_news = False  # of the last answer: ends that are known now, jobs that may start
         self.in_flight: int | None = None  # the batch of the claim that is under way
 
     def add(self, ending: Ending) -> None:
@@ -72,34 +79,59 @@ class Exchange:
 
     async def _turn(self) -> bool:
         """Make one call; False when there is nothing to do."""
+        if not self._overlaps:
+            self._tell_news()
         if self._finisher.doubtful:
             if await self._finisher.give_back():
                 self._pump.hint()
             return True
-        claim = None
-        # After a failed try ends go alone; without any, only the next claim can tell that the store is back.
-        if not (self._finisher.is_troubled and self._finisher.has_ends) and self._may_claim():
-            claim = self._pump.next_claim()
+        claim = self._next_claim()
         if claim is None and not self._finisher.has_ends:
+            if self._tell_news():
+                return True
             if self._finisher.has_counts and not self._finisher.is_troubled:
                 await self._finisher.count()
             return False
         self.in_flight = None if claim is None else claim.batch
         try:
-            # Shielded: a worker that is told to leave still has to know what it claimed.
-            worked = await asyncio.shield(asyncio.ensure_future(self._finisher.write(claim)))
+            worked = await self._call(claim)
         except WorkerLost:
             self._lose(claim)
             return True
         finally:
             self.in_flight = None
-        if worked is None:
-            return True
+        if worked is not None:
+            self._take(claim, worked)
+        return True
+
+    def _next_claim(self) -> Claim | None:
+        # After a failed try ends go alone; without any, only the next claim can tell that the store is back.
+        if (self._finisher.is_troubled and self._finisher.has_ends) or not self._may_claim():
+            return None
+        return self._pump.next_claim()
+
+    def _take(self, claim: Claim | None, worked: Worked) -> None:
+        self._has_news = True
         if worked.worker_lost:
             self._lose(claim)
         elif claim is not None:
             self._claimed(claim, worked.claimed)
-        return True
+
+    async def _call(self, claim: Claim | None) -> Worked | None:
+        # Shielded: a worker that is told to leave still has to know what it claimed.
+        call = asyncio.ensure_future(self._finisher.write(claim))
+        if self._has_news:
+            await asyncio.sleep(0)  # in which the call goes out
+            self._tell_news()
+        return await asyncio.shield(call)
+
+    def _tell_news(self) -> bool:
+        """Work on the last answer; whether there was one."""
+        has_news, self._has_news = self._has_news, False
+        if has_news:
+            self._finisher.tell()
+            self._start()
+        return has_news
 
     def _lose(self, claim: Claim | None) -> None:
         """Say that the worker was declared dead; a late answer to an id that was replaced meanwhile says nothing."""

@@ -9,13 +9,13 @@ import functools
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from holdfast import failpoints
 from holdfast import transitions as ends
 from holdfast.config import Settings
-from holdfast.context import Around, Context, Running, TransactionBlock
+from holdfast.context import Around, Context, TransactionBlock
 from holdfast.errors import ArgumentError, InvalidValue, UnknownKind
 from holdfast.job import Job
 from holdfast.tasks.pipeline import PipelineTask
@@ -23,6 +23,8 @@ from holdfast.tasks.registry import AnyTask, Registry
 from holdfast.tasks.task import FunctionTask
 from holdfast.transitions import Transition
 from holdfast.worker import classify
+from holdfast.worker.deadlines import Deadlines
+from holdfast.worker.handler import call_handler
 from holdfast.worker.marks import Marks, Way
 from holdfast.worker.run import Run, Why
 from holdfast.worker.stepping import Stepping
@@ -64,63 +66,6 @@ class Processes(Protocol):
         """Run a job in a spawned process; `alone` in one that no other job has used or will use."""
 
 
-class _Threads(Protocol):
-    """Where functions that are no coroutines run."""
-
-    async def run(self, function: Callable[[], Any]) -> Any:
-        """Run a function in a thread and wait for its end."""
-
-
-async def call_handler(run: Run, arounds: Sequence[Around], threads: _Threads) -> Any:
-    """Run the code of a job's task, inside everything that the app put around it."""
-    task, context = run.task, run.context
-
-    async def handler() -> Any:
-        if isinstance(task, PipelineTask):
-            return await _phases(task, run, threads)
-        if not isinstance(task, FunctionTask):
-            message = f"the task {task!r} of job {run.job.public_id} is neither a function nor a pipeline"
-            raise TypeError(message)
-        given = (context,) if task.wants_context else ()
-        return await _called(functools.partial(task.function, *given, **run.arguments), threads, is_async=task.is_async)
-
-    call: Callable[[], Awaitable[Any]] = handler
-    for around in reversed(arounds):
-        call = functools.partial(around, context, call)
-    return await call()
-
-
-async def _phases(task: PipelineTask, run: Run, threads: _Threads) -> Any:
-    pipeline, value = task.pipeline(**run.arguments), None
-    for phase in task.phases:
-        run.context.check()  # a phase in a thread cannot be cancelled, but no other one begins after it
-        method = functools.partial(getattr(pipeline, phase.name), run.context)
-        value = run.results[phase.name] = await _called(method, threads, is_async=phase.is_async)
-    return value
-
-
-async def _called(function: Callable[[], Any], threads: _Threads, *, is_async: bool) -> Any:
-    return await (function() if is_async else threads.run(function))
-
-
-class _MarkedThreads:
-    """Threads of one run: its mark says that it runs in one as soon as it does."""
-
-    def __init__(self, threads: Threads, marks: Marks, run: Run) -> None:
-        self._threads = threads
-        self._marks = marks
-        self._run = run
-
-    async def run(self, function: Callable[[], Any]) -> Any:
-        """Run a function in a thread and wait for its end."""
-
-        def call() -> Any:
-            self._marks.set_way(self._run.mark, Way.THREAD)
-            return function()
-
-        return await self._threads.run(call)
-
-
 class Executor:
     """Runs the jobs of one process."""
 
@@ -147,6 +92,7 @@ class Executor:
         self._state = state
         self._arounds = tuple(arounds)
         self._processes = processes
+        self._deadlines = Deadlines(self.runs, self._time_out)
 
     def can_isolate(self, job: Job) -> bool:
         """Whether a job that brought a process down can run in one of its own."""
@@ -159,15 +105,13 @@ class Executor:
         """Take a run whose slot is taken through the steps; it ends by `settled` and `freed`."""
         transition = self._resolve(run) or self._decode(run)
         if transition is not None:
-            run.ended.set()
+            run.is_ended = True
             self._ends.settled(run, transition)
             self._ends.freed(run)
             return
         self._start(run)
-        self._set_deadline(run)
         coroutine = Stepping(self._perform(run), self._marks, functools.partial(self._mark, run))
-        name = f"holdfast job {run.job.public_id} {run.job.kind}"
-        run.handler = asyncio.get_running_loop().create_task(coroutine, name=name)
+        run.handler = asyncio.get_running_loop().create_task(coroutine, name=f"holdfast job {run.job.kind}")
 
     def _resolve(self, run: Run) -> Transition | None:
         try:
@@ -190,11 +134,16 @@ class Executor:
 
     def _start(self, run: Run) -> None:
         run.way = self._way(run)
-        running: Running = Verbs(run, self._ends.reported, self._ends.transaction)
-        run.context = Context(run.job, state=self._state, running=running, results=run.results)
+        run.make_context = self._make_context
         run.started_at = time.monotonic()
         run.is_waiting = True
         self.runs[run.key] = run
+        if run.timeout_s is not None:
+            self._deadlines.set(run, run.timeout_s)
+
+    def _make_context(self, run: Run) -> Context[Any]:
+        running = Verbs(run, self._ends.reported, self._ends.transaction)
+        return Context(run.job, state=self._state, running=running, results=run.results)
 
     def _mark(self, run: Run) -> int:
         """Mark that the handler begins, just before its first step: beside one that keeps the loop it never does."""
@@ -211,14 +160,14 @@ class Executor:
             return Way.LOOP if all(phase.is_async for phase in run.task.phases) else Way.THREAD
         return Way.LOOP if isinstance(run.task, FunctionTask) and run.task.is_async else Way.THREAD
 
-    def _set_deadline(self, run: Run) -> None:
-        if run.timeout_s is not None:
-            run.timer = asyncio.get_running_loop().call_later(run.timeout_s, self._time_out, run)
-
     def _time_out(self, run: Run) -> None:
+        """Stop a handler at its deadline; it gets a grace to end in, and is given up after that."""
+        if run.is_overdue:
+            self._give_up(run)
+            return
+        run.is_overdue = True
         run.stop(Why.TIMED_OUT)
-        grace = self._settings.worker.kill_grace_s
-        run.timer = asyncio.get_running_loop().call_later(grace, self._give_up, run)
+        self._deadlines.set(run, self._settings.worker.kill_grace_s)
 
     def _give_up(self, run: Run) -> None:
         """Record the end of a handler that does not stop; its slot stays taken until it has really ended."""
@@ -241,10 +190,8 @@ class Executor:
             elif not run.is_settled:
                 self._settle(run, transition)
         finally:
-            if run.timer is not None:
-                run.timer.cancel()
             self.runs.pop(run.key, None)
-            run.ended.set()
+            run.is_ended = True
             self._marks.set_way(run.mark, Way.ENDED)
             self._ends.freed(run)
 
@@ -254,7 +201,7 @@ class Executor:
         try:
             if run.way is Way.PROCESS and self._processes is not None:
                 return await self._processes.perform(run, alone=run.job.crashes > 0)
-            value = await call_handler(run, self._arounds, _MarkedThreads(self.threads, self._marks, run))
+            value = await call_handler(run, self._arounds, self._in_thread)
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything, and none of it is ours to raise
             if run.why is None and isinstance(error, asyncio.CancelledError) and self._ends.is_ending:
                 run.why = Why.LEAVING  # and not a handler that raises it, or cancels its own task
@@ -267,6 +214,15 @@ class Executor:
                 return ends.completed(*run.key)
             return classify.raised(run, error, self._settings)
         return classify.returned(run, value, self._settings)
+
+    async def _in_thread(self, run: Run, function: Callable[[], Any]) -> Any:
+        """Run a function in a thread; the mark of its run says so as soon as it is there."""
+
+        def call() -> Any:
+            self._marks.set_way(run.mark, Way.THREAD)
+            return function()
+
+        return await self.threads.run(call)
 
     def settle_now(self, run: Run, transition: Transition) -> None:
         """Decide the end of a claim whose handler is not waited for."""

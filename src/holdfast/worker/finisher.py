@@ -53,13 +53,14 @@ class Finisher:
         self._waiting: dict[tuple[int, int], Ending] = {}
         self._halves: list[list[Ending]] = []  # of a batch in which the store refuses some value
         self._sent: list[Ending] = []  # on their way at this moment
+        self._answers: list[tuple[list[Ending], Sequence[Finish]]] = []  # that came, and that nobody was told of yet
         self._is_told = False  # that the store is away
         self._told_at = -math.inf
 
     @property
     def is_idle(self) -> bool:
         """Whether everything is known to the store."""
-        return not (self._waiting or self._halves or self._sent or self.doubtful)
+        return not (self._waiting or self._halves or self._sent or self._answers or self.doubtful)
 
     @property
     def has_ends(self) -> bool:
@@ -106,9 +107,15 @@ class Finisher:
         finally:
             self._sent = []
         self._answered()
-        for ending, finish in zip(batch, worked.finishes, strict=True):
-            self._known(ending, finish)
+        self._answers.append((batch, worked.finishes))
         return worked
+
+    def tell(self) -> None:
+        """Tell what the store has answered."""
+        answers, self._answers = self._answers, []
+        for batch, finishes in answers:
+            for ending, finish in zip(batch, finishes, strict=True):
+                self._known(ending, finish)
 
     async def count(self, timeout_s: float | None = None) -> bool:
         """Write what was counted and has no end to travel with; False when the store did not answer."""

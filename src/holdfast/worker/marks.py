@@ -20,12 +20,13 @@ from typing import NamedTuple
 if sys.platform != "win32":
     import fcntl
 
-_HEADER = struct.Struct("<8sqqqqqqq")  # magic, entries, tick, renewed, attended, stepping, finished, acquitted
+_HEADER = struct.Struct("=8sqqqqqqq")  # magic, entries, tick, renewed, attended, stepping, finished, acquitted
 _MAGIC = b"hfmarks1"
-_TICK, _RENEWED, _ATTENDED, _STEPPING, _FINISHED, _ACQUITTED = (16 + 8 * n for n in range(6))
+_ENTRIES, _TICK, _RENEWED, _ATTENDED, _STEPPING, _FINISHED, _ACQUITTED = range(1, 8)  # places of 8 bytes each
 _FIRST = 64
-_ENTRY = struct.Struct("<qqqqqq")  # started, id, claim, deadline, way, pid
-_NUMBER = struct.Struct("<q")
+_ENTRY = struct.Struct("=qqqqqq")  # started, id, claim, deadline, way, pid
+_FIRST_NUMBER, _ENTRY_NUMBERS = _FIRST // 8, _ENTRY.size // 8
+_STARTED, _WAY, _PID = 0, 4, 5
 UNMARKED = -1
 
 
@@ -55,6 +56,8 @@ class Marks:
     def __init__(self, memory: mmap.mmap, entries: int, path: Path | None = None, lock: int | None = None) -> None:
         self.path = path
         self._memory = memory
+        # One of them is written in a fraction of the time that `struct` takes. A file that was cut short ends anywhere.
+        self._numbers = memoryview(memory)[: len(memory) // 8 * 8].cast("q")
         self._entries = entries
         self._lock = lock
         self._free = list(range(entries - 1, -1, -1))
@@ -85,7 +88,8 @@ class Marks:
             return None
         if len(memory) < _FIRST or memory[:8] != _MAGIC:
             return None
-        return cls(memory, min(_read(memory, 8), (len(memory) - _FIRST) // _ENTRY.size), path)
+        (entries,) = struct.unpack_from("=q", memory, 8 * _ENTRIES)
+        return cls(memory, min(entries, (len(memory) - _FIRST) // _ENTRY.size), path)
 
     # ---- written by the process ------------------------------------------------------------------------------------
 
@@ -98,79 +102,74 @@ class Marks:
         index = self._free.pop()
         at = _FIRST + index * _ENTRY.size
         # The start is written last: whoever sees it sees the rest.
-        _ENTRY.pack_into(self._memory, at, 0, job_id, claim, deadline, way, 0)
-        _NUMBER.pack_into(self._memory, at, now)
+        _ENTRY.pack_into(self._numbers, at, 0, job_id, claim, deadline, way, 0)
+        self._numbers[at // 8] = now
         return index
 
     def set_process(self, index: int, pid: int) -> None:
         """Mark in which process a handler runs."""
         if index != UNMARKED:
-            self._write(_FIRST + index * _ENTRY.size + 40, pid)
+            self._numbers[_place(index) + _PID] = pid
 
     def set_way(self, index: int, way: Way) -> None:
         """Mark where a handler runs now."""
         if index != UNMARKED:
-            self._write(_FIRST + index * _ENTRY.size + 32, way)
+            self._numbers[_place(index) + _WAY] = way
 
     def end(self, index: int) -> None:
         """Take a mark away: the end of the job is known to the store."""
         if index == UNMARKED:
             return
-        self._write(_FIRST + index * _ENTRY.size, 0)
+        self._numbers[_place(index) + _STARTED] = 0
         self._free.append(index)
 
     def step(self, index: int) -> None:
         """Mark whose code the event loop runs at this moment; `UNMARKED` for nobody's."""
-        self._write(_STEPPING, index + 1)
+        self._numbers[_STEPPING] = index + 1
 
     def acquit(self) -> None:
         """Show that the process ends on purpose: no handler has to answer for it, whoever finds it first."""
-        self._write(_ACQUITTED, 1)
+        self._numbers[_ACQUITTED] = 1
 
     def tick(self) -> None:
         """Show that the event loop goes round."""
-        self._write(_TICK, time.monotonic_ns())
+        self._numbers[_TICK] = time.monotonic_ns()
 
     def count_finished(self, jobs: int) -> None:
         """Show that work gets done."""
-        if not self._memory.closed:
-            self._write(_FINISHED, self.finished + jobs)
-
-    def _write(self, at: int, value: int) -> None:
-        if not self._memory.closed:  # a handler that outlives its worker takes its steps without marks
-            _NUMBER.pack_into(self._memory, at, value)
+        self._numbers[_FINISHED] += jobs
 
     # ---- written by the supervisor ---------------------------------------------------------------------------------
 
     def renew(self, moment: int) -> None:
         """Show when the last renewal that the store confirmed was sent."""
-        self._write(_RENEWED, moment)
+        self._numbers[_RENEWED] = moment
 
     def attend(self) -> None:
         """Show that the supervisor goes round."""
-        self._write(_ATTENDED, time.monotonic_ns())
+        self._numbers[_ATTENDED] = time.monotonic_ns()
 
     # ---- read ------------------------------------------------------------------------------------------------------
 
     @property
     def ticked(self) -> int:
         """When the event loop last went round."""
-        return _read(self._memory, _TICK)
+        return self._numbers[_TICK]
 
     @property
     def renewed(self) -> int:
         """When the last confirmed renewal was sent."""
-        return _read(self._memory, _RENEWED)
+        return self._numbers[_RENEWED]
 
     @property
     def attended(self) -> int:
         """When the supervisor last went round."""
-        return _read(self._memory, _ATTENDED)
+        return self._numbers[_ATTENDED]
 
     @property
     def finished(self) -> int:
         """How many jobs this process has finished."""
-        return _read(self._memory, _FINISHED)
+        return self._numbers[_FINISHED]
 
     def begun(self) -> Iterator[Begun]:
         """Go through the handlers that were started."""
@@ -185,10 +184,10 @@ class Marks:
         Only one coroutine runs at a time, and it is marked; threads run any time. When nobody's code was being run
         (a task that a handler left behind, a kill from outside), it may have been any of those on the loop.
         """
-        if _read(self._memory, _ACQUITTED):
+        if self._numbers[_ACQUITTED]:
             return []
         begun = [entry for entry in self.begun() if entry.way != Way.ENDED]
-        stepping = _read(self._memory, _STEPPING)
+        stepping = self._numbers[_STEPPING]
         at = _FIRST + (stepping - 1) * _ENTRY.size
         current = Begun(*_ENTRY.unpack_from(self._memory, at)) if 0 < stepping <= self._entries else None
         found = [entry for entry in begun if entry.way == Way.THREAD or entry == current]
@@ -196,7 +195,11 @@ class Marks:
 
     def close(self) -> None:
         """Let go of the file; the marks of this process itself are removed with it."""
-        self._memory.close()
+        if not self._memory.closed:
+            # A handler that outlives its worker takes its steps where nobody sees them.
+            self._numbers = memoryview(bytearray(len(self._memory) // 8 * 8)).cast("q")
+            with contextlib.suppress(BufferError):  # a thread is just marking something: then it goes with the view
+                self._memory.close()
         if self._lock is not None:
             self.remove()
             os.close(self._lock)
@@ -258,6 +261,5 @@ def _fill(file: int, path: Path, size: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
-def _read(memory: mmap.mmap, at: int) -> int:
-    value: int = _NUMBER.unpack_from(memory, at)[0]
-    return value
+def _place(index: int) -> int:
+    return _FIRST_NUMBER + index * _ENTRY_NUMBERS

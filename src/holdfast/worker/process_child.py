@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -20,7 +20,7 @@ from holdfast.stores import make_store
 from holdfast.stores.store import Store
 from holdfast.transitions import Transition
 from holdfast.worker import classify, kernel
-from holdfast.worker.executor import call_handler
+from holdfast.worker.handler import call_handler
 from holdfast.worker.marks import UNMARKED, Marks
 from holdfast.worker.parts import HasParts, Parts
 from holdfast.worker.pipe import Begun, Boot, Committed, Ended, Order, Pipe, Reported, Stop, Unable
@@ -121,7 +121,7 @@ class _Server:
         transition = await self._outcome(run)
         if os.getpid() != self._pid:  # the handler forked, and this is the copy: the original answers
             os._exit(0)
-        run.ended.set()
+        run.is_ended = True
         if run.is_committed:
             self._pipe.send(Committed())
         self._pipe.send(Ended(transition))
@@ -132,11 +132,9 @@ class _Server:
         try:
             run.task = self._parts.tasks.get(run.job.kind)
             run.started_at = run.claimed_at
-            run.context = Context(
-                run.job, state=self._state, running=_Verbs(run, self, self._pipe), results=run.results
-            )
+            run.make_context = self._make_context
             run.arguments = run.task.decode(run.job.payload_json)
-            value = await call_handler(run, self._parts.arounds, self._threads)
+            value = await call_handler(run, self._parts.arounds, self._in_thread)
         except ArgumentError as error:
             if not run.arguments and run.job.payload != {}:
                 return classify.refused(run, error)
@@ -146,6 +144,12 @@ class _Server:
                 _logger.warning("job %s was completed by its transaction, and then raised %r", run.job.public_id, error)
             return classify.raised(run, error, self.settings)
         return classify.returned(run, value, self.settings)
+
+    def _make_context(self, run: Run) -> Context[Any]:
+        return Context(run.job, state=self._state, running=_Verbs(run, self, self._pipe), results=run.results)
+
+    async def _in_thread(self, _run: Run, function: Callable[[], Any]) -> Any:
+        return await self._threads.run(function)
 
 
 class _Verbs:

@@ -35,7 +35,8 @@ class Pump:
         self._bounds: dict[tuple[str, int], int] = {}
         self._bounds_until = 0.0
         self._batches = itertools.count(1)
-        self._finished: deque[float] = deque()
+        # When the last jobs ended; no more of them than may be claimed ahead.
+        self._finished: deque[float] = deque(maxlen=2 * slots.total)
         self._looks = True  # there may be work: a hint came, or the last claim was filled
         self._hints = self._asked_after = 0  # a hint that comes while a claim is under way is not answered by it
         self._is_dry = False  # a claim that read every lane from its beginning found nothing
@@ -61,7 +62,7 @@ class Pump:
         free = self._slots.free
         if self.is_closed:
             return 0
-        ahead = min(2 * self._slots.total, self._recently_finished())
+        ahead = self._recently_finished()
         wanted = max(free, 0) + ahead - len(self.buffer)
         return wanted if self.most is None else min(wanted, self.most)
 
@@ -92,11 +93,10 @@ class Pump:
     def took(self, claim: Claim, jobs: Iterable[Job]) -> None:
         """Put claimed jobs into the buffer."""
         taken = 0
-        for job in jobs:
+        for job in jobs:  # in the order of their positions, lane by lane
             taken += 1
             self.buffer.append(Run(job))
-            lane = (job.queue, job.priority)
-            self._bounds[lane] = max(self._bounds.get(lane, 0), job.position or 0)
+            self._bounds[job.queue, job.priority] = job.position or 0
         was_hinted = self._hints != self._asked_after
         self._looks = taken >= claim.limit or was_hinted
         read_all = len(claim.lanes) == len(self._lanes) and not any(lane.after for lane in claim.lanes)
@@ -106,12 +106,12 @@ class Pump:
 
     def next_run(self) -> Run | None:
         """Take the first job out of the buffer that may start now, and its slot with it."""
+        if self._slots.free < 1:
+            return None
         for index, run in enumerate(self.buffer):
             if self._slots.take(run.job.queue):
                 del self.buffer[index]
                 return run
-            if self._slots.free < 1:
-                return None
         return None
 
     def empty(self, queues: Iterable[str] | None = None) -> list[Run]:

@@ -1,7 +1,9 @@
 """One claimed job on its way through a worker process."""
 
 import asyncio
+import math
 import time
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
@@ -22,45 +24,54 @@ class Why(StrEnum):
     IN_DOUBT = "its transaction may have been committed"
 
 
+def _bare_context(run: "Run") -> Context[Any]:
+    return Context(run.job)
+
+
 class Run:
     """The value that every step of the executor works on."""
 
     __slots__ = (
+        "_context",
         "arguments",
         "claimed_at",
-        "context",
-        "ended",
+        "deadline",
         "handler",
         "is_committed",
         "is_committing",
+        "is_ended",
         "is_known",
+        "is_overdue",
         "is_recorded",
         "is_settled",
         "is_waiting",
         "job",
+        "key",
+        "make_context",
         "mark",
         "report",
         "results",
         "started_at",
         "task",
-        "timer",
         "way",
         "why",
     )
 
     def __init__(self, job: Job) -> None:
         self.job = job
+        self.key = (job.id, job.claim)  # what names this claim
         self.claimed_at = time.monotonic()
         self.started_at: float | None = None
         self.task: AnyTask | None = None
         self.arguments: dict[str, Any] = {}
         self.results: dict[str, Any] = {}  # of phases
-        self.context: Context[Any] = Context(job)
+        self.make_context: Callable[[Run], Context[Any]] = _bare_context
+        self._context: Context[Any] | None = None
         self.way = Way.LOOP
         self.mark = UNMARKED
         self.why: Why | None = None
         self.handler: asyncio.Task[None] | None = None
-        self.timer: asyncio.TimerHandle | None = None
+        self.deadline = math.inf  # by the monotonic clock
         self.report: ProgressReport | None = None
         self.is_recorded = False  # the store knows when the handler began
         self.is_waiting = False  # its handler has a slot and has not taken its first step
@@ -68,12 +79,15 @@ class Run:
         self.is_known = False  # the store has answered how the claim ended
         self.is_committing = False  # the handler's own transaction is on its way
         self.is_committed = False  # the handler completed the job in its own transaction
-        self.ended = asyncio.Event()
+        self.is_overdue = False  # it was told to stop because its deadline has passed
+        self.is_ended = False  # the handler does no more
 
     @property
-    def key(self) -> tuple[int, int]:
-        """What names this claim."""
-        return self.job.id, self.job.claim
+    def context(self) -> Context[Any]:
+        """What the handler is given; made when somebody asks for it, which most handlers never do."""
+        if self._context is None:
+            self._context = self.make_context(self)
+        return self._context
 
     @property
     def timeout_s(self) -> float | None:
@@ -90,5 +104,5 @@ class Run:
         if self.why is None or why is Why.LOST:
             self.why = why
         # A coroutine that is cancelled before its first step never comes to its end: it looks for the reason itself.
-        if self.handler is not None and not self.ended.is_set() and not self.is_waiting:
+        if self.handler is not None and not self.is_ended and not self.is_waiting:
             self.handler.cancel()

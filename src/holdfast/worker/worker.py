@@ -1,6 +1,7 @@
 """One process that runs jobs: the pump, the executor and the finisher joined, from the first claim to the last."""
 
 import asyncio
+import contextvars
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -100,7 +101,13 @@ class Worker:
         self._reporter = Reporter(store, self.executor.runs.values)
         self._finisher = Finisher(store, self._tally, self._known, self._reporter.save)
         self._exchange = Exchange(
-            self._pump, self._finisher, may_claim=self._may_claim, claimed=self._claimed, lost=self.lose
+            self._pump,
+            self._finisher,
+            may_claim=self._may_claim,
+            claimed=self._claimed,
+            start=self._start_ready,
+            overlaps=store.is_remote,
+            lost=self.lose,
         )
         self._promoter = Promoter(store, settings.worker.poll_s, self.hint, self._returned_buffer)
         self._loops: list[asyncio.Task[None]] = []
@@ -111,7 +118,8 @@ class Worker:
         self._was_hinted = False
         self._is_alone = False  # a job that once brought a process down runs, with nothing beside it
         self._is_lost = False
-        self._is_starting = False
+        self._will_start = False
+        self._context = contextvars.copy_context()
         self._is_interrupted = False  # something that ran was given back on leaving
 
     # ---- life ------------------------------------------------------------------------------------------------------
@@ -253,21 +261,27 @@ class Worker:
         self._pump.took(claim, jobs)
         if self.is_leaving:
             self._give_back(self._pump.empty())
-        self._start_ready()
+
+    def _start_soon(self) -> None:
+        """Start what may start once for all slots that become free in this round of the loop.
+
+        In the worker's own context: the variables that a handler has set end with its job.
+        """
+        if not self._will_start:
+            self._will_start = True
+            asyncio.get_running_loop().call_soon(self._start_ready, context=self._context)
 
     def _start_ready(self) -> None:
-        if self._is_starting:  # a job that ended at once: the loop below goes on
-            return
-        self._is_starting = True
-        try:
-            self._start_all()
-        finally:
-            self._is_starting = False
+        self._will_start = False
+        self._start_all()
         if self.executor.runs:
             self._reporter.started()
+        self._exchange.wake()
 
     def _start_all(self) -> None:
-        while not self._is_alone and not self.is_leaving and self._is_trusted():
+        if not self._is_trusted():
+            return
+        while not self._is_alone and not self.is_leaving:
             run = self._pump.next_run()
             if run is None:
                 break
@@ -310,8 +324,7 @@ class Worker:
             self._count(run, JobState.COMPLETED)
         self._unmark(run)
         self._freed.set()
-        self._start_ready()
-        self._exchange.wake()
+        self._start_soon()
 
     def reported(self, run: Run) -> None:
         """Let progress be stored."""
@@ -353,7 +366,7 @@ class Worker:
 
     def _unmark(self, run: Run) -> None:
         """Take the mark away once the store knows the end and the handler has ended: one that goes on stays visible."""
-        if run.is_known and (run.ended.is_set() or run.started_at is None):
+        if run.is_known and (run.is_ended or run.started_at is None):
             self.marks.end(run.mark)
             run.mark = UNMARKED
 

@@ -72,7 +72,7 @@ class PostgresTransaction:
         try:
             async with self._step("before the commit"):
                 verdict = await self.connection.fetchval(
-                    sql, *(column[0] for column in transition_columns([transition]))
+                    sql, *(column[0] if column else None for column in transition_columns([transition]))
                 )
         except DataRefused as error:
             if not lacks_partition(error):

@@ -37,19 +37,34 @@ class Ending(NamedTuple):
     notes: str | None
 
 
+class _Moved(NamedTuple):
+    """An item of the query that moves jobs to history."""
+
+    id: int
+    state: str
+    is_crash: bool = False
+    is_outside: bool = False  # counts the claim up, so that the holder's late write is lost and not taken for its own
+    is_success: bool = False
+    started_ago_ms: int | None = None
+    result: str | None = None
+    error_class: str | None = None
+    error: str | None = None
+    error_fingerprint: str | None = None
+    notes: str | None = None
+
+
 def end_claims(connection: sqlite3.Connection, now: int, ends: Sequence[tuple[Held, Transition]]) -> list[JobState]:
     """End claims that were found under the fence; returns where each job went."""
     states = [_target(held, transition) for held, transition in ends]
-    moved: list[Parameters] = []
+    moved: list[_Moved] = []
     waiting: list[Parameters] = []
     for (held, transition), state in zip(ends, states, strict=True):
-        parameters = _shared_parameters(transition, state, now)
         if state in TERMINAL:
-            moved.append(parameters | _moved_parameters(transition))
+            moved.append(_moved(transition, state))
         else:
-            waiting.append(parameters | _waiting_parameters(held, transition, state, now))
+            waiting.append(_waiting_parameters(held, transition, state, now))
     _give_positions(connection, waiting)
-    _move(connection, moved)
+    _move(connection, now, moved)
     statements.change_many(connection, "wait_again", waiting)
     return states
 
@@ -68,13 +83,16 @@ def rescue(connection: sqlite3.Connection, now: int, workers: int, ends: Sequenc
 
 def cancel(connection: sqlite3.Connection, now: int, endings: Iterable[Ending]) -> None:
     """Move jobs to `cancelled` from outside: waiting ones, or running ones whose grace has ended."""
-    nothing = Transition(id=0, claim=0, verb=Verb.CANCEL, state=JobState.CANCELLED)
-    shared = _shared_parameters(nothing, JobState.CANCELLED, now) | _moved_parameters(nothing)
-    _move(connection, [shared | {"is_outside": True} | ending._asdict() for ending in endings])
+    state = JobState.CANCELLED.value
+    _move(connection, now, [_Moved(ending.id, state, is_outside=True, notes=ending.notes) for ending in endings])
 
 
-def _move(connection: sqlite3.Connection, moved: list[Parameters]) -> None:
-    if statements.change_many(connection, "finish_jobs", moved) != len(moved):
+def _move(connection: sqlite3.Connection, now: int, moved: list[_Moved]) -> None:
+    if not moved:
+        return
+    # All in one go: a statement per job would cost more than what it does.
+    ids = statements.array(job.id for job in moved)
+    if statements.change(connection, "finish_jobs", items=statements.array(moved), ids=ids, now=now) != len(moved):
         message = f"{len(moved)} jobs were to be moved to history and some were not there: this is a bug in Holdfast"
         raise RuntimeError(message)
 
@@ -92,28 +110,21 @@ def _target(held: Held, transition: Transition) -> JobState:
     return JobState.SCHEDULED if held.crashes else JobState.QUEUED
 
 
-def _shared_parameters(transition: Transition, state: JobState, now: int) -> Parameters:
-    failure = transition.failure
-    return {
-        "id": transition.id,
-        "now": now,
-        "state": state.value,
-        "is_crash": transition.verb is Verb.CRASH,
-        "started_ago_ms": transition.started_ago_ms,
-        "error_class": failure.error_class if failure else None,
-        "error": failure.message if failure else None,
-        "error_fingerprint": failure.fingerprint if failure else None,
-    }
-
-
-def _moved_parameters(transition: Transition) -> Parameters:
-    return {
-        # Counts the claim up, so that the holder's late write is lost and not taken for its own.
-        "is_outside": transition.verb is Verb.CRASH,
-        "is_success": transition.verb is Verb.COMPLETE,
-        "result": transition.result,
-        "notes": _notes(transition),
-    }
+def _moved(transition: Transition, state: JobState) -> _Moved:
+    failure, is_crash = transition.failure, transition.verb is Verb.CRASH
+    return _Moved(
+        transition.id,
+        state.value,
+        is_crash,
+        is_crash,
+        transition.verb is Verb.COMPLETE,
+        transition.started_ago_ms,
+        transition.result,
+        failure.error_class if failure else None,
+        failure.message if failure else None,
+        failure.fingerprint if failure else None,
+        _notes(transition) if failure or is_crash else None,
+    )
 
 
 def _notes(transition: Transition) -> str | None:
@@ -127,13 +138,22 @@ def _notes(transition: Transition) -> str | None:
 
 
 def _waiting_parameters(held: Held, transition: Transition, state: JobState, now: int) -> Parameters:
+    failure = transition.failure
     return {
+        "id": transition.id,
+        "now": now,
+        "state": state.value,
+        "is_crash": transition.verb is Verb.CRASH,
+        "started_ago_ms": transition.started_ago_ms,
+        "error_class": failure.error_class if failure else None,
+        "error": failure.message if failure else None,
+        "error_fingerprint": failure.fingerprint if failure else None,
         "claim": held.claim,
         "verb": transition.verb.value,
         "is_uncharged": transition.verb is not Verb.RETRY,
         "run_at": _run_at(held, transition, state, now),
         "position": None,
-        "traceback": transition.failure.traceback if transition.failure else None,
+        "traceback": failure.traceback if failure else None,
     }
 
 

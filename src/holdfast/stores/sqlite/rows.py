@@ -12,16 +12,20 @@ _MILLISECOND = timedelta(milliseconds=1)
 _FIELDS = Job.__struct_fields__
 _STATE = _FIELDS.index("state")
 _TIMES = tuple(index for index, field in enumerate(_FIELDS) if field.endswith("_at") or field == "fire_time")
+LIVE_COLUMNS = _FIELDS.index("finished_at")
+_LIVE_TIMES = tuple(index for index in _TIMES if index < LIVE_COLUMNS)
+_SURELY_EXACT_MS = 1 << 42  # a time before the year 2109, in seconds as a float, still tells the milliseconds apart
 _STATES = {state.value: state for state in JobState}
 
 
 def job(row: Sequence[Any]) -> Job:
     """Read a job; a row of the live table alone leaves out what is kept beside it."""
-    values = list(row[: len(_FIELDS)])  # a newer schema may have more columns, which only ever follow the known ones
+    values = list(row)
+    del values[len(_FIELDS) :]  # a newer schema may have more columns, which only ever follow the known ones
     values[_STATE] = _STATES[values[_STATE]]
-    for index in _TIMES:
-        if index < len(values) and values[index] is not None:
-            values[index] = _EPOCH + timedelta(milliseconds=values[index])
+    for index in _LIVE_TIMES if len(values) == LIVE_COLUMNS else _TIMES:
+        if values[index] is not None:
+            values[index] = moment(values[index])
     return Job(*values)
 
 
@@ -32,6 +36,8 @@ def state(text: str) -> JobState:
 
 def moment(milliseconds: int) -> datetime:
     """Read a time."""
+    if 0 <= milliseconds < _SURELY_EXACT_MS:
+        return datetime.fromtimestamp(milliseconds / 1_000, UTC)
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 

@@ -57,7 +57,12 @@ def change_many(connection: sqlite3.Connection, query: str, parameters: Sequence
 
 def array(values: Iterable[object]) -> str:
     """Write values as the JSON array that a query reads through json_each."""
-    return msgspec.json.encode(list(values)).decode()
+    listed = list(values)
+    encoded = msgspec.json.encode(listed)
+    if b"\\u0000" in encoded:  # or text that only looks like it, behind a backslash of its own
+        for value in listed:
+            _refuse_nul(value if isinstance(value, tuple) else (value,))
+    return encoded.decode()
 
 
 def document(texts: Mapping[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 import msgspec
 
@@ -12,7 +13,7 @@ from holdfast.rollup import Rollup
 from holdfast.stores.sqlite import rows, statements
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.endings import Held, end_claims
-from holdfast.stores.store import Claim, Finish, ProgressReport, Started, Verdict, Worked
+from holdfast.stores.store import DONE, Claim, Finish, ProgressReport, Started, Verdict, Worked
 from holdfast.transitions import Transition
 
 
@@ -20,6 +21,7 @@ class SqliteWork:
     """The verbs of `WorkStore`."""
 
     connection: Connection
+    is_remote: ClassVar[bool] = False  # its thread and the event loop would wait for each other's interpreter lock
 
     async def claim_jobs(self, claim: Claim) -> list[Job]:
         def operation(connection: sqlite3.Connection, now: int) -> list[Job]:
@@ -145,14 +147,11 @@ def _verdict(is_ours: bool) -> Verdict:  # noqa: FBT001 - reads as its one word
 def finish_claims(connection: sqlite3.Connection, now: int, transitions: Sequence[Transition]) -> list[Finish]:
     """End claims that are still held; of the others, tell our own earlier writes from lost claims."""
     held = _fenced(connection, (_key(transition) for transition in transitions))
-    ours = [(held[_key(transition)], transition) for transition in transitions if _key(transition) in held]
-    states = end_claims(connection, now, ours)
-    done = {_key(transition): state for (_, transition), state in zip(ours, states, strict=True)}
+    found = [(held.get(_key(transition)), transition) for transition in transitions]
+    ours = [(claim, transition) for claim, transition in found if claim is not None]
+    states = iter(end_claims(connection, now, ours))
     return [
-        Finish(Verdict.DONE, done[_key(transition)])
-        if _key(transition) in done
-        else _earlier_finish(connection, transition)
-        for transition in transitions
+        _earlier_finish(connection, transition) if claim is None else DONE[next(states)] for claim, transition in found
     ]
 
 
