@@ -631,7 +631,7 @@ CREATE FUNCTION insert_jobs(
     p_actors text[],
     p_again boolean
 )
-RETURNS TABLE(ordinal integer, outcome text, id bigint) LANGUAGE plpgsql VOLATILE -- md5 481b6b47716c9fdf96cfc809a85e4f37
+RETURNS TABLE(ordinal integer, outcome text, id bigint) LANGUAGE plpgsql VOLATILE -- md5 4a76db0954647bd357ebd2acf2000a66
 
 CREATE FUNCTION is_due_time(
     p_text text

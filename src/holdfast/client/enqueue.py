@@ -144,8 +144,10 @@ class Enqueuing:
         return answers
 
 
-def _first(*choices: int | None) -> int:
-    return next(choice for choice in choices if choice is not None)
+def _first(choice: int | None, second: int | None, last: int) -> int:
+    if choice is not None:
+        return choice
+    return last if second is None else second
 
 
 def _given(chosen: int | UnsetType | None, otherwise: Any) -> Any:

@@ -13,11 +13,11 @@ _SOON_MS = SOON // timedelta(milliseconds=1)
 
 def queues_to_announce(jobs: Iterable[NewJob], answers: Iterable[Inserted]) -> set[str]:
     """Name the queues of new jobs that are due now or soon."""
-    return {
-        job.queue
-        for job, answer in zip(jobs, answers, strict=True)
-        if answer.outcome is Insertion.CREATED and _is_soon(job)
-    }
+    queues: set[str] = set()
+    for job, answer in zip(jobs, answers, strict=True):
+        if job.queue not in queues and answer.outcome is Insertion.CREATED and _is_soon(job):
+            queues.add(job.queue)
+    return queues
 
 
 def _is_soon(job: NewJob) -> bool:

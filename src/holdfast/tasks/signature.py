@@ -39,12 +39,18 @@ class Arguments:
         self._most_depth = most_depth
         self._decoder = _decoder(name, signature, types)
         self._names = tuple(signature.parameters)
+        self._known = frozenset(self._names)
+        self._required = frozenset(
+            name for name, parameter in signature.parameters.items() if parameter.default is inspect.Parameter.empty
+        )
 
     def __str__(self) -> str:
         return f"{self._name}{self._signature.replace(return_annotation=inspect.Signature.empty)}"
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Give each argument its name; defaults are left to the function, so that they may change later."""
+        if not args and self._required <= kwargs.keys() <= self._known:  # Python's own way takes ten times as long
+            return {name: kwargs[name] for name in self._names if name in kwargs}
         try:
             return self._signature.bind(*args, **kwargs).arguments
         except TypeError as error:

@@ -22,7 +22,7 @@ from holdfast.tasks.pipeline import PipelineTask
 from holdfast.tasks.registry import AnyTask, Registry
 from holdfast.tasks.task import FunctionTask
 from holdfast.transitions import Transition
-from holdfast.worker import classify
+from holdfast.worker import classify, forks
 from holdfast.worker.deadlines import Deadlines
 from holdfast.worker.handler import call_handler
 from holdfast.worker.marks import Marks, Way
@@ -82,7 +82,7 @@ class Executor:
         isolates: bool = False,
     ) -> None:
         self._isolates = isolates  # a job that once crashed gets a process of its own
-        self._pid = os.getpid()
+        self._generation = forks.generation
         self.runs: dict[tuple[int, int], Run] = {}
         self.threads = Threads()
         self._tasks = tasks
@@ -182,7 +182,7 @@ class Executor:
         try:
             failpoints.reach("before_handler")
             transition = await self._outcome(run)
-            if os.getpid() != self._pid:  # the handler forked, and this is the copy: it leaves everything of ours alone
+            if forks.generation != self._generation:  # the handler forked, and this is the copy: it leaves all alone
                 os._exit(0)
             failpoints.reach("after_handler")
             if run.is_committed:

@@ -19,7 +19,7 @@ from holdfast.errors import ArgumentError, ConfigError
 from holdfast.stores import make_store
 from holdfast.stores.store import Store
 from holdfast.transitions import Transition
-from holdfast.worker import classify, kernel
+from holdfast.worker import classify, forks, kernel
 from holdfast.worker.handler import call_handler
 from holdfast.worker.marks import UNMARKED, Marks
 from holdfast.worker.parts import HasParts, Parts
@@ -89,7 +89,7 @@ class _Server:
         self._marks = Marks.create(None, 0)
         self._store: Store | None = None
         self._run: Run | None = None
-        self._pid = os.getpid()
+        self._generation = forks.generation
 
     async def serve(self) -> None:
         """Serve until the worker is gone."""
@@ -119,7 +119,7 @@ class _Server:
 
     async def _perform(self, run: Run) -> None:
         transition = await self._outcome(run)
-        if os.getpid() != self._pid:  # the handler forked, and this is the copy: the original answers
+        if forks.generation != self._generation:  # the handler forked, and this is the copy: the original answers
             os._exit(0)
         run.is_ended = True
         if run.is_committed:

@@ -4,20 +4,21 @@ import os
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
+from holdfast.worker import forks
 from holdfast.worker.marks import UNMARKED, Marks
 
 
 class Stepping(Coroutine[Any, Any, Any]):
     """Wraps the coroutine of one run; `begin` makes the mark just before the first step."""
 
-    __slots__ = ("_begin", "_coroutine", "_mark", "_marks", "_pid")
+    __slots__ = ("_begin", "_coroutine", "_generation", "_mark", "_marks")
 
     def __init__(self, coroutine: Coroutine[Any, Any, Any], marks: Marks, begin: Callable[[], int]) -> None:
         self._coroutine = coroutine
         self._marks = marks
         self._begin: Callable[[], int] | None = begin
         self._mark = UNMARKED
-        self._pid = os.getpid()
+        self._generation = forks.generation
 
     def send(self, value: Any) -> Any:
         """Let the coroutine run until it waits."""
@@ -45,6 +46,6 @@ class Stepping(Coroutine[Any, Any, Any]):
         return self._coroutine.__await__()
 
     def _left(self) -> None:
-        if os.getpid() != self._pid:  # the handler forked, and this is the copy: there is no worker here
+        if forks.generation != self._generation:  # the handler forked: there is no worker in the copy
             os._exit(0)
         self._marks.step(UNMARKED)

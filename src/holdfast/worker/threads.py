@@ -13,6 +13,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
+from holdfast.worker import forks
+
 
 class _Answer:
     """What a function in a thread returned or raised, whatever that was."""
@@ -42,7 +44,7 @@ class Threads:
         self._idle: list[_Thread] = []
         self._started = 0
         self._is_closed = False
-        self._pid = os.getpid()
+        self._generation = forks.generation
 
     async def run(self, function: Callable[[], Any]) -> Any:
         """Run a function in a thread and wait for its end, however long that takes.
@@ -61,7 +63,7 @@ class Threads:
                 answer.value = context.run(function)
             except BaseException as error:  # noqa: BLE001 - a handler may raise anything, SystemExit too
                 answer.error = error
-            if os.getpid() != self._pid:  # the handler forked, and this is the copy: there is no worker here
+            if forks.generation != self._generation:  # the handler forked: there is no worker in the copy
                 os._exit(0)
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 loop.call_soon_threadsafe(_end, ended)

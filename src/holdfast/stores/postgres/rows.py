@@ -32,6 +32,11 @@ def json_text(value: object) -> str:
         raise DataRefused(message) from error
 
 
+def or_empty(values: list[object]) -> list[object]:
+    """Leave out values that are all null: `unnest` fills short arrays up with nulls."""
+    return [] if values.count(None) == len(values) else values
+
+
 def state(text: str) -> JobState:
     """Read a state."""
     return _STATES[text]

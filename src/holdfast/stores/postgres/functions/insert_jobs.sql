@@ -1,5 +1,8 @@
 -- Store jobs in the order given. Answers only where there is something to say: a row per job that has a key, a unique
 -- key or is sent again; every other job was created under its own id.
+--
+-- An array of kinds, queues, priorities, attempts, crashes or timeouts may hold one value, which is then that of every
+-- job; any array but those of ids and payloads may be empty, which is then null for every job.
 DROP FUNCTION IF EXISTS holdfast.insert_jobs;
 CREATE FUNCTION holdfast.insert_jobs(
     p_ids bigint[], p_kinds text[], p_queues text[], p_priorities smallint[], p_payloads jsonb[],
@@ -12,16 +15,24 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_now timestamptz := holdfast.clock();
+    v_size integer[] := ARRAY[cardinality(p_ids)];
     v_positions bigint[];
     v_settled integer[] := '{}';
     v_holder bigint;
     v_same boolean;
     v_job record;
 BEGIN
+    IF v_size[1] > 1 THEN
+        IF cardinality(p_kinds) = 1 THEN p_kinds := array_fill(p_kinds[1], v_size); END IF;
+        IF cardinality(p_queues) = 1 THEN p_queues := array_fill(p_queues[1], v_size); END IF;
+        IF cardinality(p_priorities) = 1 THEN p_priorities := array_fill(p_priorities[1], v_size); END IF;
+        IF cardinality(p_max_attempts) = 1 THEN p_max_attempts := array_fill(p_max_attempts[1], v_size); END IF;
+        IF cardinality(p_max_crashes) = 1 THEN p_max_crashes := array_fill(p_max_crashes[1], v_size); END IF;
+        IF cardinality(p_timeouts) = 1 THEN p_timeouts := array_fill(p_timeouts[1], v_size); END IF;
+    END IF;
+
     -- Jobs with keys are stored after the others and in another order: their places are drawn beforehand.
-    IF p_again OR EXISTS (
-        SELECT FROM unnest(p_uniques, p_keys) AS t (unique_key, key) WHERE t.unique_key IS NOT NULL OR t.key IS NOT NULL
-    ) THEN
+    IF p_again OR cardinality(p_uniques) > 0 OR cardinality(p_keys) > 0 THEN
         v_positions := ARRAY(
             SELECT nextval('holdfast.position_seq'::regclass) FROM generate_series(1, cardinality(p_ids))
         );
@@ -46,6 +57,9 @@ BEGIN
     )
     CROSS JOIN LATERAL holdfast.due(t.run_at, t.delay, v_now) AS due
     WHERE NOT p_again AND t.unique_key IS NULL AND t.key IS NULL;
+    IF v_positions IS NULL THEN
+        RETURN;
+    END IF;
 
     -- Keys first, then unique keys, each in order: two calls that share several never wait for each other in a ring.
     FOR v_job IN

@@ -16,8 +16,12 @@ SELECT holdfast.keep_partitions();
 SELECT ordinal, id, existing, conflict FROM holdfast.enqueue_v1($1::text::jsonb, true) ORDER BY ordinal;
 
 -- name: announce
--- Hint that jobs of the named queues may run; a name means the same to whoever listens as in enqueue_v1.
-SELECT pg_notify('holdfast:' || 'holdfast.jobs'::regclass::oid, named.queue) FROM unnest($1::text[]) AS named (queue);
+-- Hint that jobs of the named queues may run; a name means the same to whoever listens as in enqueue_v1. A hint may be
+-- lost, so its commit waits for no disk.
+SELECT
+    set_config('synchronous_commit', 'off', true),
+    pg_notify('holdfast:' || 'holdfast.jobs'::regclass::oid, named.queue)
+FROM unnest($1::text[]) AS named (queue);
 
 -- name: wake_channel
 -- Name the channel of this schema's hints.
