@@ -24,7 +24,7 @@ async def worked_through(
     group = place.start("--concurrency", "4", CHAOS_LEASE=str(LEASE_S), CHAOS_URL=own_url(proxy.dsn, place.schema))
     warm = await place.enqueue("plain", "default", ['{"ms": 0}'])
     await all_ended(place.store, warm, 30)
-    proxy.arm(Fault.CUT_REPLY, marker, CUTS)
+    proxy.arm(Fault.CUT_REPLY, marker, times=CUTS)
     (child,) = group.children
     began = time.monotonic()
     ids: list[int] = []

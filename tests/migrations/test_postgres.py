@@ -76,11 +76,11 @@ async def test_the_printed_sql_makes_the_same_schema(dsn: str, empty: str, schem
 async def test_the_printed_sql_brings_changed_functions(
     dsn: str, schema: str, admin: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    edit_functions(monkeypatch, "due", "claim_jobs")
+    edit_functions(monkeypatch, "due_state", "claim_jobs")
     migrator = PostgresStore(dsn, schema=schema).migrator
     plan = await migrator.plan()
     await admin.execute(migrator.sql(plan))
-    assert [function.name for function in plan.functions] == ["claim_jobs", "due"]
+    assert [function.name for function in plan.functions] == ["claim_jobs", "due_state"]
     assert (await migrator.plan()).is_empty
 
 
@@ -179,18 +179,18 @@ def edit_functions(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
 async def test_a_changed_function_is_made_anew_by_the_next_up(
     dsn: str, schema: str, admin: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (due,) = [function for function in migrations.FUNCTIONS if function.name == "due"]
+    (due,) = [function for function in migrations.FUNCTIONS if function.name == "due_state"]
     changed = due.sql.replace("'scheduled'", "'blocked'")
-    others = tuple(function for function in migrations.FUNCTIONS if function.name != "due")
-    monkeypatch.setattr(migrations, "FUNCTIONS", (*others, Function("due", changed, checksum(changed))))
+    others = tuple(function for function in migrations.FUNCTIONS if function.name != "due_state")
+    monkeypatch.setattr(migrations, "FUNCTIONS", (*others, Function("due_state", changed, checksum(changed))))
     store = PostgresStore(dsn, schema=schema)
-    with pytest.raises(SchemaError, match="function due"):
+    with pytest.raises(SchemaError, match="function due_state"):
         await store.open()
-    assert [function.name for function in (await store.migrator.up()).functions] == ["due"]
-    state = in_schema("SELECT state FROM holdfast.due(NULL, 1000, now())", schema)
+    assert [function.name for function in (await store.migrator.up()).functions] == ["due_state"]
+    state = in_schema("SELECT holdfast.due_state(NULL, 1000, now())", schema)
     assert await admin.fetchval(state) == "blocked"
     monkeypatch.undo()
-    assert [function.name for function in (await store.migrator.up()).functions] == ["due"]
+    assert [function.name for function in (await store.migrator.up()).functions] == ["due_state"]
     assert await admin.fetchval(state) == "scheduled"
 
 

@@ -17,6 +17,9 @@ _CHUNK = 65_536
 _READY = b"Z"
 
 
+INSERTS = (".insert_jobs(", ".jobs (")  # what a client sends: the function, or for one plain job the statement itself
+
+
 class Fault(Enum):
     """What happens around one statement."""
 
@@ -33,7 +36,7 @@ class Proxy:
         self.faults = 0
         self.latency_s = 0.0
         self._upstream = dsn
-        self._armed: list[tuple[Fault, bytes, int]] = []
+        self._armed: list[tuple[Fault, tuple[bytes, ...], int]] = []
         self._flows = asyncio.Event()
         self._flows.set()
         self._links: set[_Link] = set()
@@ -66,9 +69,9 @@ class Proxy:
         """How many connections there are."""
         return len(self._links)
 
-    def arm(self, fault: Fault, marker: str, times: int = 1) -> None:
-        """Let a fault happen around the next executions of a statement that contains the marker."""
-        self._armed.append((fault, marker.encode(), times))
+    def arm(self, fault: Fault, *markers: str, times: int = 1) -> None:
+        """Let a fault happen around the next executions of a statement that contains one of the markers."""
+        self._armed.append((fault, tuple(marker.encode() for marker in markers), times))
 
     def disarm(self) -> None:
         """Let no further fault happen."""
@@ -91,12 +94,12 @@ class Proxy:
 
     def take(self, sql: bytes) -> Fault | None:
         """Find the fault that is to happen around this statement."""
-        for place, (fault, marker, times) in enumerate(self._armed):
-            if marker in sql:
+        for place, (fault, markers, times) in enumerate(self._armed):
+            if any(marker in sql for marker in markers):
                 if times == 1:
                     del self._armed[place]
                 else:
-                    self._armed[place] = (fault, marker, times - 1)
+                    self._armed[place] = (fault, markers, times - 1)
                 self.faults += 1
                 return fault
         return None

@@ -9,7 +9,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.errors import OutcomeUnknown, StoreUnavailable
 from holdfast.stores.postgres.store import PostgresStore
-from tests.network.proxy import Fault, Proxy
+from tests.network.proxy import INSERTS, Fault, Proxy
 from tests.races.making import until
 from tests.sizes import size
 
@@ -41,7 +41,7 @@ async def test_one_job_per_acknowledged_enqueue(app: Holdfast, proxy: Proxy, pos
     faults: Iterator[Fault] = cycle(_CUTS)
     handles: dict[int | None, int] = {}
     for number in range(size(20, 200)):
-        proxy.arm(next(faults), ".insert_jobs(")
+        proxy.arm(next(faults), *INSERTS)
         calls = {
             "plain": count.enqueue,
             "keyed": count.using(key=f"{number}").enqueue,
@@ -63,7 +63,7 @@ async def test_one_job_per_acknowledged_enqueue_of_many_callers(
     faults: Iterator[Fault] = cycle(_CUTS)
     handles: dict[int | None, int] = {}
     for turn in range(size(5, 50)):
-        proxy.arm(next(faults), ".insert_jobs(")
+        proxy.arm(next(faults), *INSERTS)
         made = await asyncio.gather(*(count.enqueue(number=turn * 40 + n) for n in range(40)))
         handles |= {handle.id: turn * 40 + n for n, handle in enumerate(made)}
     assert await stored(postgres) == handles
@@ -73,7 +73,7 @@ async def test_enqueue_many_over_a_cut_link(app: Holdfast, proxy: Proxy, postgre
     @app.task
     async def count(number: int) -> None: ...
 
-    proxy.arm(Fault.CUT_REPLY, ".insert_jobs(")
+    proxy.arm(Fault.CUT_REPLY, *INSERTS)
     handles = await app.enqueue_many(count.call(number=n) for n in range(100))
     assert [handle.created for handle in handles] == [True] * 100
     assert await stored(postgres) == {handle.id: n for n, handle in enumerate(handles)}

@@ -12,7 +12,7 @@ from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import in_schema
 from holdfast.stores.store import Inserted, Insertion, Verdict
 from holdfast.transitions import Transition, cancelled, completed, crashed, failed, interrupted, retried, snoozed
-from tests.network.proxy import Fault, Proxy
+from tests.network.proxy import INSERTS, Fault, Proxy
 from tests.races.making import FAILURE, connected, expire, insert, new_job, register, request, running
 from tests.sizes import size
 
@@ -31,7 +31,7 @@ async def rows(store: PostgresStore) -> int:
 
 
 async def insert_and_lose_the_reply(far: PostgresStore, proxy: Proxy, jobs: list[NewJob]) -> None:
-    proxy.arm(Fault.CUT_REPLY, ".insert_jobs(")
+    proxy.arm(Fault.CUT_REPLY, *INSERTS)
     with pytest.raises(OutcomeUnknown):
         await far.insert_jobs(jobs)
 
@@ -86,7 +86,7 @@ async def test_a_request_that_never_arrived_is_stored_by_its_repetition(
     far: PostgresStore, postgres: PostgresStore, proxy: Proxy
 ) -> None:
     (job_id,) = await far.take_ids(1)
-    proxy.arm(Fault.CUT_BEFORE, ".insert_jobs(")
+    proxy.arm(Fault.CUT_BEFORE, *INSERTS)
     with pytest.raises(OutcomeUnknown):
         await far.insert_jobs([new_job(job_id, key="order 1")])
     assert await rows(postgres) == 0

@@ -486,14 +486,19 @@ CREATE FUNCTION clock(
 )
 RETURNS timestamp with time zone LANGUAGE sql STABLE -- md5 8b9561c046905348d6b395f7134dadbd
 
-CREATE FUNCTION due(
+CREATE FUNCTION due_at(
     p_run_at timestamp with time zone,
     p_delay_ms bigint,
-    p_now timestamp with time zone,
-    OUT run_at timestamp with time zone,
-    OUT state text
+    p_now timestamp with time zone
 )
-RETURNS record LANGUAGE sql IMMUTABLE -- md5 d7e41f40f7dd8499796a7078aef8973e
+RETURNS timestamp with time zone LANGUAGE sql STABLE -- md5 d0dc4cb8179b181adfe9448810b8ac11
+
+CREATE FUNCTION due_state(
+    p_run_at timestamp with time zone,
+    p_delay_ms bigint,
+    p_now timestamp with time zone
+)
+RETURNS text LANGUAGE sql STABLE -- md5 29879bbe591af9451020b7cde8463248
 
 CREATE FUNCTION end_claims(
     p_ids bigint[],
@@ -631,7 +636,7 @@ CREATE FUNCTION insert_jobs(
     p_actors text[],
     p_again boolean
 )
-RETURNS TABLE(ordinal integer, outcome text, id bigint) LANGUAGE plpgsql VOLATILE -- md5 4a76db0954647bd357ebd2acf2000a66
+RETURNS TABLE(ordinal integer, outcome text, id bigint) LANGUAGE plpgsql VOLATILE -- md5 868d8d558089e2e7c8de3602c194ff52
 
 CREATE FUNCTION is_due_time(
     p_text text

@@ -31,8 +31,6 @@ class _Item:
         self.answer = answer
         self.maybe_stored = False
         self.failure: StoreError | None = None
-        # A cancelled caller never asks for its answer; asyncio would report that as a forgotten exception.
-        answer.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
 class Batcher:
@@ -55,14 +53,13 @@ class Batcher:
         self._gathering[job.id] = item
         if self._sender is None:
             self._sender = loop.create_task(self._send_all(), name="holdfast enqueue")
+        expiry = loop.call_at(due, _expire, item)
         try:
-            # `wait` leaves the answer alone when this caller is cancelled: a job that was sent goes through.
-            await asyncio.wait([item.answer], timeout=max(due - loop.time(), 0))
+            # Cancelling this caller cancels the answer, which nobody else waits for: a job that was sent goes through.
+            return await item.answer
         finally:
+            expiry.cancel()
             self._gathering.pop(job.id, None)
-        if not item.answer.done():
-            raise _expired(item) from item.failure
-        return item.answer.result()
 
     async def close(self) -> None:
         """Refuse new jobs, and let those that were accepted go out."""
@@ -140,6 +137,13 @@ def _set_maybe_stored(items: Sequence[_Item], *, maybe_stored: bool) -> None:
 def _set_failure(items: Sequence[_Item], error: StoreError) -> None:
     for item in items:
         item.failure = error
+
+
+def _expire(item: _Item) -> None:
+    if not item.answer.done():
+        expired = _expired(item)
+        expired.__cause__ = item.failure
+        item.answer.set_exception(expired)
 
 
 def _expired(item: _Item) -> StoreError:

@@ -51,7 +51,9 @@ class Enqueuing:
             return self.handle(call, inserted)
         deadline_s = self._settings.deadline_s
         due = asyncio.get_running_loop().time() + deadline_s
-        job_id = await until_answered(lambda _: self._ids.take(), deadline_s, f"enqueue {call.kind}", changes=False)
+        job_id = self._ids.take_now()
+        if job_id is None:
+            job_id = await until_answered(lambda _: self._ids.take(), deadline_s, f"enqueue {call.kind}", changes=False)
         return self.handle(call, await self._batcher.insert(self.new_job(call, job_id), due))
 
     async def many(self, calls: Iterable[Call[R]], connection: Any = None) -> list[JobHandle[R]]:

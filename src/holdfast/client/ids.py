@@ -20,6 +20,10 @@ class IdBlocks:
         self._wanted = 0
         self._drawing = asyncio.Lock()
 
+    def take_now(self) -> int | None:
+        """Take an id of the block in use, if there is one left."""
+        return self._block.popleft() if self._usable() else None
+
     async def take(self) -> int:
         """Take one id; when the block is used up, one caller draws for all who wait."""
         self._wanted += 1

@@ -7,9 +7,8 @@ by cancellation takes its connection with it: what the server still does with th
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
 
 import asyncpg
 
@@ -29,15 +28,17 @@ from holdfast.errors import (
 
 if TYPE_CHECKING:
     # Generic in the stubs only.
+    _Plain = asyncpg.Connection[asyncpg.Record]
     Pooled = asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
-    Connection = asyncpg.Connection[asyncpg.Record] | Pooled
+    Connection = _Plain | Pooled
 else:
-    Pooled = Connection = asyncpg.Connection
+    _Plain = Pooled = Connection = asyncpg.Connection
 
 T = TypeVar("T")
 
 _TRIES_AFTER_DEADLOCK = 5
 FAREWELL_S = 2.0
+_LONGEST_IDLE_S = 300.0
 _LOST_WORKER = "HF001"
 _SCHEMA_MISSING = {"3F000", "42P01", "42883", "42703"}
 _ROLLED_BACK_RETRY = {"40001", "40P01"}
@@ -48,26 +49,30 @@ _SERVER_GONE = {"57P01", "57P02", "57P05"}
 
 
 class Pool:
-    """The connections of one store in one process."""
+    """The connections of one store in one process.
+
+    A plain one: nothing is ever set on a session, so there is nothing to reset, and a call that finds an idle
+    connection waits for nothing but its answer. asyncpg's own pool takes a task and two rounds of the event loop.
+    """
 
     def __init__(self, dsn: str, size: int, deadline: float) -> None:
         self.dsn = dsn
         self.deadline = deadline
-        self._size = size
-        self._pool: asyncpg.Pool[asyncpg.Record] | None = None
-        self._discarding: set[asyncio.Task[None]] = set()
+        self._is_open = False
+        self._room = asyncio.Semaphore(size)
+        self._idle: list[tuple[float, _Plain]] = []  # since when, the longest first
+        self._busy: set[_Plain] = set()
         self._calls = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._quiet = asyncio.Event()  # no call is under way
+        self._quiet.set()
+        self._farewells: set[asyncio.Task[None]] = set()
+        self._reaping: asyncio.TimerHandle | None = None
 
     async def open(self) -> None:
         """Connect once, so that a wrong address or password is known now."""
         try:
             async with asyncio.timeout(self.deadline):
-                # Nothing is ever set on a session, so there is nothing to reset: that would be a round trip per call.
-                self._pool = await self._make_pool(reset=_leave)
-                async with self._pool.acquire():
-                    pass
+                connection = await asyncpg.connect(self.dsn)
         except asyncpg.PostgresError as error:
             raise refused(error, self.dsn) from error
         except (ValueError, asyncpg.InterfaceError) as error:
@@ -76,28 +81,26 @@ class Pool:
         except OSError as error:  # TimeoutError is one
             message = f"cannot connect to {masked(self.dsn)} within {self.deadline:g} s: {str(error) or 'no answer'}"
             raise StoreUnavailable(message) from error
-
-    async def _make_pool(self, **options: Any) -> "asyncpg.Pool[asyncpg.Record]":
-        # Nothing is kept open by the pool itself: it would write tracebacks while the server is away.
-        return await asyncpg.create_pool(
-            self.dsn, min_size=0, max_size=self._size, max_inactive_connection_lifetime=300, **options
-        )
+        self._is_open = True
+        self._keep(connection)
 
     async def close(self) -> None:
         """Let calls in flight end, then disconnect; what does not end in time is cut."""
-        pool, self._pool = self._pool, None
-        if pool is None:
+        if not self._is_open:
             return
-        try:
+        self._is_open = False
+        if self._reaping is not None:
+            self._reaping.cancel()
+            self._reaping = None
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.deadline):
-                await self._idle.wait()
-            # Nobody uses them any more. But a program that ends cancels every task of its loop, and one of asyncpg's
-            # that was to put a connection back leaves it in use for ever.
-            async with asyncio.timeout(min(self.deadline, FAREWELL_S)):
-                await asyncio.gather(*self._discarding)
-                await pool.close()
-        except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-            pool.terminate()
+                await self._quiet.wait()
+        for connection in list(self._busy):
+            connection.terminate()
+        while self._idle:
+            self._part_with(self._idle.pop()[1])
+        if self._farewells:
+            await asyncio.wait(self._farewells)  # each has its own bound
 
     async def fetch(self, sql: str, *args: object) -> list[asyncpg.Record]:
         """Run one statement in a commit of its own."""
@@ -107,30 +110,28 @@ class Pool:
         """Run work within the deadline; a deadlock, which the server rolled back, is tried again."""
         for attempt in range(_TRIES_AFTER_DEADLOCK):
             try:
-                async with self._connection() as connection:
-                    failpoints.reach("before_store_call")
-                    result = await work(connection)
-                    failpoints.reach("after_store_call")
-                    return result
+                return await self._call(work)
             except asyncpg.PostgresError as error:
                 if error.sqlstate not in _ROLLED_BACK_RETRY or attempt == _TRIES_AFTER_DEADLOCK - 1:
                     raise refused(error, self.dsn) from error
             await asyncio.sleep(random.uniform(0.001, 0.01) * (attempt + 1))
         raise AssertionError  # the loop returns or raises
 
-    @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[Pooled]:
-        if self._pool is None:
+    async def _call(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        if not self._is_open:
             message = "the store is closed: open it with `async with app`"
             raise NotOpen(message)
-        pool, connection, broken = self._pool, None, True
+        connection, is_sound = None, False
         self._calls += 1
-        self._idle.clear()
+        self._quiet.clear()
         try:
             async with asyncio.timeout(self.deadline):
-                connection = await pool.acquire()
-                yield connection
-            broken = False
+                connection = await self._take()
+                failpoints.reach("before_store_call")
+                result = await work(connection)
+                failpoints.reach("after_store_call")
+            is_sound = True
+            return result
         except TimeoutError as error:
             raise _too_late(self.deadline, self.dsn, sent=connection is not None) from error
         except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
@@ -138,35 +139,77 @@ class Pool:
         except asyncpg.PostgresError as error:
             if connection is None:
                 raise refused(error, self.dsn) from error
-            broken = _ends_session(error.sqlstate or "")
+            is_sound = not _ends_session(error.sqlstate or "")
             raise
         finally:
+            if connection is not None:
+                self._give_back(connection, is_sound=is_sound)
             self._calls -= 1
             if self._calls == 0:
-                self._idle.set()
-            if connection is not None and broken:
-                self._discard(pool, connection)
-            elif connection is not None:
-                await pool.release(connection)
+                self._quiet.set()
 
-    def _discard(self, pool: "asyncpg.Pool[asyncpg.Record]", connection: Pooled) -> None:
-        """Drop a connection on which a statement may still be under way, without making the caller wait for it.
+    # ---- connections -----------------------------------------------------------------------------------------------
 
-        Left alone, the server would go on with the statement and hold its locks: it is asked to cancel it first.
-        """
+    async def _take(self) -> "_Plain":
+        await self._room.acquire()
+        try:
+            connection = self._pop_idle() or await asyncpg.connect(self.dsn)
+        except BaseException:
+            self._room.release()
+            raise
+        self._busy.add(connection)
+        return connection
 
-        async def discard() -> None:
-            try:
-                await connection.close(timeout=FAREWELL_S)
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError):
-                with contextlib.suppress(asyncpg.InterfaceError):  # asyncpg has let go of it already
-                    connection.terminate()
-            finally:
-                await pool.release(connection)
+    def _pop_idle(self) -> "_Plain | None":
+        while self._idle:
+            _, connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+        return None
 
-        task = asyncio.get_running_loop().create_task(discard(), name="holdfast discards a connection")
-        self._discarding.add(task)
-        task.add_done_callback(self._discarding.discard)
+    def _give_back(self, connection: "_Plain", *, is_sound: bool) -> None:
+        self._busy.discard(connection)
+        if is_sound and self._is_open:
+            self._keep(connection)
+            self._room.release()
+        else:
+            self._part_with(connection, self._room.release)
+
+    def _keep(self, connection: "_Plain") -> None:
+        loop = asyncio.get_running_loop()
+        self._idle.append((loop.time(), connection))
+        if self._reaping is None:
+            self._reaping = loop.call_later(_LONGEST_IDLE_S, self._reap)
+
+    def _reap(self) -> None:
+        """Let go of connections that nobody has needed for long."""
+        loop = asyncio.get_running_loop()
+        self._reaping = None
+        while self._idle and self._idle[0][0] <= loop.time() - _LONGEST_IDLE_S:
+            self._part_with(self._idle.pop(0)[1])
+        if self._idle:
+            self._reaping = loop.call_at(self._idle[0][0] + _LONGEST_IDLE_S, self._reap)
+
+    def _part_with(self, connection: "_Plain", then: Callable[[], None] | None = None) -> None:
+        """Close a connection, on which a statement may still be under way, without making the caller wait for it."""
+        task = asyncio.get_running_loop().create_task(farewell(connection), name="holdfast closes a connection")
+        self._farewells.add(task)
+        task.add_done_callback(self._farewells.discard)
+        if then is not None:
+            task.add_done_callback(lambda _: then())
+
+
+async def farewell(connection: Connection) -> None:
+    """Close a connection within a moment.
+
+    Left alone, the server would go on with a statement that is under way and hold its locks: asyncpg asks it first to
+    cancel that.
+    """
+    try:
+        await connection.close(timeout=FAREWELL_S)
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError):
+        with contextlib.suppress(asyncpg.InterfaceError):  # asyncpg has let go of it already
+            connection.terminate()
 
 
 def _too_late(deadline: float, dsn: str, *, sent: bool) -> StoreError:
@@ -179,10 +222,6 @@ def _broken(error: Exception, dsn: str, *, sent: bool) -> StoreError:
     if sent:
         return OutcomeUnknown(f"the link to {masked(dsn)} broke: {error}; the change may have happened")
     return StoreUnavailable(f"cannot connect to {masked(dsn)}: {error}")
-
-
-async def _leave(_connection: object) -> None:
-    """Leave a session as it is."""
 
 
 def _ends_session(code: str) -> bool:

@@ -20,8 +20,11 @@ class PostgresJobs(Role):
         return [row[0] for row in await self.fetch("take_ids", count)]
 
     async def insert_jobs(self, jobs: Sequence[NewJob], *, again: bool = False) -> list[Inserted]:
-        found = await self.fetch("insert_jobs", *_columns(jobs), again)
         answers = [Inserted(Insertion.CREATED, job.id) for job in jobs]
+        if len(jobs) == 1 and not again and _is_plain(jobs[0]):
+            await self.fetch("insert_one_job", *_values(jobs[0]))
+            return answers
+        found = await self.fetch("insert_jobs", *_columns(jobs), again)
         for ordinal, outcome, job_id in found:
             answers[ordinal - 1] = Inserted(Insertion(outcome), job_id)
         return answers
@@ -85,6 +88,26 @@ class PostgresJobs(Role):
                 answers[job_id] = Answered(job_id, answer, states.get(job_id))
             asked = sorted(again)
         return [answers[job_id] for job_id in ids]
+
+
+def _is_plain(job: NewJob) -> bool:
+    """Whether a job may run now, and nothing has to be asked before it is stored."""
+    return job.unique is None and job.key is None and job.run_at is None and job.delay_ms is None
+
+
+def _values(job: NewJob) -> tuple[object, ...]:
+    return (
+        job.id,
+        job.kind,
+        job.queue,
+        job.priority,
+        job.payload,
+        rows.json_text(job.tags) if job.tags else None,
+        job.actor,
+        job.max_attempts,
+        job.max_crashes,
+        job.timeout_ms,
+    )
 
 
 def _columns(jobs: Sequence[NewJob]) -> tuple[list[object], ...]:

@@ -12,7 +12,7 @@ import asyncpg
 
 from holdfast.config import masked
 from holdfast.errors import NotOpen, StoreUnavailable
-from holdfast.stores.postgres.connection import FAREWELL_S, Pool, Pooled, refused
+from holdfast.stores.postgres.connection import FAREWELL_S, Pooled, farewell, refused
 
 if TYPE_CHECKING:
     _Connection = asyncpg.Connection[asyncpg.Record]  # generic in the stubs only
@@ -56,12 +56,41 @@ class Loan(NamedTuple):
     pool: "asyncpg.Pool[asyncpg.Record]"
 
 
-class LendingPool(Pool):
+class LendingPool:
     """The connections of transactions; each is opened when one needs it."""
+
+    def __init__(self, dsn: str, size: int, deadline: float) -> None:
+        self._dsn = dsn
+        self._size = size
+        self._deadline = deadline
+        self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+        self._discarding: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
         """Make the pool; this asks nothing of the server."""
-        self._pool = await self._make_pool(connection_class=Session, reset=_clean)
+        # Nothing is kept open by the pool itself: it would write tracebacks while the server is away.
+        self._pool = await asyncpg.create_pool(
+            self._dsn,
+            min_size=0,
+            max_size=self._size,
+            max_inactive_connection_lifetime=300,
+            connection_class=Session,
+            reset=_clean,
+        )
+
+    async def close(self) -> None:
+        """Disconnect; a body that does not end in a moment is cut."""
+        pool, self._pool = self._pool, None
+        if pool is None:
+            return
+        try:
+            # A program that ends cancels every task of its loop, and one of asyncpg's that was to put a connection
+            # back leaves it in use for ever.
+            async with asyncio.timeout(min(self._deadline, FAREWELL_S)):
+                await asyncio.gather(*self._discarding)
+                await pool.close()
+        except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            pool.terminate()
 
     async def lend(self) -> Loan:
         """Take a connection, to be given back whatever happens."""
@@ -69,17 +98,17 @@ class LendingPool(Pool):
             message = "the store is closed: open it with `async with app`"
             raise NotOpen(message)
         try:
-            async with asyncio.timeout(self.deadline):
+            async with asyncio.timeout(self._deadline):
                 return Loan(await self._pool.acquire(), self._pool)
         except TimeoutError as error:
-            message = f"no connection to {masked(self.dsn)} for a transaction within {self.deadline:g} s: "
+            message = f"no connection to {masked(self._dsn)} for a transaction within {self._deadline:g} s: "
             message += f"the server does not answer, or {self._size} transactions are open: end them sooner"
             raise StoreUnavailable(message) from error
         except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
-            message = f"cannot connect to {masked(self.dsn)}: {error}"
+            message = f"cannot connect to {masked(self._dsn)}: {error}"
             raise StoreUnavailable(message) from error
         except asyncpg.PostgresError as error:
-            raise refused(error, self.dsn) from error
+            raise refused(error, self._dsn) from error
 
     async def give_back(self, loan: Loan, *, is_idle: bool) -> None:
         """Give a connection back, which nobody can use from then on; one that may still be in a transaction is dropped.
@@ -88,11 +117,24 @@ class LendingPool(Pool):
         """
         session: Any = loan.connection
         if not is_idle or session.has_codecs:
-            self._discard(loan.pool, loan.connection)
+            self._discard(loan)
             return
         # What goes wrong here has ended the connection, and the pool makes another one.
         with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-            await loan.pool.release(loan.connection, timeout=min(self.deadline, FAREWELL_S))
+            await loan.pool.release(loan.connection, timeout=min(self._deadline, FAREWELL_S))
+
+    def _discard(self, loan: Loan) -> None:
+        """Drop a connection without making the caller wait for it."""
+
+        async def discard() -> None:
+            try:
+                await farewell(loan.connection)
+            finally:
+                await loan.pool.release(loan.connection)
+
+        task = asyncio.get_running_loop().create_task(discard(), name="holdfast discards a connection")
+        self._discarding.add(task)
+        task.add_done_callback(self._discarding.discard)
 
 
 async def _clean(connection: Any) -> None:

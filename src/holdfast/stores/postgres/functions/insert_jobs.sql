@@ -43,11 +43,12 @@ BEGIN
         max_crashes, timeout_ms
     )
     SELECT
-        t.id, t.kind, t.queue, t.priority, due.state,
-        CASE due.state
+        t.id, t.kind, t.queue, t.priority, holdfast.due_state(t.run_at, t.delay, v_now),
+        CASE holdfast.due_state(t.run_at, t.delay, v_now)
             WHEN 'queued' THEN COALESCE(v_positions[t.ordinal], nextval('holdfast.position_seq'::regclass))
         END,
-        t.payload, t.tags, t.actor, due.run_at, v_now, t.max_attempts, t.max_crashes, t.timeout_ms
+        t.payload, t.tags, t.actor, holdfast.due_at(t.run_at, t.delay, v_now), v_now, t.max_attempts, t.max_crashes,
+        t.timeout_ms
     FROM unnest(
         p_ids, p_kinds, p_queues, p_priorities, p_payloads, p_run_ats, p_delays, p_uniques, p_keys, p_max_attempts,
         p_max_crashes, p_timeouts, p_tags, p_actors
@@ -55,7 +56,6 @@ BEGIN
         id, kind, queue, priority, payload, run_at, delay, unique_key, key, max_attempts, max_crashes, timeout_ms,
         tags, actor, ordinal
     )
-    CROSS JOIN LATERAL holdfast.due(t.run_at, t.delay, v_now) AS due
     WHERE NOT p_again AND t.unique_key IS NULL AND t.key IS NULL;
     IF v_positions IS NULL THEN
         RETURN;
@@ -97,9 +97,9 @@ BEGIN
         WHERE (p_again OR unique_key IS NOT NULL OR key IS NOT NULL) AND NOT ordinal = ANY (v_settled)
         ORDER BY kind, unique_key, ordinal
     ) AS t
-    CROSS JOIN LATERAL holdfast.due(t.run_at, t.delay, v_now) AS due
     CROSS JOIN LATERAL holdfast.insert_job(
-        t.id, t.kind, t.queue, t.priority, t.payload, due.state, due.run_at, t.unique_key, t.unique_for, t.key,
+        t.id, t.kind, t.queue, t.priority, t.payload, holdfast.due_state(t.run_at, t.delay, v_now),
+        holdfast.due_at(t.run_at, t.delay, v_now), t.unique_key, t.unique_for, t.key,
         t.max_attempts, t.max_crashes, t.timeout_ms, t.tags, t.actor, v_positions[t.ordinal], v_now, p_again
     ) AS stored;
 END

@@ -93,7 +93,10 @@ SET
     position = CASE
         WHEN j.state NOT IN ('blocked', 'held') AND due.state = 'queued' THEN nextval('holdfast.position_seq'::regclass)
     END
-FROM holdfast.due($2, $3, holdfast.clock()) AS due
+FROM (
+    SELECT
+        holdfast.due_at($2, $3, holdfast.clock()) AS run_at, holdfast.due_state($2, $3, holdfast.clock()) AS state
+) AS due
 WHERE j.id = ANY (ARRAY(SELECT id FROM waiting))
 RETURNING j.id, 'done' AS answer, j.state, NULL::bigint AS other;
 

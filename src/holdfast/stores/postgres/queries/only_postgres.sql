@@ -15,6 +15,17 @@ SELECT holdfast.keep_partitions();
 -- Enqueue on a caller's connection; $1 is the JSON array that enqueue_v1 describes.
 SELECT ordinal, id, existing, conflict FROM holdfast.enqueue_v1($1::text::jsonb, true) ORDER BY ordinal;
 
+-- name: insert_one_job
+-- Store one job that may run now and has no key: the most frequent insert, without a function around it.
+INSERT INTO holdfast.jobs (
+    id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at, max_attempts, max_crashes,
+    timeout_ms
+)
+VALUES (
+    $1, $2, $3, $4, 'queued', nextval('holdfast.position_seq'::regclass), $5, $6, $7, holdfast.clock(),
+    holdfast.clock(), $8, $9, $10
+);
+
 -- name: announce
 -- Hint that jobs of the named queues may run; a name means the same to whoever listens as in enqueue_v1. A hint may be
 -- lost, so its commit waits for no disk.

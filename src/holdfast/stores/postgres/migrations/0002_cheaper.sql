@@ -5,3 +5,6 @@ ALTER TABLE holdfast.jobs
     DROP CONSTRAINT jobs_queue,
     ADD CONSTRAINT jobs_kind CHECK (kind ~ '^[a-z0-9_.:-]+$' AND octet_length(kind) <= 64),
     ADD CONSTRAINT jobs_queue CHECK (queue ~ '^[a-z0-9_.:-]+$' AND octet_length(queue) <= 64);
+
+-- Replaced by two functions that PostgreSQL puts into the statement instead of calling them for every row.
+DROP FUNCTION IF EXISTS holdfast.due;
