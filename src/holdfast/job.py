@@ -29,7 +29,7 @@ TERMINAL = frozenset(JobState) - LIVE
 RETRYABLE = TERMINAL - {JobState.COMPLETED}
 
 
-class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What an insert needs; times are an absolute `run_at` or a `delay_ms` by the store's clock."""
 
     id: int
@@ -73,8 +73,11 @@ class Attempt(msgspec.Struct, frozen=True):
     traceback: str | None = None
 
 
-class Job(msgspec.Struct, frozen=True):
-    """One row of the store, live or finished; the field order is the column order of every query that reads jobs."""
+class Job(msgspec.Struct, frozen=True, gc=False):
+    """One row of the store, live or finished; the field order is the column order of every query that reads jobs.
+
+    It holds texts, numbers and times only, so it can be part of no cycle: the garbage collector need not look at it.
+    """
 
     id: int
     kind: str

@@ -69,7 +69,7 @@ def is_legal(source: JobState | None, target: JobState | None) -> bool:
     return any(source in move.sources and target in move.targets for move in MOVES)
 
 
-class Transition(msgspec.Struct, frozen=True, kw_only=True):
+class Transition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The end of one claim, to be applied under the fence `(id, claim)`."""
 
     id: int

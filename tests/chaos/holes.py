@@ -21,6 +21,7 @@ from holdfast.stores.sqlite.endings import Held
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.store import Claim
 from holdfast.worker.child import Child
+from holdfast.worker.custody import Custody
 from holdfast.worker.instance import Instance
 from holdfast.worker.marks import Way
 from holdfast.worker.worker import Worker
@@ -32,9 +33,9 @@ _STOPPED_CLAIM = 3
 def be_deaf() -> None:
     """Let a child go on whatever its lease and its supervisor say: only the store's fence is left."""
     _replace(Child, "_fence", lambda self, worker: None)
-    _replace(Worker, "revoke", lambda self, keys: None)
-    _replace(Worker, "fence", lambda self: None)
-    _replace(Worker, "_is_strange", lambda self, claim: False)
+    _replace(Custody, "revoke", lambda self, keys: None)
+    _replace(Custody, "fence", lambda self: None)
+    _replace(Custody, "_is_strange", lambda self, claim: False)
 
 
 def take_no_notice_of_claims() -> None:

@@ -40,7 +40,7 @@ async def worked_through(
     return group, found, took
 
 
-@pytest.mark.parametrize("marker", [".claim_jobs(", ".finish_and_claim("])
+@pytest.mark.parametrize("marker", [".claim_jobs(", ".exchange_jobs("])
 async def test_a_lost_reply_to_a_claim_strands_nothing(postgres_place: Place, dsn: str, marker: str) -> None:
     async with proxied(dsn) as proxy:
         jobs = JOBS if "finish" in marker else 4
@@ -56,7 +56,7 @@ async def test_a_lost_reply_to_a_claim_strands_nothing(postgres_place: Place, ds
 async def test_a_lost_reply_to_a_finish_is_no_lost_claim(postgres_place: Place, dsn: str) -> None:
     async with proxied(dsn) as proxy:
         # One after the other: then a finish travels without a claim.
-        group, found, took = await worked_through(postgres_place, proxy, ".finish_and_claim(", CUTS, 1)
+        group, found, took = await worked_through(postgres_place, proxy, ".exchange_jobs(", CUTS, 1)
     show(f"{proxy.faults} replies to a finish lost, {took / CUTS:.2f} s each")
     assert "was taken from this worker" not in group.said(), "its own finish was taken for another's"
     assert not any(job.attempts for job in found.values()), "something ran again"

@@ -94,7 +94,7 @@ async def test_a_request_that_never_arrived_is_stored_by_its_repetition(
     assert await rows(postgres) == 1
 
 
-@pytest.mark.parametrize("how", ["claim_jobs", "claim_jobs_by_id", "finish_and_claim"])
+@pytest.mark.parametrize("how", ["claim_jobs", "claim_jobs_by_id", "exchange_jobs"])
 async def test_a_claim_whose_reply_was_lost_is_given_back(
     far: PostgresStore, postgres: PostgresStore, proxy: Proxy, how: str
 ) -> None:
@@ -106,7 +106,7 @@ async def test_a_claim_whose_reply_was_lost_is_given_back(
     calls: dict[str, Callable[[], Awaitable[object]]] = {
         "claim_jobs": partial(far.claim_jobs, claim),
         "claim_jobs_by_id": partial(far.claim_jobs_by_id, claim, ids),
-        "finish_and_claim": partial(far.finish_jobs, [], claim=claim),
+        "exchange_jobs": partial(far.finish_jobs, [], claim=claim),
     }
     with pytest.raises(OutcomeUnknown):
         await calls[how]()
@@ -152,7 +152,7 @@ async def test_a_repeated_finish_knows_that_it_was_us(
 ) -> None:
     (job,) = await running(postgres, 1)
     end, state = _aimed(ENDS[name][0], job.id, job.claim), ENDS[name][1]
-    proxy.arm(Fault.CUT_REPLY, ".finish_and_claim(")
+    proxy.arm(Fault.CUT_REPLY, ".exchange_jobs(")
     with pytest.raises(OutcomeUnknown):
         await far.finish_jobs([end])
     for _ in range(2):
@@ -167,7 +167,7 @@ async def test_a_repeated_finish_knows_it_even_when_the_job_runs_again(
 ) -> None:
     (job,) = await running(postgres, 1)
     end = _aimed(ENDS[name][0], job.id, job.claim)
-    proxy.arm(Fault.CUT_REPLY, ".finish_and_claim(")
+    proxy.arm(Fault.CUT_REPLY, ".exchange_jobs(")
     with pytest.raises(OutcomeUnknown):
         await far.finish_jobs([end])
     (again,) = await postgres.claim_jobs(request(await register(postgres)))
@@ -184,7 +184,7 @@ async def test_a_repeated_finish_of_a_job_that_was_to_be_cancelled(
     (job,) = await running(postgres, 1)
     await postgres.cancel_jobs([job.id], actor=None, reason=None)
     end = _aimed(ENDS[name][0], job.id, job.claim)
-    proxy.arm(Fault.CUT_REPLY, ".finish_and_claim(")
+    proxy.arm(Fault.CUT_REPLY, ".exchange_jobs(")
     with pytest.raises(OutcomeUnknown):
         await far.finish_jobs([end])
     (finish,) = (await far.finish_jobs([end])).finishes
@@ -198,7 +198,7 @@ async def test_a_repeated_crash_that_buried_the_job(far: PostgresStore, postgres
     await postgres.finish_jobs([crashed(job.id, job.claim, FAILURE)])
     (job,) = await postgres.claim_jobs(request(worker))
     end = crashed(job.id, job.claim, FAILURE)
-    proxy.arm(Fault.CUT_REPLY, ".finish_and_claim(")
+    proxy.arm(Fault.CUT_REPLY, ".exchange_jobs(")
     with pytest.raises(OutcomeUnknown):
         await far.finish_jobs([end])
     (now,) = await postgres.get_jobs([job.id])
@@ -214,7 +214,7 @@ async def test_a_repeated_finish_after_a_manual_retry(
     """The job has a new life when its old worker asks again: the old life's end was still ours."""
     (job,) = await running(postgres, 1)
     end = _aimed(ENDS[name][0], job.id, job.claim)
-    proxy.arm(Fault.CUT_REPLY, ".finish_and_claim(")
+    proxy.arm(Fault.CUT_REPLY, ".exchange_jobs(")
     with pytest.raises(OutcomeUnknown):
         await far.finish_jobs([end])
     await postgres.retry_jobs([job.id])
@@ -242,7 +242,7 @@ async def test_the_proof_that_an_earlier_send_is_looked_for(
     (job,) = await running(postgres, 1)
     async with connected(dsn) as connection:
         await _forget_earlier_sends(connection, postgres.schema)
-    proxy.arm(Fault.CUT_REPLY, ".finish_and_claim(")
+    proxy.arm(Fault.CUT_REPLY, ".exchange_jobs(")
     with pytest.raises(OutcomeUnknown):
         await far.finish_jobs([completed(job.id, job.claim)])
     assert (await far.finish_jobs([completed(job.id, job.claim)])).finishes[0].verdict is Verdict.LOST

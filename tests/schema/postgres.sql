@@ -517,7 +517,7 @@ CREATE FUNCTION enqueue_v1(
 )
 RETURNS TABLE(ordinal integer, id bigint, existing boolean, conflict boolean) LANGUAGE plpgsql VOLATILE -- md5 ee6b6de178aeffe3d2863c8bcb8ecab9
 
-CREATE FUNCTION finish_and_claim(
+CREATE FUNCTION exchange_jobs(
     p_ids bigint[],
     p_claims integer[],
     p_verbs text[],
@@ -538,7 +538,7 @@ CREATE FUNCTION finish_and_claim(
     p_limits integer[],
     p_afters bigint[]
 )
-RETURNS TABLE(verdicts text[], worker_lost boolean, job holdfast.jobs) LANGUAGE plpgsql VOLATILE -- md5 982a5d71517a106847fde3506af205f8
+RETURNS TABLE(verdicts text[], worker_lost boolean, id bigint, kind text, queue text, priority smallint, state text, "position" bigint, payload jsonb, tags jsonb, actor text, run_at timestamp with time zone, enqueued_at timestamp with time zone, enqueued_seq bigint, claim integer, life integer, attempt integer, max_attempts integer, crashes integer, max_crashes integer, timeout_ms bigint, worker bigint, claim_batch bigint, claimed_at timestamp with time zone, started_at timestamp with time zone, cancel_requested_at timestamp with time zone, announced_at timestamp with time zone, unique_key text, idempotency_key text, limit_key text, fifo_key text, debounce_key text, schedule text, fire_time timestamp with time zone, parent bigint, workflow bigint, pending integer, origin bigint, error_class text, error text, error_fingerprint text, extra jsonb, stale_at timestamp with time zone, delete_at timestamp with time zone) LANGUAGE plpgsql VOLATILE -- md5 83ac37dadd3bfe317a6f4f87215dfb0d
 
 CREATE FUNCTION finish_jobs(
     p_ids bigint[],
@@ -554,7 +554,7 @@ CREATE FUNCTION finish_jobs(
     p_started_agos bigint[],
     p_extras jsonb[]
 )
-RETURNS text[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 c4f20f0ec4ae5545ebf09e8cc4ad1330
+RETURNS text[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 d0b2d623030efe8d8e706bbdd7ba856b
 
 CREATE FUNCTION force_cancels(
     p_grace_ms bigint,

@@ -133,7 +133,7 @@ async def test_a_worker_that_was_declared_dead_stops_its_handlers_and_goes_on_un
             first = work.id
             await declare_dead(app, first)
             await until(lambda: "stopped True" in events, "the handler was stopped")
-            await until(lambda: work.id != first and not work.worker.is_lost, "it has a fresh id")
+            await until(lambda: work.id != first and not work.worker.custody.is_lost, "it has a fresh id")
             assert [(await ended(handle)).result for handle in handles] == ["the second time"] * 2
             release.set()
             await until(lambda: work.running == 0, "the zombie has ended")
@@ -253,7 +253,7 @@ class _Away:
 async def test_a_claim_that_the_worker_does_not_know_of_is_given_back(
     app: Holdfast, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("holdfast.worker.worker._STRANGE_MS", 50)
+    monkeypatch.setattr("holdfast.worker.custody._STRANGE_MS", 50)
 
     @app.task(queue="elsewhere")
     async def strange() -> None: ...
@@ -283,11 +283,11 @@ async def test_a_claim_whose_reply_is_on_its_way_is_not_strange(memory_app: Hold
         worker: Worker = work_.worker
         worker._exchange.in_flight = 7
         held = Held(work_.id, 1, 1, 7, 60_000, cancel_requested=False)
-        assert not worker._is_strange(held)
+        assert not worker.custody._is_strange(held)
         other = Held(work_.id, 1, 1, 6, 60_000, cancel_requested=False)
-        assert worker._is_strange(other)
+        assert worker.custody._is_strange(other)
         young = Held(work_.id, 1, 1, 6, 100, cancel_requested=False)
-        assert not worker._is_strange(young)
+        assert not worker.custody._is_strange(young)
         worker._exchange.in_flight = None
 
 

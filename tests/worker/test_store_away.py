@@ -238,7 +238,7 @@ async def test_lost_replies_of_starts_and_progress_are_asked_again(app: Holdfast
         assert (await ended(handle)).state is JobState.COMPLETED
 
 
-@pytest.mark.parametrize("marker", [".claim_jobs(", ".finish_jobs(", ".finish_and_claim("])
+@pytest.mark.parametrize("marker", [".claim_jobs(", ".finish_jobs(", ".exchange_jobs("])
 @pytest.mark.parametrize("fault", [Fault.CUT_REPLY, Fault.CUT_BEFORE, Fault.CUT_WITHIN_REPLY])
 async def test_links_that_are_cut_cost_nothing(far: Holdfast, proxy: Proxy, fault: Fault, marker: str) -> None:
     ran: list[int] = []

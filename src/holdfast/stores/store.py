@@ -28,7 +28,7 @@ class Insertion(StrEnum):
     CONFLICT = "conflict"  # the idempotency key stands for another kind or payload
 
 
-class Inserted(msgspec.Struct, frozen=True):
+class Inserted(msgspec.Struct, frozen=True, gc=False):
     """The answer for one inserted job; `id` is None only in a caller's REPEATABLE READ transaction."""
 
     outcome: Insertion

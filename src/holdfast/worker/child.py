@@ -93,14 +93,14 @@ class Child:
         elif isinstance(order, Adopt):
             self._adopted = order.worker
             if worker is not None:  # or it is still on its way to the store
-                worker.lose()
-                worker.adopt(order.worker)
+                worker.custody.lose()
+                worker.custody.adopt(order.worker)
         elif worker is None:
             return
         elif isinstance(order, Renewed):
-            worker.reconcile(order.held, order.asked_at)
+            worker.custody.reconcile(order.held, order.asked_at)
         elif isinstance(order, Revoked):
-            worker.revoke(order.claims)
+            worker.custody.revoke(order.claims)
 
     def _signalled(self) -> None:
         """Leave: the first signal lets what runs end, the second gives it back; a word of the supervisor is neither."""
@@ -215,7 +215,7 @@ class Child:
         left = trusted_for(self._marks.renewed, self._lease_s)
         if left > 0:
             return
-        worker.fence()
+        worker.custody.fence()
         is_unattended = time.monotonic_ns() - self._marks.attended > self._lease_s / 2 * 1e9
         if left < -self._lease_s / MARGIN / 2 and (worker.executor.runs or is_unattended):
             _logger.error("the lease could not be renewed and its end is near: this process leaves")

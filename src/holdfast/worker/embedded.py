@@ -17,11 +17,12 @@ from holdfast.services.upkeep import Upkeep
 from holdfast.stores.store import LeaseStore, Renewal, Store
 from holdfast.worker import identity, marks
 from holdfast.worker.lease import Lease, trusted_for
+from holdfast.worker.loops import keep_going
 from holdfast.worker.marks import Marks
 from holdfast.worker.parts import Parts, bounds_of, marks_for, queues_of
 from holdfast.worker.processes import make_processes
 from holdfast.worker.vanished import HostMarks, folder_of
-from holdfast.worker.worker import Left, Until, Worker, keep_going
+from holdfast.worker.worker import Left, Until, Worker
 
 _logger = logging.getLogger("holdfast")
 
@@ -142,8 +143,8 @@ class Embedded:
             return
         # One that was asked for before this id was got says nothing about it.
         if self._id not in renewal.alive and self._entered_at < asked_at:
-            self._worker.lose()
-        self._worker.reconcile(renewal.held, asked_at)
+            self._worker.custody.lose()
+        self._worker.custody.reconcile(renewal.held, asked_at)
 
     async def _watch(self, worker: Worker, lease: Lease, leases: LeaseStore) -> None:
         """Stop work before the lease can end, and take a fresh id when it has ended."""
@@ -151,11 +152,11 @@ class Embedded:
             await asyncio.sleep(_TICK_S)
             worker.marks.tick()
             if trusted_for(lease.renewed_at, lease.lease_s) <= 0:
-                worker.fence()
-            if worker.is_lost and not worker.is_leaving:
+                worker.custody.fence()
+            if worker.custody.is_lost and not worker.is_leaving:
                 await self._enter(leases)
                 await lease.renew()
-                worker.adopt(self._id)
+                worker.custody.adopt(self._id)
 
 
 @asynccontextmanager

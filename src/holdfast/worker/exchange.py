@@ -7,13 +7,15 @@ claimed.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from holdfast import transitions as ends
 from holdfast.errors import WorkerLost
 from holdfast.job import Job
 from holdfast.stores.store import Claim, Worked
 from holdfast.worker.finisher import Ending, Finisher
 from holdfast.worker.pump import Pump
+from holdfast.worker.run import Run
 
 
 class Exchange:
@@ -46,6 +48,11 @@ class Exchange:
         """Let the end of a claim be written."""
         self._finisher.add(ending)
         self._changed.set()
+
+    def give_back(self, runs: Iterable[Run]) -> None:
+        """Let claims that were never begun be given back uncharged."""
+        for run in runs:
+            self.add(Ending(ends.interrupted(*run.key), run))
 
     def wake(self) -> None:
         """Let the next call be considered: a slot is free, or there may be work."""

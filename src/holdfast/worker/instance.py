@@ -19,12 +19,13 @@ from holdfast.transitions import Transition
 from holdfast.worker import identity, marks
 from holdfast.worker.child import EXIT_FENCED
 from holdfast.worker.lease import Lease
+from holdfast.worker.loops import keep_going
 from holdfast.worker.marks import Marks
 from holdfast.worker.offspring import Offspring
 from holdfast.worker.orders import Adopt, Bye, Drain, Go, Halt, Hello, Renewed, Revoked, Start
 from holdfast.worker.slots import share
 from holdfast.worker.vanished import HostMarks, folder_of
-from holdfast.worker.worker import Until, keep_going
+from holdfast.worker.worker import Until
 
 _logger = logging.getLogger("holdfast")
 

@@ -13,14 +13,16 @@ from holdfast import transitions as ends
 from holdfast.config import Settings
 from holdfast.context import Around, TransactionBlock
 from holdfast.delivery.delivery import Delivery
-from holdfast.errors import HoldfastError
 from holdfast.job import Job, JobState
-from holdfast.stores.store import Claim, Finish, Held, Listening, Store
+from holdfast.stores.store import Claim, Finish, Listening, Store
 from holdfast.tasks.registry import Registry
 from holdfast.transitions import Transition, Verb
+from holdfast.worker.complaint import log_failure
+from holdfast.worker.custody import Custody
 from holdfast.worker.exchange import Exchange
 from holdfast.worker.executor import Executor, Processes
 from holdfast.worker.finisher import Ending, Finisher, is_ours
+from holdfast.worker.loops import keep_going
 from holdfast.worker.marks import UNMARKED, Marks
 from holdfast.worker.promoter import Promoter
 from holdfast.worker.pump import Pump
@@ -35,8 +37,6 @@ _logger = logging.getLogger("holdfast")
 _STOPPING_S = 1.0  # for handlers to end after they were cancelled
 _FLUSH_S = 0.5
 _LONGEST_BUFFERED_S = 1.0  # jobs were claimed ahead because others ended quickly, and then one did not
-_STRANGE_MS = 5_000  # a claim that this process does not know of, and that is no reply on its way
-_PAUSE_AFTER_A_BUG_S = 0.5
 
 
 class Left(StrEnum):
@@ -107,8 +107,9 @@ class Worker:
             claimed=self._claimed,
             start=self._start_ready,
             overlaps=store.is_remote,
-            lost=self.lose,
+            lost=self._lost,
         )
+        self.custody = Custody(self._pump, self.executor, self._finisher, self._exchange, self.hint)
         self._promoter = Promoter(store, settings.worker.poll_s, self.hint, self._returned_buffer)
         self._loops: list[asyncio.Task[None]] = []
         self._task: asyncio.Task[Any] | None = None
@@ -117,7 +118,6 @@ class Worker:
         self._freed = asyncio.Event()
         self._was_hinted = False
         self._is_alone = False  # a job that once brought a process down runs, with nothing beside it
-        self._is_lost = False
         self._will_start = False
         self._context = contextvars.copy_context()
         self._is_interrupted = False  # something that ran was given back on leaving
@@ -182,7 +182,7 @@ class Worker:
             self._exchange.wake()
 
     async def _leave(self) -> Left:
-        self._give_back(self._pump.empty())
+        self._exchange.give_back(self._pump.empty())
         grace_ends = time.monotonic() + self.settings.worker.shutdown_grace_s
         if not self._stopping.is_set():
             await self._until_ended(self.settings.worker.shutdown_grace_s)
@@ -195,7 +195,7 @@ class Worker:
         for run in list(self.executor.runs.values()):
             if not run.is_committed:
                 self.executor.settle_now(run, ends.interrupted(*run.key))
-        self._give_back(self._pump.empty())
+        self._exchange.give_back(self._pump.empty())
         # What ended within the grace may use the rest of it to become known; there is always a moment for it.
         patience = 0.0 if self._is_interrupted else grace_ends - time.monotonic()
         is_known = await self._exchange.flush(max(patience, _FLUSH_S)) and await self._finisher.count(_FLUSH_S)
@@ -247,11 +247,14 @@ class Worker:
         self.hint(queue)
 
     def _may_claim(self) -> bool:
-        return not self._is_lost and not self._is_alone and not self._makes_room() and self._is_trusted()
+        return not self.custody.is_lost and not self._is_alone and not self._makes_room() and self._is_trusted()
 
     def _makes_room(self) -> bool:
         """Whether a job that brought a process down waits here until it can have this one for itself."""
         return any(run.job.crashes and not self.executor.can_isolate(run.job) for run in self._pump.buffer)
+
+    def _lost(self) -> None:
+        self.custody.lose()
 
     def _claimed(self, claim: Claim, jobs: Sequence[Job]) -> None:
         if self._was_hinted and not jobs:
@@ -260,7 +263,7 @@ class Worker:
         failpoints.reach("after_claim")
         self._pump.took(claim, jobs)
         if self.is_leaving:
-            self._give_back(self._pump.empty())
+            self._exchange.give_back(self._pump.empty())
 
     def _start_soon(self) -> None:
         """Start what may start once for all slots that become free in this round of the loop.
@@ -295,13 +298,9 @@ class Worker:
 
     def _returned_buffer(self, queues: Iterable[str]) -> bool:
         """Give back what is buffered of paused queues or behind long jobs; whether there is a buffer at all."""
-        self._give_back(self._pump.empty(queues))
-        self._give_back(self._pump.stuck(_LONGEST_BUFFERED_S))
+        self._exchange.give_back(self._pump.empty(queues))
+        self._exchange.give_back(self._pump.stuck(_LONGEST_BUFFERED_S))
         return bool(self._pump.buffer)
-
-    def _give_back(self, runs: Iterable[Run]) -> None:
-        for run in runs:
-            self._exchange.add(Ending(ends.interrupted(*run.key), run))
 
     # ---- ends ------------------------------------------------------------------------------------------------------
 
@@ -312,7 +311,8 @@ class Worker:
         if run.why is Why.LOST:
             self._refuse(run)
         else:
-            _log_failure(run, transition)
+            if transition.failure is not None:
+                log_failure(run, transition)
             self._exchange.add(Ending(transition, run))
 
     def freed(self, run: Run) -> None:
@@ -375,95 +375,3 @@ class Worker:
         self.marks.count_finished(1)
         self._pump.finished(run.job.queue)
         self._tally.count(run, state)
-
-    # ---- what the lease tells --------------------------------------------------------------------------------------
-
-    def reconcile(self, held: Sequence[Held], asked_at: int) -> None:
-        """Compare what the store shows for this worker with what it knows; `asked_at` is monotonic nanoseconds."""
-        known = {run.key: run for run in (*self.executor.runs.values(), *self._pump.buffer)}
-        shown = {(claim.id, claim.claim): claim for claim in held}
-        for key, claim in shown.items():
-            if key in known:
-                if claim.cancel_requested:
-                    self._cancel(known[key])
-            elif self._is_strange(claim):
-                _logger.warning("claim %d of job %d is not known here and is given back", claim.claim, claim.id)
-                self._exchange.add(Ending(ends.interrupted(*key)))
-        for key, run in known.items():
-            is_decided = run.is_settled or run.is_committing or run.is_committed
-            if key not in shown and not is_decided and run.claimed_at * 1e9 < asked_at:
-                self.revoke([key])
-
-    def revoke(self, keys: Iterable[tuple[int, int]]) -> None:
-        """Stop what is no longer ours."""
-        revoked = set(keys)
-        self._pump.drop(revoked)
-        for key in revoked & self.executor.runs.keys():
-            self.executor.runs[key].stop(Why.LOST)
-
-    def lose(self) -> None:
-        """This worker was declared dead: everything it holds belongs to others; it needs a fresh id."""
-        if not self._is_lost:
-            self._is_lost = True
-            _logger.error("this worker was declared dead: its jobs are stopped, it goes on under a fresh id")
-            self.revoke([*self.executor.runs, *(run.key for run in self._pump.buffer)])
-
-    def adopt(self, worker: int) -> None:
-        """Go on under a fresh id."""
-        self._pump.worker = worker
-        self._is_lost = False
-        self.hint()
-
-    def fence(self) -> None:
-        """The lease can no longer be trusted: give everything back, and run nothing until it can be."""
-        self._give_back(self._pump.empty())
-        for run in self.executor.runs.values():
-            if run.why is None and not run.is_committing:
-                run.stop(Why.LEAVING)
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether this worker was declared dead and has no fresh id yet."""
-        return self._is_lost
-
-    def _cancel(self, run: Run) -> None:
-        if run.started_at is None:
-            self._pump.drop([run.key])
-            self._exchange.add(Ending(ends.cancelled(*run.key), run))
-        elif run.why is None:
-            run.stop(Why.CANCELLED)
-
-    def _is_strange(self, claim: Held) -> bool:
-        if claim.age_ms <= _STRANGE_MS or (claim.id, claim.claim) in self._finisher:
-            return False
-        return claim.batch is None or claim.batch != self._exchange.in_flight
-
-
-def _log_failure(run: Run, transition: Transition) -> None:
-    """Tell in one line what went wrong and what follows; the traceback is kept with the job."""
-    job, why = run.job, transition.failure
-    if why is None or transition.verb not in (Verb.RETRY, Verb.FAIL, Verb.CRASH):
-        return
-    if transition.verb is Verb.FAIL:
-        level, next_step = logging.ERROR, "it has failed"
-    elif transition.verb is Verb.CRASH:
-        level, next_step = logging.ERROR, "a crash is counted"
-    else:
-        level, next_step = logging.WARNING, f"the next one follows in {transition.delay_ms / 1_000:g} s"
-    message = "job %s (%s), attempt %d of %d: %s: %s; %s"
-    error = why.message.replace("\n", " ")
-    _logger.log(
-        level, message, job.public_id, job.kind, job.attempt, job.max_attempts, why.error_class, error, next_step
-    )
-
-
-async def keep_going(serve: Callable[[], Awaitable[None]]) -> None:
-    """Run a loop for ever: what it did not expect is logged, and it is begun anew."""
-    while True:
-        try:
-            await serve()
-        except HoldfastError as error:
-            _logger.warning("%s", error)
-        except Exception:
-            _logger.exception("a loop of the worker met something unexpected and is begun anew")
-        await asyncio.sleep(_PAUSE_AFTER_A_BUG_S)

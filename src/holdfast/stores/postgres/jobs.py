@@ -114,22 +114,18 @@ def _columns(jobs: Sequence[NewJob]) -> tuple[list[object], ...]:
     """Spread jobs over arrays; what is the same for all is sent once, for asyncpg looks long at every element."""
     return (
         [job.id for job in jobs],
-        _once([job.kind for job in jobs]),
-        _once([job.queue for job in jobs]),
-        _once([job.priority for job in jobs]),
+        rows.once([job.kind for job in jobs]),
+        rows.once([job.queue for job in jobs]),
+        rows.once([job.priority for job in jobs]),
         [job.payload for job in jobs],
         rows.or_empty([job.run_at for job in jobs]),
         rows.or_empty([job.delay_ms for job in jobs]),
         rows.or_empty([job.unique for job in jobs]),
         rows.or_empty([job.unique_for_ms for job in jobs]),
         rows.or_empty([job.key for job in jobs]),
-        _once([job.max_attempts for job in jobs]),
-        _once([job.max_crashes for job in jobs]),
-        _once([job.timeout_ms for job in jobs]),
+        rows.once([job.max_attempts for job in jobs]),
+        rows.once([job.max_crashes for job in jobs]),
+        rows.once([job.timeout_ms for job in jobs]),
         rows.or_empty([rows.json_text(job.tags) if job.tags else None for job in jobs]),
         rows.or_empty([job.actor for job in jobs]),
     )
-
-
-def _once(values: list[object]) -> list[object]:
-    return values[:1] if values and values.count(values[0]) == len(values) else values

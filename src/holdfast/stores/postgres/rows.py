@@ -37,6 +37,11 @@ def or_empty(values: list[object]) -> list[object]:
     return [] if values.count(None) == len(values) else values
 
 
+def once(values: list[object]) -> list[object]:
+    """Leave out what is the same as the first value, where it is the same for all."""
+    return values[:1] if values and values.count(values[0]) == len(values) else values
+
+
 def state(text: str) -> JobState:
     """Read a state."""
     return _STATES[text]

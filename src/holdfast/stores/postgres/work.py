@@ -49,7 +49,9 @@ class PostgresWork(Role):
         require_distinct(ordered)
         ids = [transition.id for transition in ordered]
         encoded = msgspec.json.encode(rollups).decode() if rollups else None
-        args = (*transition_columns(ordered), encoded, *(_claim_columns(claim) if claim else (None,) * 7))
+        ended, claims, verbs, states, *others = transition_columns(ordered)
+        shared = (rows.once(claims), rows.once(verbs), rows.once(states))
+        args = (ended, *shared, *others, encoded, *(_claim_columns(claim) if claim else (None,) * 7))
         found = await self.fetch("finish_jobs", *args)
         verdicts = found[0]["verdicts"] or []
         by_id = dict(zip(ids, verdicts, strict=True))

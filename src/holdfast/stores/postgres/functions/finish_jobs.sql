@@ -52,10 +52,6 @@ BEGIN
         ) AS j ON true
     ),
 
-    ended AS MATERIALIZED (
-        SELECT * FROM locked WHERE id IS NOT NULL AND goes_to NOT IN ('queued', 'scheduled')
-    ),
-
     moved AS (
         INSERT INTO holdfast.history (
             id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at, enqueued_seq,
@@ -100,12 +96,14 @@ BEGIN
                 FROM holdfast.attempts AS a
                 WHERE a.job_id = e.id
             ) END
-        FROM ended AS e
+        FROM locked AS e
         LEFT JOIN holdfast.queues AS q ON q.name = e.queue
+        WHERE e.id IS NOT NULL AND e.goes_to NOT IN ('queued', 'scheduled')
     ),
 
     gone AS (
-        DELETE FROM holdfast.jobs WHERE id = ANY (ARRAY(SELECT id FROM ended))
+        DELETE FROM holdfast.jobs
+        WHERE id = ANY (ARRAY(SELECT id FROM locked WHERE id IS NOT NULL AND goes_to NOT IN ('queued', 'scheduled')))
     )
 
     SELECT

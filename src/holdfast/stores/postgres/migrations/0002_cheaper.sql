@@ -6,5 +6,5 @@ ALTER TABLE holdfast.jobs
     ADD CONSTRAINT jobs_kind CHECK (kind ~ '^[a-z0-9_.:-]+$' AND octet_length(kind) <= 64),
     ADD CONSTRAINT jobs_queue CHECK (queue ~ '^[a-z0-9_.:-]+$' AND octet_length(queue) <= 64);
 
--- Replaced by two functions that PostgreSQL puts into the statement instead of calling them for every row.
-DROP FUNCTION IF EXISTS holdfast.due;
+-- Programs of 0.2 that still run call the functions due() and finish_and_claim(), which this release replaces: they stay
+-- here, and the next migration drops them.

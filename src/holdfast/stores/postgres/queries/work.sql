@@ -28,10 +28,10 @@ RETURNING j.id;
 
 -- name: finish_jobs
 -- End claims and take the next jobs in the same commit.
-SELECT f.verdicts, f.worker_lost, (f.job).*
-FROM holdfast.finish_and_claim(
+SELECT *
+FROM holdfast.exchange_jobs(
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19
-) AS f;
+);
 
 -- name: save_progress
 -- Keep the last report of running jobs.
