@@ -17,6 +17,10 @@ from holdfast.worker.finisher import Ending, Finisher
 from holdfast.worker.pump import Pump
 from holdfast.worker.run import Run
 
+# Rounds of the event loop in which short jobs come to their end before a store in this process is called, whose thread
+# would take turns with them: they run, the slots that they free are filled, and those run.
+_FIRST_STEPS = 3
+
 
 class Exchange:
     """Writes for one process, one call at a time."""
@@ -86,8 +90,9 @@ class Exchange:
 
     async def _turn(self) -> bool:
         """Make one call; False when there is nothing to do."""
-        if not self._overlaps:
-            self._tell_news()
+        if not self._overlaps and self._tell_news():
+            for _ in range(_FIRST_STEPS):
+                await asyncio.sleep(0)
         if self._finisher.doubtful:
             if await self._finisher.give_back():
                 self._pump.hint()

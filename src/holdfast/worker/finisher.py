@@ -43,10 +43,13 @@ class Finisher:
         tally: Tally,
         known: Callable[[Ending, Finish], None],
         save_reports: Callable[[Sequence[Run]], Awaitable[None]],
+        *,
+        most: int = LARGEST_BATCH,
     ) -> None:
         self.pause_s = 0.0  # how long to wait before the next try
         self.doubtful: list[tuple[int, int]] = []  # claims (worker, batch) whose replies were lost
         self._store = store
+        self._most = min(most, LARGEST_BATCH)  # in one call
         self._tally = tally
         self._known = known
         self._save_reports = save_reports  # the last ones, before the ends that they belong to
@@ -158,7 +161,7 @@ class Finisher:
             if ending.transition.id not in batch:  # one job may wait here under two claims, the older one first
                 batch[ending.transition.id] = ending
                 del self._waiting[key]
-            if len(batch) == LARGEST_BATCH:
+            if len(batch) == self._most:
                 break
         return list(batch.values())
 

@@ -63,7 +63,7 @@ class Pump:
         if self.is_closed:
             return 0
         ahead = self._recently_finished()
-        wanted = max(free, 0) + ahead - len(self.buffer)
+        wanted = min(max(free, 0) + ahead - len(self.buffer), self._slots.half)
         return wanted if self.most is None else min(wanted, self.most)
 
     @property

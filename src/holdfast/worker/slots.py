@@ -18,6 +18,14 @@ class Slots:
         """How many more jobs may start."""
         return self.total - self.taken
 
+    @property
+    def half(self) -> int:
+        """Half of what a process holds at most, what runs and what waits beside it.
+
+        No call takes or ends more: while the store works on one half, the handlers of the other have something to do.
+        """
+        return -(-3 * self.total // 2)
+
     def is_bound(self, queue: str) -> bool:
         """Whether a queue has a bound of its own."""
         return queue in self._by_queue

@@ -99,7 +99,7 @@ class Worker:
             isolates=isolates,
         )
         self._reporter = Reporter(store, self.executor.runs.values)
-        self._finisher = Finisher(store, self._tally, self._known, self._reporter.save)
+        self._finisher = Finisher(store, self._tally, self._known, self._reporter.save, most=self._slots.half)
         self._exchange = Exchange(
             self._pump,
             self._finisher,
