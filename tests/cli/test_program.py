@@ -38,7 +38,7 @@ def test_unknown_commands_are_refused_with_2(sqlite_shop: Shop) -> None:
 def test_every_command_ends_its_help_with_examples() -> None:
     nouns = {"jobs": ["list", "show", "wait", "cancel", "retry", "delete"], "queues": ["list", "pause", "resume"]}
     nouns |= {"migrate": ["up", "status", "plan", "sql"], "enqueue": [], "doctor": [], "version": []}
-    nouns |= {"worker": [], "workers": ["list"], "demo": []}
+    nouns |= {"worker": [], "workers": ["list"], "demo": [], "bench": []}
     assert set(nouns) == set(standalone.commands)
     paths = [[], *([noun] for noun in nouns), *([noun, verb] for noun, verbs in nouns.items() for verb in verbs)]
     for path in paths:

@@ -259,7 +259,7 @@ async def test_a_look_reads_one_entry_of_the_index_of_ready_jobs(sqlite_file: Sq
 
 def test_the_pauses_are_short_after_work_and_grow_without() -> None:
     pace = watcher.Pace()
-    assert [pace.pause(0.0, has_work=False) for _ in range(7)] == [0.002, 0.004, 0.008, 0.016, 0.032, 0.05, 0.05]
+    assert [pace.pause(0.0, has_work=False) for _ in range(7)] == [0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.1]
     assert pace.pause(10.0, has_work=True) == 0.002
     assert [pace.pause(now, has_work=False) for now in (10.5, 10.999)] == [0.002, 0.002]
     assert [pace.pause(now, has_work=False) for now in (11.0, 11.1, 11.2)] == [0.002, 0.004, 0.008]

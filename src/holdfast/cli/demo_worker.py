@@ -1,4 +1,4 @@
-"""What `holdfast demo` starts: `holdfast worker`, which never outlives the demo."""
+"""What `holdfast demo` and `holdfast bench` start: `holdfast worker`, which never outlives them."""
 
 import sys
 

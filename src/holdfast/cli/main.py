@@ -6,6 +6,7 @@ import sys
 import click
 
 from holdfast.app import Holdfast
+from holdfast.cli.bench import bench
 from holdfast.cli.demo import demo
 from holdfast.cli.doctor import doctor
 from holdfast.cli.enqueue import enqueue
@@ -19,7 +20,7 @@ from holdfast.cli.version import version
 from holdfast.cli.worker import worker
 from holdfast.cli.workers import workers
 
-_COMMANDS: tuple[click.Command, ...] = (worker, workers, enqueue, jobs, queues, migrate, doctor, version)
+_COMMANDS: tuple[click.Command, ...] = (worker, workers, enqueue, jobs, queues, migrate, doctor, bench, version)
 _HELP = "Background jobs that are never lost: enqueue them, run them, look at them, keep their store in order."
 _EXAMPLES = ("enqueue send_email to=a@example.org", "worker", "jobs list --state failed", "doctor")
 _CHOOSING = "-A mypackage.jobs:app jobs list"

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from holdfast import public_id
+from holdfast.bench.figure import Figure
 from holdfast.handle import JobHandle
 from holdfast.job import Attempt, Job, JobState, Progress
 from holdfast.stores.migrate import Plan
@@ -204,6 +205,56 @@ class VersionShape(msgspec.Struct, frozen=True):
     platform: str
 
 
+class DatabaseShape(msgspec.Struct, frozen=True):
+    """The database that was measured, and its settings that say how durable a commit is."""
+
+    software: str
+    settings: dict[str, str]
+
+
+class MachineShape(msgspec.Struct, frozen=True, kw_only=True):
+    """The machine on which the bench and its workers ran; `load_before` is its load in the minute before."""
+
+    cores: int
+    load_before: float
+    platform: str
+    python: str
+    holdfast: str
+
+
+class BenchPlanShape(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked for."""
+
+    jobs: int
+    rounds: int
+    concurrency: int
+    processes: int
+    parts: list[str]
+
+
+class FigureShape(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure; `rounds` has its value in each round."""
+
+    name: str
+    label: str
+    unit: str
+    median: float
+    lowest: float
+    highest: float
+    rounds: list[float]
+
+
+class BenchShape(msgspec.Struct, frozen=True, kw_only=True):
+    """`bench --json`; `jobs_run` is how many jobs ran, each exactly once."""
+
+    store: str
+    database: DatabaseShape
+    machine: MachineShape
+    plan: BenchPlanShape
+    figures: list[FigureShape]
+    jobs_run: int
+
+
 def enqueued(handle: JobHandle[Any]) -> EnqueuedShape:
     """Describe an enqueued job."""
     return EnqueuedShape(str(handle.id), handle.public_id, handle.created)
@@ -298,4 +349,17 @@ def schema(store: str, plan: Plan) -> SchemaShape:
         current=plan.is_empty,
         migrations=applied + pending,
         functions=[function.name for function in plan.functions],
+    )
+
+
+def figure(found: Figure) -> FigureShape:
+    """Describe a figure of the bench."""
+    return FigureShape(
+        name=found.name,
+        label=found.label,
+        unit=found.unit.value,
+        median=found.median,
+        lowest=found.low,
+        highest=found.high,
+        rounds=found.rounds,
     )

@@ -92,8 +92,8 @@ class Instance:
         self._background: set[asyncio.Task[None]] = set()
         self._leaving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def run(self, first: Offspring) -> None:
-        """Keep the children until the instance leaves."""
+    async def run(self, first: Offspring, others: Sequence[Offspring] = ()) -> None:
+        """Keep the children until the instance leaves: the first has greeted, others may have been started with it."""
         hello = self._hello
         message = "instance %s works on %s: queues %s; %d slots in %d process(es)"
         where = masked(self._settings.url)
@@ -112,9 +112,11 @@ class Instance:
         )
         loops = [asyncio.create_task(keep_going(loop)) for loop in (self._lease.serve, upkeep.serve, self._attend)]
         self._leaving = asyncio.create_task(self._leave())
+        started: list[Offspring | None] = [first, *others]
+        started += [None] * (self._hello.processes - len(started))
         keepers = [
-            asyncio.create_task(self._keep(index, first if index == 0 else None))
-            for index in range(self._hello.processes)
+            asyncio.create_task(self._keep(index, child, is_greeted=child is first))
+            for index, child in enumerate(started)
         ]
         try:
             await asyncio.gather(*keepers)
@@ -126,7 +128,7 @@ class Instance:
             if own_marks is not None:
                 own_marks.close()
 
-    async def _keep(self, index: int, child: Offspring | None) -> None:
+    async def _keep(self, index: int, child: Offspring | None, *, is_greeted: bool) -> None:
         """Keep one place filled, until the instance leaves or its child has nothing more to do."""
         backoff = 0.0
         while True:
@@ -134,6 +136,7 @@ class Instance:
                 if self._parent.is_told:
                     return
                 child = await self._parent.spawn()
+            if not is_greeted:
                 hello = await self._parent.greeted(child)
                 if not isinstance(hello, Hello):
                     if not self._parent.is_told:
@@ -157,7 +160,7 @@ class Instance:
                     backoff,
                 )
             await self._parent.sleep(backoff)
-            child = None
+            child, is_greeted = None, False
 
     async def _live(self, index: int, child: Offspring) -> bool:
         """Let a child work; True when it left for good."""

@@ -61,11 +61,12 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
         try:
             while not self._told.is_set():
-                first = await self.spawn()
+                # All at once where the command line says how many; else the first one tells, when it knows the app.
+                first, *others = [await self.spawn() for _ in range(self._start.processes or 1)]
                 hello = await self.greeted(first)
                 if isinstance(hello, Hello):
-                    return await self._work(first, hello)
-                await self._dismiss(first)
+                    return await self._work(first, others, hello)
+                await self._dismiss(first, *others)
                 if first.is_hopeless:
                     self._problem = hello
                     break
@@ -78,11 +79,11 @@ class Supervisor:
             for child in self._children:
                 child.kill()
 
-    async def _work(self, first: Offspring, hello: Hello) -> int:
+    async def _work(self, first: Offspring, others: Sequence[Offspring], hello: Hello) -> int:
         if hello.processes > hello.concurrency:
             message = f"--processes: expected at most --concurrency ({hello.concurrency}), got {hello.processes}; each"
             self._problem, self._problem_code = f"{message} process needs a slot", EXIT_USAGE
-            await self._dismiss(first)
+            await self._dismiss(first, *others)
             return self._exit_code()
         settings = orders.settings_of(hello.wire)
         is_file = isinstance(settings.location, SqliteLocation)
@@ -93,9 +94,9 @@ class Supervisor:
                 await self._told_or(opening)
             opened = await opening if is_file or opening.done() else None
             if opened is None:
-                await self._dismiss(first)
+                await self._dismiss(first, *others)
             else:
-                await Instance(self, *opened, settings=settings, hello=hello, start=self._start).run(first)
+                await Instance(self, *opened, settings=settings, hello=hello, start=self._start).run(first, others)
         finally:
             await held.aclose()
         return self._exit_code()
@@ -223,11 +224,13 @@ class Supervisor:
         child.is_hopeless = code is not None and code >= 0  # a kill from outside says nothing about the app
         return f"a worker process {child.how_it_ended} before it had imported {self._start.app}"
 
-    async def _dismiss(self, child: Offspring) -> None:
-        """End a child that was never entered in the store, and so holds nothing."""
-        child.kill()
-        await child.ended()
-        self._children.discard(child)
+    async def _dismiss(self, *children: Offspring) -> None:
+        """End children that were never entered in the store, and so hold nothing."""
+        for child in children:
+            child.kill()
+        for child in children:
+            await child.ended()
+            self._children.discard(child)
 
     def forget(self, child: Offspring) -> None:
         """Take note that a child is gone, with everything it had started."""

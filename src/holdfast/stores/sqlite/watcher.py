@@ -1,7 +1,7 @@
 """The thread that watches a database file for work, however it got there.
 
 It asks SQLite whether anybody has committed: every 2 ms while there is work, and less and less often, down to every
-50 ms, while there is none. Only after a commit, or when a datagram says so, it looks into the index of jobs that may
+100 ms, while there is none. Only after a commit, or when a datagram says so, it looks into the index of jobs that may
 run; most commits are heartbeats and progress and wake nobody. It never writes, so no writer keeps it waiting.
 """
 
@@ -24,7 +24,7 @@ from holdfast.stores.sqlite.sockets import HintSocket
 
 _logger = logging.getLogger("holdfast")
 
-FASTEST_S, SLOWEST_S = 0.002, 0.05
+FASTEST_S, SLOWEST_S = 0.002, 0.1
 SLOWING = 2
 BUSY_S = 1.0  # so long after work was seen it looks as often as it can
 _PATIENCE_S = 5.0
