@@ -14,7 +14,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chaos check format docs dist clean
+.PHONY: help demo test chaos bench check format docs dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ test: check docs ## Run the checks, build the docs, run every test (ARGS="-k cla
 
 chaos: $(READY) ## Run the same tests at full size: many rounds, kills and rows
 	@HOLDFAST_CHAOS=1 $(PYTEST) --timeout 1800 --verbose $(ARGS)
+
+bench: $(READY) ## Measure Holdfast beside its peers, which it installs (ARGS="--rounds 1 --measures drain1" measures less)
+	@$(BIN)/python -m benchmarks $(ARGS)
 
 check: $(READY) ## Check style, types, import directions and sizes
 	@echo "== ruff"
@@ -53,8 +56,8 @@ dist: $(READY) ## Build the wheel and the source archive into dist/
 	@$(BIN)/python -m build --no-isolation
 
 clean: ## Remove everything that the other targets made
-	@rm -rf $(VENV) build dist docs/_build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	@find src tests scripts docs -name __pycache__ -type d -prune -exec rm -rf {} +
+	@rm -rf $(VENV) .bench build dist docs/_build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find src tests scripts docs benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(TOOLS): requirements-dev.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Holdfast needs Python 3.11 or newer: make PYTHON=python3.11")'

@@ -9,9 +9,18 @@ import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-_RECORD = struct.Struct("<qd")
+_RECORD = struct.Struct("<qdq")
 RECORD_BYTES = _RECORD.size
+
+
+class Record(NamedTuple):
+    """One record: the number of the job, when, and in which process."""
+
+    number: int
+    when: float
+    process: int
 
 
 class Ledger:
@@ -22,7 +31,7 @@ class Ledger:
 
     def record(self, number: int) -> None:
         """Write that a job runs, or is enqueued, at this moment of the machine's monotonic clock."""
-        os.write(self._file, _RECORD.pack(number, time.monotonic()))
+        os.write(self._file, _RECORD.pack(number, time.monotonic(), os.getpid()))
 
 
 def count(path: str | Path) -> int:
@@ -33,8 +42,8 @@ def count(path: str | Path) -> int:
         return 0
 
 
-def read(path: str | Path) -> Iterator[tuple[int, float]]:
-    """Read all records: the number of the job, and when."""
+def read(path: str | Path) -> Iterator[Record]:
+    """Read all records, in the order in which they were written."""
     data = Path(path).read_bytes() if Path(path).exists() else b""
     whole = len(data) - len(data) % RECORD_BYTES
-    yield from _RECORD.iter_unpack(data[:whole])
+    yield from map(Record._make, _RECORD.iter_unpack(data[:whole]))

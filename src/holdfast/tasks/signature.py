@@ -40,6 +40,9 @@ class Arguments:
         self._decoder = _decoder(name, signature, types)
         self._names = tuple(signature.parameters)
         self._known = frozenset(self._names)
+        self._positional = tuple(
+            name for name, parameter in signature.parameters.items() if parameter.kind is not parameter.KEYWORD_ONLY
+        )
         self._required = frozenset(
             name for name, parameter in signature.parameters.items() if parameter.default is inspect.Parameter.empty
         )
@@ -49,8 +52,11 @@ class Arguments:
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Give each argument its name; defaults are left to the function, so that they may change later."""
-        if not args and self._required <= kwargs.keys() <= self._known:  # Python's own way takes ten times as long
-            return {name: kwargs[name] for name in self._names if name in kwargs}
+        given = dict(zip(self._positional, args, strict=False))
+        is_clear = len(given) == len(args) and given.keys().isdisjoint(kwargs)
+        given |= kwargs
+        if is_clear and self._required <= given.keys() <= self._known:  # Python's own way takes several times as long
+            return {name: given[name] for name in self._names if name in given}
         try:
             return self._signature.bind(*args, **kwargs).arguments
         except TypeError as error:

@@ -1,0 +1,65 @@
+"""Holdfast as the scale runs enqueue with it: `python -m benchmarks.scale.program enqueue|feed ...`."""
+
+import os
+from collections.abc import Sequence
+from typing import ClassVar
+
+from benchmarks.contestants.contestant import LEDGER, Contestant, main
+from benchmarks.contestants.ledger import Ledger
+from benchmarks.scale.place import Place, place_of_environment
+from holdfast import Holdfast
+from holdfast.tasks.task import Task
+
+
+def make_work(app: Holdfast) -> Task[[int], None]:
+    """Register the task of every job here: it records that it ran."""
+    ledger = Ledger(os.environ[LEDGER])
+
+    @app.task
+    async def work(number: int) -> None:
+        ledger.record(number)
+
+    return work
+
+
+class Enqueuer(Contestant):
+    """Enqueues by the client of an app, in whatever store the environment names."""
+
+    name: ClassVar[str] = "holdfast"
+    store: ClassVar[str] = "postgres"
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place.url)
+        self._app = place.app()
+        self._work = make_work(self._app)
+
+    async def prepare(self) -> None:
+        """Do nothing: whoever starts this has made the store."""
+
+    async def open(self) -> None:
+        """Connect for enqueueing."""
+        await self._app.__aenter__()
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._app.__aexit__(None, None, None)
+
+    async def enqueue(self, number: int) -> None:
+        """Enqueue one job."""
+        await self._work.enqueue(number)
+
+    async def enqueue_bulk(self, numbers: Sequence[int]) -> None:
+        """Enqueue many at once."""
+        await self._app.enqueue_many(self._work.call(number) for number in numbers)
+
+    def worker_commands(self, processes: int) -> list[list[str]]:
+        """Leave that to `drain`."""
+        raise NotImplementedError
+
+    async def open_jobs(self) -> int:
+        """Count what is not finished."""
+        return sum(count.jobs for count in await self._app.counts())
+
+
+if __name__ == "__main__":
+    main(lambda _url: Enqueuer(place_of_environment()))
