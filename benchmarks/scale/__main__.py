@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = _parser().parse_args(arguments)
     sizes = Sizes(**{field.name: getattr(given, field.name) for field in fields(Sizes)})
     # A server that was started here is stopped also when somebody ends this program.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     reports: list[Report] = []
     with servers.postgres() as server, tempfile.TemporaryDirectory(prefix="holdfast-scale-") as folder:
         dsn = server.fresh("scale")

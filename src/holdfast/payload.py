@@ -14,7 +14,7 @@ from holdfast.errors import ArgumentError
 
 BYTES = 256_000
 DEPTH = 64
-_SMALLEST_INT, _LARGEST_INT = -(2**63), 2**64 - 1
+SMALLEST_INT, LARGEST_INT = -(2**63), 2**64 - 1
 
 
 def encode(value: Any, what: str, *, most_bytes: int = BYTES, most_depth: int = DEPTH) -> str:
@@ -68,7 +68,7 @@ def _inside(path: str, item: Any, what: str) -> Iterable[tuple[str, Any]]:
     elif isinstance(item, bool) or item is None:
         pass
     elif isinstance(item, int):
-        if not _SMALLEST_INT <= item <= _LARGEST_INT:
+        if not SMALLEST_INT <= item <= LARGEST_INT:
             _refuse(what, path, "a whole number within 64 bits", "a larger one; pass it as text")
     elif isinstance(item, float):
         if not math.isfinite(item):

@@ -158,6 +158,17 @@ async def test_claims_ahead_are_bounded_by_what_ended_lately(job: Job, monkeypat
     assert pump.next_claim() is None
 
 
+async def test_nothing_is_dry_once_a_job_has_ended_that_may_have_enqueued_others(job: Job) -> None:
+    pump = Pump(1, ["default"], Slots(4, {}))
+    pump.took(next_claim(pump), [copy(job, 1)])
+    assert pump.next_run() is not None
+    pump.hint()
+    pump.took(next_claim(pump), [])
+    assert pump.is_dry
+    pump.finished("default")
+    assert not pump.is_dry
+
+
 async def test_a_full_queue_is_left_out_and_asked_again_when_a_job_of_it_ends(job: Job) -> None:
     pump = Pump(1, ["default", "tight"], Slots(4, {"tight": 1}))
     pump.took(next_claim(pump), [copy(job, 1, queue="tight")])

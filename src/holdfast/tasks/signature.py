@@ -37,6 +37,7 @@ class Arguments:
         self._signature = signature
         self._most_bytes = most_bytes
         self._most_depth = most_depth
+        self._types = types
         self._decoder = _decoder(name, signature, types)
         self._names = tuple(signature.parameters)
         self._known = frozenset(self._names)
@@ -65,6 +66,8 @@ class Arguments:
 
     def encode(self, given: Mapping[str, Any]) -> str:
         """Write arguments as JSON; what would not come back equal is refused."""
+        if self._is_plain(given) and len(plain := msgspec.json.encode(given)) <= self._most_bytes:
+            return plain.decode()
         encoded = payload.encode(given, self._name, most_bytes=self._most_bytes, most_depth=self._most_depth)
         decoded = self.decode(encoded)
         for parameter, value in given.items():
@@ -73,6 +76,22 @@ class Arguments:
                 message += f" back as {shown(decoded[parameter])}; change the value or the annotation"
                 raise ArgumentError(message)
         return encoded
+
+    def _is_plain(self, given: Mapping[str, Any]) -> bool:
+        """Whether all arguments are numbers and texts that JSON gives back as they are; most jobs have no others."""
+        for name, value in given.items():
+            kind = type(value)
+            if kind is not self._types.get(name, Any):
+                return False
+            if kind is int:
+                if not payload.SMALLEST_INT <= value <= payload.LARGEST_INT:
+                    return False
+            elif kind is str:
+                if not value.isascii() or "\x00" in value:
+                    return False
+            elif kind is not bool:
+                return False
+        return True
 
     def check(self, encoded: str) -> str:
         """Check arguments that came as JSON, and write them within the limits."""

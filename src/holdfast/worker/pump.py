@@ -53,6 +53,7 @@ class Pump:
     def finished(self, queue: str) -> None:
         """Count a job that ended: the faster they do, the more may be claimed ahead."""
         self._finished.append(time.monotonic())
+        self._is_dry = False  # it may have enqueued others, of which no hint has come yet
         if self._slots.is_bound(queue):  # what its bound kept out may come in now
             self._look_again()
 

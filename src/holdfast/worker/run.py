@@ -3,8 +3,9 @@
 import asyncio
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 from holdfast.context import Context
@@ -31,56 +32,32 @@ def _bare_context(run: "Run") -> Context[Any]:
 class Run:
     """The value that every step of the executor works on."""
 
-    __slots__ = (
-        "_context",
-        "arguments",
-        "claimed_at",
-        "deadline",
-        "handler",
-        "is_committed",
-        "is_committing",
-        "is_ended",
-        "is_known",
-        "is_overdue",
-        "is_recorded",
-        "is_settled",
-        "is_waiting",
-        "job",
-        "key",
-        "make_context",
-        "mark",
-        "report",
-        "results",
-        "started_at",
-        "task",
-        "way",
-        "why",
-    )
+    # What few runs ever change stands here, so that making one sets little.
+    started_at: float | None = None
+    task: AnyTask | None = None
+    arguments: Mapping[str, Any] = MappingProxyType({})
+    make_context: Callable[["Run"], Context[Any]] = staticmethod(_bare_context)
+    way = Way.LOOP
+    mark = UNMARKED
+    why: Why | None = None
+    handler: asyncio.Task[None] | None = None
+    deadline = math.inf  # by the monotonic clock
+    report: ProgressReport | None = None
+    is_recorded = False  # the store knows when the handler began
+    is_waiting = False  # its handler has a slot and has not taken its first step
+    is_settled = False  # the end of the claim was decided, whether or not the handler has ended
+    is_known = False  # the store has answered how the claim ended
+    is_committing = False  # the handler's own transaction is on its way
+    is_committed = False  # the handler completed the job in its own transaction
+    is_overdue = False  # it was told to stop because its deadline has passed
+    is_ended = False  # the handler does no more
+    _context: Context[Any] | None = None
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.key = (job.id, job.claim)  # what names this claim
         self.claimed_at = time.monotonic()
-        self.started_at: float | None = None
-        self.task: AnyTask | None = None
-        self.arguments: dict[str, Any] = {}
         self.results: dict[str, Any] = {}  # of phases
-        self.make_context: Callable[[Run], Context[Any]] = _bare_context
-        self._context: Context[Any] | None = None
-        self.way = Way.LOOP
-        self.mark = UNMARKED
-        self.why: Why | None = None
-        self.handler: asyncio.Task[None] | None = None
-        self.deadline = math.inf  # by the monotonic clock
-        self.report: ProgressReport | None = None
-        self.is_recorded = False  # the store knows when the handler began
-        self.is_waiting = False  # its handler has a slot and has not taken its first step
-        self.is_settled = False  # the end of the claim was decided, whether or not the handler has ended
-        self.is_known = False  # the store has answered how the claim ended
-        self.is_committing = False  # the handler's own transaction is on its way
-        self.is_committed = False  # the handler completed the job in its own transaction
-        self.is_overdue = False  # it was told to stop because its deadline has passed
-        self.is_ended = False  # the handler does no more
 
     @property
     def context(self) -> Context[Any]:
