@@ -5,6 +5,7 @@ It never outlives its supervisor: the kernel kills it, and where the kernel does
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import resource
@@ -37,6 +38,8 @@ EXIT_FENCED = 75  # it left because its lease could no longer be trusted
 _TICK_S = 0.2
 _RETRY_S = 0.5
 _CLOSING_S = 1.0
+_USUAL_THRESHOLD = gc.get_threshold()
+_JOBS_THRESHOLD = 10_000  # new objects: some hundreds of jobs
 _BYTES_PER_PAGE = resource.getpagesize()
 
 
@@ -246,10 +249,18 @@ def serve(end: socket.socket, load: Callable[[Start], Parts]) -> None:
     async def run() -> None:
         await Child(end, parts, start, own_marks).run()
 
+    _collect_less()
     is_well = run_through(run())
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0 if is_well else 1)  # threads of handlers that do not end must not keep the process
+
+
+def _collect_less() -> None:
+    """Let the garbage collector look at what jobs leave behind, and not again and again at what was imported."""
+    gc.freeze()
+    if gc.get_threshold() == _USUAL_THRESHOLD:  # or the app has chosen its own
+        gc.set_threshold(_JOBS_THRESHOLD, *_USUAL_THRESHOLD[1:])
 
 
 def _unable(start: Start, error: BaseException) -> orders.Unable:
