@@ -12,7 +12,7 @@ from dramatiq.brokers.redis import RedisBroker
 from benchmarks.contestants.contestant import COROUTINES, Contestant, main
 from benchmarks.contestants.ledger import Ledger
 
-_THREADS = 8
+_THREADS = 2  # more of them only wait for each other: one interpreter runs one at a time
 _PREFETCH = 256
 _POLL_MS = 10
 _NAMESPACE = "dramatiq"
@@ -39,7 +39,7 @@ class Dramatiq(Contestant):
         "results": "not kept",
         "middleware": "the default: limits of age and time, retries and the like",
         "worker": f"dramatiq --processes N --threads {_THREADS}",
-        "prefetch": f"{_PREFETCH}; with the default of 16 the worker would wait for the poll",
+        "prefetch": f"{_PREFETCH}; with the default, twice the threads, they would wait for the next poll",
         "polling": f"at most {_POLL_MS} ms apart (dramatiq_worker_timeout); the default is 1000",
         "enqueue": f"synchronous: called directly by one, in {COROUTINES} threads by many coroutines",
     }

@@ -38,6 +38,7 @@ async def explain_verbs(place: Place, few: int, many: int) -> dict[str, Touched]
     async with _opened(place) as store:
         asker = await enter(store)
         held = await store.claim_jobs(asker.claim(many))
+        asker.took(held)
         ends = [completed(job.id, job.claim) for job in held]
         calls: dict[str, Call] = {
             f"claim {few}": lambda: store.claim_jobs(asker.claim(few)),

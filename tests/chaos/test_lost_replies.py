@@ -43,7 +43,7 @@ async def worked_through(
 @pytest.mark.parametrize("marker", [".claim_jobs(", ".exchange_jobs("])
 async def test_a_lost_reply_to_a_claim_strands_nothing(postgres_place: Place, dsn: str, marker: str) -> None:
     async with proxied(dsn) as proxy:
-        jobs = JOBS if "finish" in marker else 4
+        jobs = JOBS if "exchange" in marker else 4
         group, found, took = await worked_through(postgres_place, proxy, marker, jobs, jobs)
     given_back = sum(attempt.outcome == "interrupt" for job in found.values() for attempt in job.attempts)
     show(f"{marker}: {proxy.faults} replies lost, {given_back} claims given back, {jobs} jobs took {took:.2f} s")
