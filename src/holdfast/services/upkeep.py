@@ -21,6 +21,7 @@ _logger = logging.getLogger("holdfast")
 SWEEP_S = 1.0
 _RETENTION_S = 60.0
 _BATCH = 500
+_BATCHES = 10  # of what has expired, in one sweep
 _NAMED = 10
 
 
@@ -69,14 +70,22 @@ class Upkeep:
             await self._store.force_cancels(self._cancel_grace_ms, _BATCH)
             if time.monotonic() >= self._retain_at:
                 self._retain_at = time.monotonic() + _RETENTION_S * random.uniform(0.75, 1.25)
-                await self._store.keep_history(_BATCH)
-                await self._store.prune_keys(_BATCH)
+                if not await self._deleted_all():
+                    self._retain_at = time.monotonic()  # the next sweep goes on, or more would end than is ever deleted
         except HoldfastError as error:
             if not self._is_failing:
                 _logger.warning("upkeep could not be done, the next sweep tries again: %s", error)
             self._is_failing = True
         else:
             self._is_failing = False
+
+    async def _deleted_all(self) -> bool:
+        """Delete what has expired, in short commits and not for long; whether nothing is left."""
+        for _ in range(_BATCHES):
+            kept = await self._store.keep_history(_BATCH)
+            if max(kept.deleted, await self._store.prune_keys(_BATCH)) < _BATCH:
+                return True
+        return False
 
     async def release_vanished(self) -> None:
         """Take back at once what workers hold whose processes on this host have ended."""
