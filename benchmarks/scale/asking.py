@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from holdfast.job import Job
 from holdfast.names import PRIORITIES
-from holdfast.stores.store import Claim, Lane, LeaseStore, WorkerInfo
+from holdfast.stores.store import LeaseStore
+from holdfast.stores.values import Claim, Lane, WorkerInfo
 
 _BOUND_S = 1.0
 _LEASE_MS = 3_600_000

@@ -15,7 +15,7 @@ from benchmarks.contestants.ledger import Ledger
 from benchmarks.scale.asking import Asker, enter, starts_at_beginning
 from benchmarks.scale.place import AnyStore, place_of_environment
 from holdfast.job import Job
-from holdfast.stores.store import Verdict
+from holdfast.stores.values import Verdict
 from holdfast.transitions import completed
 
 

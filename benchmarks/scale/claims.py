@@ -20,7 +20,7 @@ from benchmarks.scale.report import Cell, Curves, Figure, Report, Table
 from benchmarks.scale.rows import Rows, fill, settle
 from benchmarks.scale.sizes import Sizes
 from holdfast.job import Job, JobState, NewJob
-from holdfast.stores.store import Claim, Finish, Verdict
+from holdfast.stores.values import Claim, Finish, Verdict
 from holdfast.transitions import completed
 
 FEW, MANY = 10, 100

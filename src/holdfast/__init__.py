@@ -34,7 +34,7 @@ from holdfast.job import Attempt, Job, JobState, Progress
 from holdfast.outcomes import Cancel, Fatal, Retry, Skip, Snooze
 from holdfast.release import RELEASE
 from holdfast.retry import Backoff, backoff
-from holdfast.stores.store import Answer, Answered, Count, Cursor, JobFilter, Page, QueueRow
+from holdfast.stores.values import Answer, Answered, Count, Cursor, JobFilter, Page, QueueRow
 from holdfast.tasks.call import Call
 from holdfast.tasks.pipeline import Pipeline, phase
 from holdfast.tasks.task import Task

@@ -26,7 +26,7 @@ from holdfast.handle import JobHandle
 from holdfast.job import Job, JobState
 from holdfast.retry import Backoff, backoff
 from holdfast.stores import open_store
-from holdfast.stores.store import JobFilter, Retention
+from holdfast.stores.values import JobFilter, Retention
 from holdfast.tasks.call import Call
 from holdfast.tasks.decorator import TaskDecorator
 from holdfast.tasks.registry import Registry

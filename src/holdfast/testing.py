@@ -21,7 +21,7 @@ from holdfast.duration import Duration, milliseconds
 from holdfast.errors import ConfigError
 from holdfast.job import Job
 from holdfast.stores import make_store
-from holdfast.stores.store import JobFilter
+from holdfast.stores.values import JobFilter
 from holdfast.tasks.options import due_time
 from holdfast.tasks.pipeline import Pipeline
 from holdfast.tasks.task import Task

@@ -19,7 +19,7 @@ from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sqlite import work
 from holdfast.stores.sqlite.endings import Held
 from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.stores.store import Claim
+from holdfast.stores.values import Claim
 from holdfast.worker.child import Child
 from holdfast.worker.custody import Custody
 from holdfast.worker.instance import Instance

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from holdfast.job import Job, JobState
-from holdfast.stores.store import JobFilter
+from holdfast.stores.values import JobFilter
 from tests.chaos.conftest import Place
 from tests.chaos.oracle import Oracle
 from tests.chaos.procs import Group

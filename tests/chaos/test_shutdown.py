@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.job import Job, JobState
-from holdfast.stores.store import JobFilter
+from holdfast.stores.values import JobFilter
 from tests.chaos.conftest import Place, own_url
 from tests.chaos.looking import running
 from tests.chaos.oracle import Note, Oracle, all_ended, until

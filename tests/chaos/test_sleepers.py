@@ -8,7 +8,7 @@ import pytest
 from holdfast.job import Job, JobState
 from holdfast.services.upkeep import Upkeep
 from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.stores.store import WorkerInfo
+from holdfast.stores.values import WorkerInfo
 from holdfast.worker import lease as lease_module
 from holdfast.worker.lease import RENEWALS, Lease
 from holdfast.worker.vanished import HostMarks

@@ -12,7 +12,7 @@ from holdfast.cli import checks, mounts
 from holdfast.cli.checks import Level
 from holdfast.stores.postgres import migrator as postgres_migrator
 from holdfast.stores.sqlite import migrator as sqlite_migrator
-from holdfast.stores.store import Diagnosis, WorkerInfo
+from holdfast.stores.values import Diagnosis, WorkerInfo
 from tests.cli import working
 from tests.cli.conftest import Shop
 

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import public_id
 from holdfast.cli.ages import iso
-from holdfast.stores.store import Answer
+from holdfast.stores.values import Answer
 from tests.cli import working
 from tests.cli.conftest import Shop
 

@@ -4,7 +4,7 @@ import json
 
 from holdfast.cli.queues import _number
 from holdfast.job import JobState
-from holdfast.stores.store import Count
+from holdfast.stores.values import Count
 from tests.cli import working
 from tests.cli.conftest import Shop
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.stores.store import WorkerInfo
+from holdfast.stores.values import WorkerInfo
 from tests.cli import working
 from tests.cli.conftest import Shop
 from tests.cli.test_output import ACTING, STYLE, in_terminal

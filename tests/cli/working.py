@@ -4,7 +4,7 @@ from typing import Any
 
 from holdfast import failure, transitions
 from holdfast.job import Job
-from holdfast.stores.store import Claim, Lane, ProgressReport, WorkerInfo
+from holdfast.stores.values import Claim, Lane, ProgressReport, WorkerInfo
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31m\u202e[red]x[/red]\x9b2J\r\n\t"
 

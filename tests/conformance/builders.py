@@ -5,7 +5,8 @@ from typing import Any
 
 from holdfast.failure import Failure
 from holdfast.job import Job, JobState, NewJob
-from holdfast.stores.store import Answer, Claim, Finish, Inserted, Insertion, Lane, Store, Verdict, WorkerInfo
+from holdfast.stores.store import Store
+from holdfast.stores.values import Answer, Claim, Finish, Inserted, Insertion, Lane, Verdict, WorkerInfo
 from holdfast.transitions import Transition, completed, crashed, failed
 
 LEASE_MS = 10_000

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from holdfast.job import TERMINAL, Job, JobState
-from holdfast.stores.store import Insertion, ProgressReport, Retention, Started, Store, Verdict
+from holdfast.stores.store import Store
+from holdfast.stores.values import Insertion, ProgressReport, Retention, Started, Verdict
 from holdfast.transitions import (
     Transition,
     Verb,

@@ -4,7 +4,7 @@ import dataclasses
 from datetime import datetime, timedelta
 
 from holdfast.job import RETRYABLE, TERMINAL, WAITING, JobState
-from holdfast.stores.store import Answer, Finish, Verdict
+from holdfast.stores.values import Answer, Finish, Verdict
 from holdfast.transitions import Transition, Verb
 
 KEPT = {

@@ -5,7 +5,8 @@ from typing import Any
 from holdfast.errors import DataRefused
 from holdfast.job import JobState
 from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.store import Answer, Inserted, Insertion, Store
+from holdfast.stores.store import Store
+from holdfast.stores.values import Answer, Inserted, Insertion
 from holdfast.transitions import completed
 from tests.conformance import raw
 from tests.conformance.builders import (

@@ -6,7 +6,8 @@ from datetime import timedelta
 import pytest
 
 from holdfast.job import TERMINAL, JobState
-from holdfast.stores.store import Answer, Answered, Finish, Store, Verdict
+from holdfast.stores.store import Store
+from holdfast.stores.values import Answer, Answered, Finish, Verdict
 from holdfast.transitions import Transition, cancelled, completed, crashed, failed, interrupted, retried, snoozed
 from tests.conformance.builders import (
     FAILURE,

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from holdfast.job import Job, JobState
-from holdfast.stores.store import Answer, Finish, Store, Verdict
+from holdfast.stores.store import Store
+from holdfast.stores.values import Answer, Finish, Verdict
 from holdfast.transitions import completed, crashed, failed, interrupted, retried, snoozed
 from tests.conformance.builders import FAILURE, LEASE_MS, cancel, claim_one, end, read, retry, running, settle
 from tests.conformance.clock import Clock

@@ -1,7 +1,8 @@
 """Counts of live jobs by queue and state, which stop counting at a cap."""
 
 from holdfast.job import JobState
-from holdfast.stores.store import Count, Store
+from holdfast.stores.store import Store
+from holdfast.stores.values import Count
 from tests.conformance import raw
 from tests.conformance.builders import enqueue, enqueue_many, finished, running
 

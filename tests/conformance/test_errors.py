@@ -7,7 +7,8 @@ import pytest
 from holdfast.errors import DataRefused, HoldfastError, StoreError
 from holdfast.failure import Failure
 from holdfast.job import JobState, NewJob
-from holdfast.stores.store import JobFilter, ProgressReport, Store
+from holdfast.stores.store import Store
+from holdfast.stores.values import JobFilter, ProgressReport
 from holdfast.transitions import completed, failed
 from tests.conformance.builders import claim, enqueue, find, new_job, new_jobs, read, register, running
 

@@ -7,7 +7,8 @@ import pytest
 
 from holdfast.failure import Failure
 from holdfast.job import Job, JobState
-from holdfast.stores.store import Answer, Finish, Retention, Started, Store, Verdict
+from holdfast.stores.store import Store
+from holdfast.stores.values import Answer, Finish, Retention, Started, Verdict
 from holdfast.transitions import (
     Transition,
     Verb,

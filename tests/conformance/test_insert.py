@@ -4,7 +4,8 @@ from datetime import timedelta
 
 from holdfast import public_id
 from holdfast.job import JobState
-from holdfast.stores.store import Inserted, Insertion, Store
+from holdfast.stores.store import Store
+from holdfast.stores.values import Inserted, Insertion
 from holdfast.transitions import completed
 from tests.conformance.builders import (
     claim,

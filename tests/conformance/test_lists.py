@@ -5,7 +5,8 @@ from itertools import chain
 from typing import Any
 
 from holdfast.job import JobState
-from holdfast.stores.store import Cursor, JobFilter, Store
+from holdfast.stores.store import Store
+from holdfast.stores.values import Cursor, JobFilter
 from holdfast.transitions import completed
 from tests.conformance.builders import (
     FAILURE,

@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 
 from holdfast.job import TERMINAL, JobState
-from holdfast.stores.store import Answer, Answered, Finish, Store, Verdict
+from holdfast.stores.store import Store
+from holdfast.stores.values import Answer, Answered, Finish, Verdict
 from holdfast.transitions import completed
 from tests.conformance import raw
 from tests.conformance.builders import (

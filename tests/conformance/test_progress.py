@@ -1,7 +1,8 @@
 """Progress: the last report of the claim that holds the job."""
 
 from holdfast.job import JobState
-from holdfast.stores.store import Answer, ProgressReport, Store, Verdict
+from holdfast.stores.store import Store
+from holdfast.stores.values import Answer, ProgressReport, Verdict
 from holdfast.transitions import completed, failed, interrupted, retried
 from tests.conformance.builders import (
     FAILURE,

@@ -3,7 +3,8 @@
 from datetime import timedelta
 
 from holdfast.job import JobState
-from holdfast.stores.store import Promoted, Store
+from holdfast.stores.store import Store
+from holdfast.stores.values import Promoted
 from holdfast.transitions import retried
 from tests.conformance.builders import (
     FAILURE,

@@ -1,7 +1,8 @@
 """Queues: who paused them and why, and which are known."""
 
 from holdfast.job import JobState
-from holdfast.stores.store import QueueRow, Retention, Store
+from holdfast.stores.store import Store
+from holdfast.stores.values import QueueRow, Retention
 from holdfast.transitions import completed
 from tests.conformance import raw
 from tests.conformance.builders import claim, enqueue, finished, read, register, running, settle

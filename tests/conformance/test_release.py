@@ -4,7 +4,8 @@ import pytest
 
 from holdfast.errors import WorkerLost
 from holdfast.job import Job, JobState
-from holdfast.stores.store import Answer, Rescued, Store, Verdict
+from holdfast.stores.store import Store
+from holdfast.stores.values import Answer, Rescued, Verdict
 from holdfast.transitions import cancelled, completed, crashed, failed, interrupted, retried, snoozed
 from tests.conformance.builders import (
     FAILURE,

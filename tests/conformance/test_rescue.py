@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 
 from holdfast.job import Job, JobState
-from holdfast.stores.store import Rescued, Store
+from holdfast.stores.store import Store
+from holdfast.stores.values import Rescued
 from holdfast.transitions import completed
 from tests.conformance import raw
 from tests.conformance.builders import (

@@ -3,7 +3,8 @@
 import pytest
 
 from holdfast.job import TERMINAL, JobState
-from holdfast.stores.store import Answer, Insertion, JobFilter, Retention, Store
+from holdfast.stores.store import Store
+from holdfast.stores.values import Answer, Insertion, JobFilter, Retention
 from tests.conformance import raw
 from tests.conformance.builders import enqueue, find, finished, insert, read, register, running
 from tests.conformance.clock import Clock

@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 
 from holdfast.job import RETRYABLE, JobState
-from holdfast.stores.store import Answer, Answered, Finish, ProgressReport, Retention, Started, Store, Verdict
+from holdfast.stores.store import Store
+from holdfast.stores.values import Answer, Answered, Finish, ProgressReport, Retention, Started, Verdict
 from holdfast.transitions import completed, failed, retried, snoozed
 from tests.conformance.builders import (
     FAILURE,

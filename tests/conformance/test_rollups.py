@@ -4,7 +4,8 @@ from datetime import timedelta
 
 from holdfast.job import JobState
 from holdfast.rollup import BUCKETS, Rollup
-from holdfast.stores.store import Store, Verdict
+from holdfast.stores.store import Store
+from holdfast.stores.values import Verdict
 from holdfast.transitions import completed
 from tests.conformance.builders import running
 from tests.conformance.clock import Clock

@@ -11,7 +11,8 @@ import pytest
 from holdfast.failure import Failure
 from holdfast.rollup import Rollup
 from holdfast.stores.postgres.connection import Pool
-from holdfast.stores.store import JobFilter, ProgressReport, Retention, Store, WorkerInfo
+from holdfast.stores.store import Store
+from holdfast.stores.values import JobFilter, ProgressReport, Retention, WorkerInfo
 from holdfast.transitions import failed
 from tests.conformance.builders import claim_of, lane, new_jobs
 

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.stores.store import Store, Worked
+from holdfast.stores.store import Store
+from holdfast.stores.values import Worked
 from holdfast.transitions import Transition
 from tests.conformance.clock import set_time
 from tests.conformance.machine import StoreMachine

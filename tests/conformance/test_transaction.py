@@ -8,7 +8,8 @@ import pytest
 from holdfast.errors import ConfigError, DataRefused, HoldfastError, NotOpen
 from holdfast.job import JobState
 from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.store import Finish, Inserted, Insertion, Store, Verdict
+from holdfast.stores.store import Store
+from holdfast.stores.values import Finish, Inserted, Insertion, Verdict
 from holdfast.transitions import completed, crashed, interrupted, retried
 from tests.conformance.builders import FAILURE, cancel, claim_one, end, find, new_job, read, running, state_of
 from tests.conformance.clock import Clock

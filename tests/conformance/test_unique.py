@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 
 from holdfast.job import TERMINAL, JobState
-from holdfast.stores.store import Answer, Inserted, Insertion, Store
+from holdfast.stores.store import Store
+from holdfast.stores.values import Answer, Inserted, Insertion
 from holdfast.transitions import completed, interrupted, retried, snoozed
 from tests.conformance.builders import (
     FAILURE,

@@ -3,7 +3,8 @@
 from datetime import timedelta
 
 from holdfast.job import JobState
-from holdfast.stores.store import Held, Store, WorkerInfo, WorkerRow
+from holdfast.stores.store import Store
+from holdfast.stores.values import Held, WorkerInfo, WorkerRow
 from holdfast.transitions import completed
 from tests.conformance.builders import (
     LEASE_MS,

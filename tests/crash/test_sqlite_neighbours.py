@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.job import JobState
 from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.stores.store import Verdict
+from holdfast.stores.values import Verdict
 from holdfast.transitions import completed
 from tests.conformance.builders import claim, enqueue_many, register
 from tests.crash.figures import show

@@ -19,7 +19,7 @@ from holdfast.errors import ConfigError, DataRefused, StoreUnavailable, Transact
 from holdfast.job import JobState
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.sqlite.turnstile import FileTurnstile
-from holdfast.stores.store import Finish, Verdict
+from holdfast.stores.values import Finish, Verdict
 from holdfast.transitions import completed
 from tests.conformance.builders import end, enqueue, register, running, state_of
 from tests.conformance.effects import Effects

@@ -13,7 +13,7 @@ import pytest
 from holdfast.errors import OutcomeUnknown, StoreUnavailable
 from holdfast.job import NewJob
 from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.store import Inserted
+from holdfast.stores.values import Inserted
 from holdfast.transitions import completed
 from tests.conformance.builders import claim, register
 from tests.crash.apps import make_app, timed

@@ -16,7 +16,7 @@ import msgspec
 from holdfast.app import Holdfast
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.stores.store import Claim, Lane, WorkerInfo
+from holdfast.stores.values import Claim, Lane, WorkerInfo
 from holdfast.tasks.task import Task
 from holdfast.transitions import completed
 from tests.crash.forking import Say, run_child

@@ -15,7 +15,7 @@ from holdfast.stores.postgres import migrator as migrations
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import checksum, in_schema, quoted
-from holdfast.stores.store import Answer, Insertion, JobFilter, Verdict
+from holdfast.stores.values import Answer, Insertion, JobFilter, Verdict
 from holdfast.transitions import completed
 from scripts.dump_schema import dump_postgres
 from tests.races.making import in_database, insert, new_job, register, request

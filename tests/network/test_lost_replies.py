@@ -10,7 +10,7 @@ from holdfast.job import JobState, NewJob
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import in_schema
-from holdfast.stores.store import Inserted, Insertion, Verdict
+from holdfast.stores.values import Inserted, Insertion, Verdict
 from holdfast.transitions import Transition, cancelled, completed, crashed, failed, interrupted, retried, snoozed
 from tests.network.proxy import INSERTS, Fault, Proxy
 from tests.races.making import FAILURE, connected, expire, insert, new_job, register, request, running

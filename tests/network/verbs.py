@@ -5,19 +5,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.store import (
-    JobFilter,
-    JobStore,
-    LeaseStore,
-    ProgressReport,
-    QueueStore,
-    Retention,
-    Started,
-    UpkeepStore,
-    WakeStore,
-    WorkerInfo,
-    WorkStore,
-)
+from holdfast.stores.store import JobStore, LeaseStore, QueueStore, UpkeepStore, WakeStore, WorkStore
+from holdfast.stores.values import JobFilter, ProgressReport, Retention, Started, WorkerInfo
 from holdfast.transitions import completed
 from tests.races.making import new_job, request
 

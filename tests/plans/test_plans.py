@@ -18,7 +18,7 @@ from holdfast.stores.postgres import lists
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import in_schema, quoted
-from holdfast.stores.store import JobFilter
+from holdfast.stores.values import JobFilter
 from holdfast.transitions import completed
 from tests.plans.statements import Explained, Statement, explain, explain_query, load_statements
 from tests.races.making import expire, register, request, show

@@ -16,7 +16,7 @@ from holdfast.stores.migrate import load_functions
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import in_schema
-from holdfast.stores.store import Claim, Lane, WorkerInfo
+from holdfast.stores.values import Claim, Lane, WorkerInfo
 
 FAILURE = failure.from_text("ValueError", "no such page")
 LONG_LEASE_MS = 3_600_000

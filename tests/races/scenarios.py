@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from holdfast.job import Job, JobState
-from holdfast.stores.store import Answer, Insertion, Verdict, Worked
+from holdfast.stores.values import Answer, Insertion, Verdict, Worked
 from holdfast.transitions import completed, retried, snoozed
 from tests.races.making import FAILURE, insert, new_job, register, request, running, running_alone
 from tests.races.rivals import Rivals

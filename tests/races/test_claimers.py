@@ -9,7 +9,7 @@ import pytest
 from holdfast.job import Job
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.store import Claim, Lane
+from holdfast.stores.values import Claim, Lane
 from holdfast.transitions import completed
 from tests.races.making import insert, new_job, register, replace_function, request
 from tests.sizes import size

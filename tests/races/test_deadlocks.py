@@ -12,7 +12,7 @@ import pytest
 from holdfast.errors import StoreError, WorkerLost
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.store import ProgressReport, Started
+from holdfast.stores.values import ProgressReport, Started
 from holdfast.transitions import Transition, completed, failed, interrupted, retried, snoozed
 from tests.races.making import FAILURE, connected, expire, in_database, new_job, register, request, show
 from tests.sizes import size

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from holdfast.stores.postgres.connection import Connection
-from holdfast.stores.store import Inserted, Insertion
+from holdfast.stores.values import Inserted, Insertion
 from tests.races.making import new_job, until_held_up
 from tests.races.rivals import Rivals
 from tests.sizes import size

@@ -10,7 +10,7 @@ import pytest
 from holdfast.job import Job
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.store import Answer, Answered
+from holdfast.stores.values import Answer, Answered
 from holdfast.transitions import failed
 from tests.races.making import FAILURE, insert, register, replace_function, request, running, show, until, until_held_up
 from tests.races.rivals import Rivals

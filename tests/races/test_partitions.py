@@ -10,7 +10,7 @@ import pytest
 from holdfast.job import JobState
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.store import Answer, Verdict
+from holdfast.stores.values import Answer, Verdict
 from holdfast.transitions import completed, retried
 from tests.races.making import (
     FAILURE,

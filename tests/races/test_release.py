@@ -4,7 +4,7 @@ import asyncio
 from functools import partial
 
 from holdfast.job import JobState
-from holdfast.stores.store import Rescued, Verdict
+from holdfast.stores.values import Rescued, Verdict
 from holdfast.transitions import completed, crashed
 from tests.races.making import FAILURE, register, request, running, running_alone, until_held_up
 from tests.races.rivals import Rivals

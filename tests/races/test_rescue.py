@@ -3,7 +3,7 @@
 import asyncio
 
 from holdfast.job import JobState
-from holdfast.stores.store import Rescued, Verdict
+from holdfast.stores.values import Rescued, Verdict
 from holdfast.transitions import completed
 from tests.races.making import register, replace_function, request, running, until_held_up
 from tests.races.rivals import Rivals

@@ -12,7 +12,8 @@ from holdfast.job import JobState
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import in_schema
-from holdfast.stores.store import Answer, Finish, StoreTransaction, Verdict
+from holdfast.stores.store import StoreTransaction
+from holdfast.stores.values import Answer, Finish, Verdict
 from holdfast.transitions import completed, interrupted
 from tests.conformance.effects import Effects
 from tests.network.proxy import Fault, Proxy, proxied

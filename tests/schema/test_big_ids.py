@@ -9,7 +9,7 @@ from holdfast.errors import StoreError
 from holdfast.job import Job, JobState
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import in_schema
-from holdfast.stores.store import Answer, Claim, Insertion, JobFilter, Lane, ProgressReport, Started, Verdict
+from holdfast.stores.values import Answer, Claim, Insertion, JobFilter, Lane, ProgressReport, Started, Verdict
 from holdfast.transitions import completed, failed, retried, snoozed
 from tests.races.making import FAILURE, expire, insert, new_job, register, request
 

@@ -37,7 +37,8 @@ from holdfast.errors import (
 )
 from holdfast.handle import JobHandle, Jobs
 from holdfast.job import Job, JobState, NewJob
-from holdfast.stores.store import Inserted, Insertion, JobFilter, JobStore
+from holdfast.stores.store import JobStore
+from holdfast.stores.values import Inserted, Insertion, JobFilter
 from holdfast.testing import in_memory
 
 

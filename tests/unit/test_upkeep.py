@@ -7,7 +7,7 @@ import pytest
 from holdfast.services import upkeep
 from holdfast.services.upkeep import Upkeep
 from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.stores.store import WorkerInfo
+from holdfast.stores.values import WorkerInfo
 from holdfast.transitions import completed
 from holdfast.worker.vanished import HostMarks
 from tests.races.making import new_job, request

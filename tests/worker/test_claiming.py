@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast import Context, Holdfast, Job, JobState, Queue, Retry
-from holdfast.stores.store import Claim
+from holdfast.stores.values import Claim
 from holdfast.worker.pump import Pump
 from tests.sizes import size
 from tests.worker.faults import Faults

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast import Context, Fatal, Holdfast, InvalidValue, JobState, Skip, Snooze
 from holdfast.errors import ArgumentError, ConfigError, DataRefused
-from holdfast.stores.store import ProgressReport
+from holdfast.stores.values import ProgressReport
 from tests.sizes import size
 from tests.worker.working import MakeApp, drained, ended, ran, until, working
 

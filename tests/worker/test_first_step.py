@@ -8,7 +8,7 @@ from holdfast import Context, Holdfast
 from holdfast.context import TransactionBlock
 from holdfast.services.upkeep import crashes
 from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.stores.store import WorkerInfo
+from holdfast.stores.values import WorkerInfo
 from holdfast.transitions import Transition, Verb
 from holdfast.worker.executor import Executor
 from holdfast.worker.marks import Marks

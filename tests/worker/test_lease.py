@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast import Context, Holdfast, JobState, StoreUnavailable
-from holdfast.stores.store import Claim, Held, Lane, Renewal
+from holdfast.stores.values import Claim, Held, Lane, Renewal
 from holdfast.transitions import Transition, crashed
 from holdfast.worker.lease import Lease, trusted_for
 from holdfast.worker.worker import Worker

@@ -11,7 +11,7 @@ import pytest
 from holdfast import Cancel, Fatal, Holdfast, InvalidValue, Job, JobState, Queue, Retry, Skip, Snooze, TimedOut
 from holdfast.config import Settings
 from holdfast.outcomes import outcome_of
-from holdfast.stores.store import Claim
+from holdfast.stores.values import Claim
 from holdfast.transitions import Verb, completed, interrupted
 from holdfast.worker import classify
 from holdfast.worker.finisher import Ending, Finisher

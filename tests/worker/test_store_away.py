@@ -12,7 +12,7 @@ import pytest
 from holdfast import Context, Holdfast, JobState
 from holdfast import transitions as ends
 from holdfast.errors import DataRefused
-from holdfast.stores.store import Verdict
+from holdfast.stores.values import Verdict
 from holdfast.transitions import Transition
 from holdfast.worker.exchange import Exchange
 from holdfast.worker.finisher import Ending, Finisher

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast import Cancel, ClaimLost, ConfigError, Context, Fatal, Holdfast, JobState, OutcomeUnknown, Snooze
 from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.store import Verdict
+from holdfast.stores.values import Verdict
 from holdfast.transitions import crashed
 from holdfast.worker.reporter import _stop_if_lost
 from tests.conformance.builders import FAILURE

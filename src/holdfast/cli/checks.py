@@ -11,7 +11,7 @@ from holdfast.cli import ages, mounts
 from holdfast.cli.job_page import paused_by, works
 from holdfast.job import Job, JobState
 from holdfast.stores.migrate import Plan
-from holdfast.stores.store import Count, Diagnosis, QueueRow, WorkerRow
+from holdfast.stores.values import Count, Diagnosis, QueueRow, WorkerRow
 from holdfast.tasks.registry import Registry
 
 SAFE_SQLITE = (3, 51, 3)

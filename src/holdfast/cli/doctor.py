@@ -16,7 +16,7 @@ from holdfast.config import masked
 from holdfast.errors import HoldfastError, SchemaError
 from holdfast.job import WAITING
 from holdfast.stores import make_store
-from holdfast.stores.store import JobFilter
+from holdfast.stores.values import JobFilter
 
 _STYLES = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "red"}
 _LOOKED_AT = 1_000

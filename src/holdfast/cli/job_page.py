@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from holdfast.cli import ages, output
 from holdfast.job import Attempt, Job, JobState
-from holdfast.stores.store import QueueRow, WorkerRow
+from holdfast.stores.values import QueueRow, WorkerRow
 
 _LABEL = 11
 _SHORT_JSON = 76

@@ -14,7 +14,7 @@ from holdfast.cli.output import Cell, Column
 from holdfast.client.refusals import require_done
 from holdfast.errors import HoldfastError, InvalidValue
 from holdfast.job import Job, JobState
-from holdfast.stores.store import Answer, Answered, Cursor, JobFilter, Page
+from holdfast.stores.values import Answer, Answered, Cursor, JobFilter, Page
 
 _PAGE = 50
 _LARGEST_PAGE = 1_000

@@ -14,7 +14,7 @@ from holdfast.cli.grammar import Noun
 from holdfast.cli.job_page import paused_by
 from holdfast.cli.output import Cell, Column
 from holdfast.job import JobState
-from holdfast.stores.store import Count, QueueRow
+from holdfast.stores.values import Count, QueueRow
 
 _CAP = 10_000
 _STATES = (JobState.QUEUED, JobState.SCHEDULED, JobState.RUNNING, JobState.HELD, JobState.BLOCKED)

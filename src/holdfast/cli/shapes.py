@@ -14,7 +14,7 @@ from holdfast.bench.figure import Figure
 from holdfast.handle import JobHandle
 from holdfast.job import Attempt, Job, JobState, Progress
 from holdfast.stores.migrate import Plan
-from holdfast.stores.store import Answered, Count, QueueRow, WorkerRow
+from holdfast.stores.values import Answered, Count, QueueRow, WorkerRow
 
 
 class EnqueuedShape(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from holdfast.cli import ages, options, output, shapes
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun, program_of
 from holdfast.cli.output import Cell, Column
-from holdfast.stores.store import WorkerRow
+from holdfast.stores.values import WorkerRow
 
 _ALIVE, _ENDED, _DEAD = "alive", "lease ended", "dead"
 _STYLES = {_ALIVE: "green", _ENDED: "yellow", _DEAD: "bright_black"}

@@ -15,7 +15,8 @@ from holdfast.client.repeat import pauses
 from holdfast.delivery.delivery import Delivery
 from holdfast.errors import DataRefused, NotOpen, OutcomeUnknown, StoreError, StoreUnavailable
 from holdfast.job import NewJob
-from holdfast.stores.store import Inserted, JobStore
+from holdfast.stores.store import JobStore
+from holdfast.stores.values import Inserted
 
 LARGEST_BATCH = 1_000
 

@@ -15,7 +15,7 @@ from holdfast.duration import Duration
 from holdfast.errors import ConfigError, NotOpen
 from holdfast.handle import JobHandle
 from holdfast.job import Job, JobState
-from holdfast.stores.store import Cursor, JobFilter
+from holdfast.stores.values import Cursor, JobFilter
 from holdfast.tasks.call import Call
 
 P = ParamSpec("P")

@@ -18,7 +18,8 @@ from holdfast.delivery.delivery import Delivery
 from holdfast.errors import InvalidValue, KeyConflict
 from holdfast.handle import JobHandle, Jobs
 from holdfast.job import NewJob
-from holdfast.stores.store import Inserted, Insertion, JobStore
+from holdfast.stores.store import JobStore
+from holdfast.stores.values import Inserted, Insertion
 from holdfast.tasks.call import Call
 
 R = TypeVar("R")

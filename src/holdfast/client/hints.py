@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from holdfast.job import NewJob
-from holdfast.stores.store import Inserted, Insertion
+from holdfast.stores.values import Inserted, Insertion
 
 # Workers look by themselves once a second: what is due later is found in time without a hint.
 SOON = timedelta(seconds=1)

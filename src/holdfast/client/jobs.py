@@ -15,7 +15,8 @@ from holdfast.client.repeat import until_answered
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import InvalidValue, JobNotFound
 from holdfast.job import Job, JobState
-from holdfast.stores.store import Answer, Answered, Count, Cursor, JobFilter, JobStore, Page
+from holdfast.stores.store import JobStore
+from holdfast.stores.values import Answer, Answered, Count, Cursor, JobFilter, Page
 from holdfast.tasks.options import due_time
 
 T = TypeVar("T")

@@ -3,7 +3,8 @@
 from holdfast import names
 from holdfast.client.jobs import checked_actor, checked_reason
 from holdfast.client.repeat import until_answered
-from holdfast.stores.store import QueueRow, QueueStore
+from holdfast.stores.store import QueueStore
+from holdfast.stores.values import QueueRow
 
 
 class QueueVerbs:

@@ -3,7 +3,7 @@
 from holdfast import public_id
 from holdfast.errors import JobNotFound, StoreError, UniqueConflict, WrongState
 from holdfast.job import LIVE, JobState
-from holdfast.stores.store import Answer, Answered
+from holdfast.stores.values import Answer, Answered
 
 
 def state_after(verb: str, answered: Answered) -> JobState:

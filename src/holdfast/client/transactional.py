@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from holdfast.job import NewJob
-from holdfast.stores.store import Inserted
+from holdfast.stores.values import Inserted
 
 UNDRAWN_ID = 0
 

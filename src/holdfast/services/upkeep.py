@@ -13,7 +13,8 @@ from typing import Protocol
 from holdfast import failure, public_id
 from holdfast import transitions as ends
 from holdfast.errors import HoldfastError
-from holdfast.stores.store import LeaseStore, Rescued, UpkeepStore, WorkerRow
+from holdfast.stores.store import LeaseStore, UpkeepStore
+from holdfast.stores.values import Rescued, WorkerRow
 from holdfast.transitions import Transition
 
 _logger = logging.getLogger("holdfast")

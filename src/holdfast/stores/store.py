@@ -8,257 +8,34 @@ the unknown is resolved. `StoreUnavailable` means that nothing was changed.
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from enum import StrEnum
 from typing import Any, ClassVar, Protocol
 
-import msgspec
-
-from holdfast.job import Job, JobState, NewJob
+from holdfast.job import Job, NewJob
 from holdfast.rollup import Rollup
+from holdfast.stores.values import (
+    Answered,
+    Claim,
+    Count,
+    Cursor,
+    Diagnosis,
+    Finish,
+    Inserted,
+    JobFilter,
+    Kept,
+    Page,
+    ProgressReport,
+    Promoted,
+    QueueRow,
+    Renewal,
+    Rescued,
+    Retention,
+    Started,
+    Verdict,
+    Worked,
+    WorkerInfo,
+    WorkerRow,
+)
 from holdfast.transitions import Transition
-
-# ---- values --------------------------------------------------------------------------------------------------------
-
-
-class Insertion(StrEnum):
-    """What became of one job of an insert."""
-
-    CREATED = "created"
-    EXISTING = "existing"
-    CONFLICT = "conflict"  # the idempotency key stands for another kind or payload
-
-
-class Inserted(msgspec.Struct, frozen=True, gc=False):
-    """The answer for one inserted job; `id` is None only in a caller's REPEATABLE READ transaction."""
-
-    outcome: Insertion
-    id: int | None
-
-
-class Answer(StrEnum):
-    """What an operator's verb did to one job."""
-
-    DONE = "done"
-    REQUESTED = "requested"  # cancel: the running handler was marked and will be told
-    WRONG_STATE = "wrong_state"
-    UNIQUE_CLASH = "unique_clash"  # retry: `other` is the live job that holds the unique key
-    EXPIRING = "expiring"  # retry: too close to the end of its retention
-    NOT_FOUND = "not_found"
-
-
-class Answered(msgspec.Struct, frozen=True):
-    """The answer for one job: what was done, and the state it is in now."""
-
-    id: int
-    answer: Answer
-    state: JobState | None
-    other: int | None = None
-
-
-class Lane(msgspec.Struct, frozen=True):
-    """One line that a claim reads: jobs of one queue and priority, beyond the given position."""
-
-    queue: str
-    priority: int
-    limit: int
-    after: int = 0
-
-
-class Claim(msgspec.Struct, frozen=True):
-    """A request for work: lanes in order of preference, at most `limit` jobs in all.
-
-    `batch` is a number that this worker never used before: it names this very request if its reply is lost.
-    """
-
-    worker: int
-    batch: int
-    limit: int
-    lanes: tuple[Lane, ...]
-
-
-class Verdict(StrEnum):
-    """Whether a fenced write was accepted."""
-
-    DONE = "done"
-    ALREADY = "already"  # an earlier send of the same write was accepted and only its reply was lost
-    LOST = "lost"  # the claim is no longer ours: stop, and drop the result
-
-
-class Finish(msgspec.Struct, frozen=True):
-    """The verdict on one transition, and the state the job is in if the write was ours."""
-
-    verdict: Verdict
-    state: JobState | None
-
-
-DONE = {state: Finish(Verdict.DONE, state) for state in JobState}
-"""What nearly every finish gives back, made once."""
-
-
-class Worked(msgspec.Struct, frozen=True):
-    """What a finish with the next claim gives back: one verdict per transition, in order, and the claimed jobs.
-
-    `worker_lost` says that the claiming worker was declared dead: nothing was claimed, the finishes stand.
-    """
-
-    finishes: list[Finish]
-    claimed: list[Job]
-    worker_lost: bool = False
-
-
-class Started(msgspec.Struct, frozen=True):
-    """A handler began: `started_ago_ms` before this call, by the worker's monotonic clock."""
-
-    id: int
-    claim: int
-    started_ago_ms: int
-
-
-class ProgressReport(msgspec.Struct, frozen=True):
-    """One report of a running handler; `data` is JSON."""
-
-    id: int
-    claim: int
-    percent: float | None = None
-    message: str | None = None
-    data: str | None = None
-
-
-class Promoted(msgspec.Struct, frozen=True):
-    """How many due jobs became `queued`, in which queues, and when the next one is due."""
-
-    jobs: int
-    queues: tuple[str, ...]
-    next_due_ms: int | None
-
-
-class Rescued(msgspec.Struct, frozen=True):
-    """What a rescue sweep did: workers marked dead, and where their jobs went."""
-
-    workers: int
-    requeued: tuple[int, ...]
-    failed: tuple[int, ...]
-    cancelled: tuple[int, ...]
-
-
-class Kept(msgspec.Struct, frozen=True):
-    """What retention did: partitions made and dropped (PostgreSQL), rows deleted."""
-
-    made: int
-    dropped: int
-    deleted: int
-
-
-class Diagnosis(msgspec.Struct, frozen=True):
-    """What a store tells about itself; `history_until` is where the prepared weeks of history end, if it has weeks."""
-
-    software: str
-    version: tuple[int, ...]
-    now: datetime
-    history_until: datetime | None
-
-
-class WorkerInfo(msgspec.Struct, frozen=True):
-    """Who a worker process is, so that others can tell whether it still lives."""
-
-    instance: str
-    host: str
-    pid: int
-    boot_id: str | None = None
-    pid_namespace: str | None = None
-    process_start: int | None = None
-    version: str | None = None
-    queues: tuple[str, ...] = ()
-    concurrency: int = 0
-
-
-class WorkerRow(msgspec.Struct, frozen=True):
-    """A worker as the store shows it."""
-
-    id: int
-    info: WorkerInfo
-    registered_at: datetime
-    renewed_at: datetime
-    lease_until: datetime
-    dead_at: datetime | None
-    running: int
-
-
-class Held(msgspec.Struct, frozen=True):
-    """A claim that the store shows for a worker."""
-
-    worker: int
-    id: int
-    claim: int
-    batch: int | None
-    age_ms: int
-    cancel_requested: bool
-
-
-class Renewal(msgspec.Struct, frozen=True):
-    """The reply to a lease renewal: the workers still alive, and all they hold (with the cancel marks)."""
-
-    alive: frozenset[int]
-    held: list[Held]
-
-
-class Retention(msgspec.Struct, frozen=True):
-    """How long finished jobs of a queue are kept, per outcome, in milliseconds; None keeps them for ever."""
-
-    completed_ms: int | None
-    completed_with_errors_ms: int | None
-    failed_ms: int | None
-    cancelled_ms: int | None
-
-
-class QueueRow(msgspec.Struct, frozen=True):
-    """A queue as the store knows it."""
-
-    name: str
-    paused_at: datetime | None
-    paused_by: str | None
-    paused_reason: str | None
-
-
-class Count(msgspec.Struct, frozen=True):
-    """How many live jobs of one queue are in one state; `capped` says "this many or more"."""
-
-    queue: str
-    state: JobState
-    jobs: int
-    capped: bool
-
-
-class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs a list shows; every condition given must hold."""
-
-    ids: tuple[int, ...] = ()
-    states: tuple[JobState, ...] = ()
-    kinds: tuple[str, ...] = ()
-    queues: tuple[str, ...] = ()
-    tags: tuple[tuple[str, str], ...] = ()
-    actor: str | None = None
-    unique: str | None = None
-    fingerprint: str | None = None
-    enqueued_from: datetime | None = None
-    enqueued_before: datetime | None = None
-
-
-class Cursor(msgspec.Struct, frozen=True):
-    """Where a page ends: lists go by `(enqueued_at, id)`, newest first."""
-
-    enqueued_at: datetime
-    id: int
-
-
-class Page(msgspec.Struct, frozen=True):
-    """One page of a list, and where the next one begins (None: there is no more)."""
-
-    jobs: list[Job]
-    next: Cursor | None
-
-
-# ---- roles ---------------------------------------------------------------------------------------------------------
 
 
 class JobStore(Protocol):

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from holdfast import transitions as ends
-from holdfast.stores.store import Held
+from holdfast.stores.values import Held
 from holdfast.worker.exchange import Exchange
 from holdfast.worker.executor import Executor
 from holdfast.worker.finisher import Ending, Finisher

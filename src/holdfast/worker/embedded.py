@@ -14,7 +14,8 @@ from holdfast.config import MOST_CONCURRENT
 from holdfast.delivery.delivery import Delivery
 from holdfast.errors import HoldfastError
 from holdfast.services.upkeep import Upkeep
-from holdfast.stores.store import LeaseStore, Renewal, Store
+from holdfast.stores.store import LeaseStore, Store
+from holdfast.stores.values import Renewal
 from holdfast.worker import identity, marks
 from holdfast.worker.lease import Lease, trusted_for
 from holdfast.worker.loops import keep_going

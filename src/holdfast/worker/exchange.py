@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from holdfast import transitions as ends
 from holdfast.errors import WorkerLost
 from holdfast.job import Job
-from holdfast.stores.store import Claim, Worked
+from holdfast.stores.values import Claim, Worked
 from holdfast.worker.finisher import Ending, Finisher
 from holdfast.worker.pump import Pump
 from holdfast.worker.run import Run

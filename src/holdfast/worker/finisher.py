@@ -15,7 +15,8 @@ from typing import NamedTuple
 from holdfast import failure
 from holdfast import transitions as ends
 from holdfast.errors import DataRefused, HoldfastError, OutcomeUnknown, WorkerLost
-from holdfast.stores.store import Claim, Finish, Verdict, Worked, WorkStore
+from holdfast.stores.store import WorkStore
+from holdfast.stores.values import Claim, Finish, Verdict, Worked
 from holdfast.transitions import Transition
 from holdfast.worker.run import Run
 from holdfast.worker.tally import Tally

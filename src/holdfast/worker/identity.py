@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 
 from holdfast.release import RELEASE
-from holdfast.stores.store import WorkerInfo
+from holdfast.stores.values import WorkerInfo
 
 _PROC = Path("/proc")
 _STATE, _START = 0, 19  # fields of /proc/<pid>/stat, counted after the name in parentheses

@@ -14,7 +14,8 @@ from holdfast.config import Settings, masked
 from holdfast.errors import HoldfastError, TimedOut
 from holdfast.job import Job
 from holdfast.services.upkeep import Upkeep, crashes
-from holdfast.stores.store import Held, LeaseStore, Renewal, Store
+from holdfast.stores.store import LeaseStore, Store
+from holdfast.stores.values import Held, Renewal
 from holdfast.transitions import Transition
 from holdfast.worker import identity, marks
 from holdfast.worker.child import EXIT_FENCED

@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from holdfast.errors import HoldfastError
-from holdfast.stores.store import LeaseStore, Renewal
+from holdfast.stores.store import LeaseStore
+from holdfast.stores.values import Renewal
 
 _logger = logging.getLogger("holdfast")
 

@@ -7,7 +7,7 @@ import msgspec
 from holdfast.config import Queue, Settings, WorkerSettings, read_settings
 from holdfast.errors import TimedOut
 from holdfast.retry import Backoff
-from holdfast.stores.store import Held
+from holdfast.stores.values import Held
 from holdfast.worker.parts import Parts, queues_of
 from holdfast.worker.worker import Until
 

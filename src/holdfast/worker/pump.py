@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from holdfast.job import Job
 from holdfast.names import PRIORITIES
-from holdfast.stores.store import Claim, Lane
+from holdfast.stores.values import Claim, Lane
 from holdfast.worker.run import Run
 from holdfast.worker.slots import Slots
 

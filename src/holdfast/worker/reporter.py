@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Collection, Sequence
 
 from holdfast.errors import DataRefused, HoldfastError
-from holdfast.stores.store import ProgressReport, Started, Verdict, WorkStore
+from holdfast.stores.store import WorkStore
+from holdfast.stores.values import ProgressReport, Started, Verdict
 from holdfast.worker.run import Run, Why
 
 _logger = logging.getLogger("holdfast")

@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.context import Context
 from holdfast.job import Job
-from holdfast.stores.store import ProgressReport
+from holdfast.stores.values import ProgressReport
 from holdfast.tasks.registry import AnyTask
 from holdfast.worker.marks import UNMARKED, Way
 

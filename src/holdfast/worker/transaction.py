@@ -11,7 +11,8 @@ from holdfast import transitions as ends
 from holdfast.config import PostgresLocation, Settings
 from holdfast.errors import ArgumentError, ClaimLost, ConfigError, OutcomeUnknown
 from holdfast.outcomes import Fatal
-from holdfast.stores.store import StoreTransaction, TransactionStore, Verdict
+from holdfast.stores.store import StoreTransaction, TransactionStore
+from holdfast.stores.values import Verdict
 from holdfast.worker.run import Run, Why
 
 T = TypeVar("T")

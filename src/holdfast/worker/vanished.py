@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from holdfast.config import Settings, SqliteLocation
-from holdfast.stores.store import WorkerRow
+from holdfast.stores.values import WorkerRow
 from holdfast.worker import identity, marks
 from holdfast.worker.marks import Marks
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast import failure, payload
 from holdfast.context import TransactionBlock
-from holdfast.stores.store import ProgressReport
+from holdfast.stores.values import ProgressReport
 from holdfast.worker.run import Run
 
 _DATA_BYTES = 16_000

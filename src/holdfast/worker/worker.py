@@ -14,7 +14,8 @@ from holdfast.config import Settings
 from holdfast.context import Around, TransactionBlock
 from holdfast.delivery.delivery import Delivery
 from holdfast.job import Job, JobState
-from holdfast.stores.store import Claim, Finish, Listening, Store
+from holdfast.stores.store import Listening, Store
+from holdfast.stores.values import Claim, Finish
 from holdfast.tasks.registry import Registry
 from holdfast.transitions import Transition, Verb
 from holdfast.worker.complaint import log_failure

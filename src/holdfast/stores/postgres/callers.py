@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.errors import ConfigError
 from holdfast.job import NewJob
-from holdfast.stores.store import Inserted, Insertion
+from holdfast.stores.values import Inserted, Insertion
 
 Rows = list[tuple[int, int | None, bool, bool]]
 

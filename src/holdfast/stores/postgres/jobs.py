@@ -6,7 +6,7 @@ from datetime import datetime
 from holdfast.job import TERMINAL, WAITING, Job, JobState, NewJob
 from holdfast.stores.postgres import lists, rows
 from holdfast.stores.postgres.role import Role
-from holdfast.stores.store import Answer, Answered, Count, Cursor, Inserted, Insertion, JobFilter, Page
+from holdfast.stores.values import Answer, Answered, Count, Cursor, Inserted, Insertion, JobFilter, Page
 
 COUNT_CAP = 10_001
 EVERY_STATE = frozenset(JobState)

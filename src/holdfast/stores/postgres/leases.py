@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.stores.postgres.role import Role
 from holdfast.stores.postgres.work import require_distinct, transition_columns
-from holdfast.stores.store import Held, Renewal, Rescued, WorkerInfo, WorkerRow
+from holdfast.stores.values import Held, Renewal, Rescued, WorkerInfo, WorkerRow
 from holdfast.transitions import Transition
 
 

@@ -1,7 +1,7 @@
 """Lists of jobs: a query put together from fixed parts; whatever a caller gives is a parameter."""
 
 from holdfast.stores.postgres import rows
-from holdfast.stores.store import Cursor, JobFilter
+from holdfast.stores.values import Cursor, JobFilter
 
 # Each half by itself in the order of the list, which its index has: a page reads no more than its rows. The planner
 # would sort all of history for one ORDER BY over both.

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from holdfast.stores.postgres.role import Role
-from holdfast.stores.store import QueueRow, Retention
+from holdfast.stores.values import QueueRow, Retention
 
 
 class PostgresQueues(Role):

@@ -21,7 +21,8 @@ from holdfast.stores.postgres.upkeep import PostgresUpkeep
 from holdfast.stores.postgres.wakeups import PostgresWakeups
 from holdfast.stores.postgres.work import PostgresWork
 from holdfast.stores.sql import DEFAULT_SCHEMA, in_schema
-from holdfast.stores.store import Inserted, LeaseStore
+from holdfast.stores.store import LeaseStore
+from holdfast.stores.values import Inserted
 
 _TRANSACTIONS = 4  # bodies of handlers that may be open for each connection of the store: they mostly wait
 

@@ -18,7 +18,7 @@ from holdfast.stores.postgres.connection import Pooled, refused
 from holdfast.stores.postgres.lending import LendingPool
 from holdfast.stores.postgres.role import Role, lacks_partition
 from holdfast.stores.postgres.work import read_verdict, transition_columns
-from holdfast.stores.store import Finish, Verdict
+from holdfast.stores.values import Finish, Verdict
 from holdfast.transitions import Transition
 
 _ABORTED = "25P02"

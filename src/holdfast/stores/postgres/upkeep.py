@@ -12,7 +12,7 @@ from holdfast.stores.postgres import rows
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.role import Role
 from holdfast.stores.sql import quoted
-from holdfast.stores.store import Diagnosis, Kept, Promoted, Rescued
+from holdfast.stores.values import Diagnosis, Kept, Promoted, Rescued
 
 log = logging.getLogger("holdfast")
 

@@ -9,7 +9,7 @@ from holdfast.job import Job
 from holdfast.rollup import Rollup
 from holdfast.stores.postgres import rows
 from holdfast.stores.postgres.role import Role
-from holdfast.stores.store import DONE, Claim, Finish, ProgressReport, Started, Verdict, Worked
+from holdfast.stores.values import DONE, Claim, Finish, ProgressReport, Started, Verdict, Worked
 from holdfast.transitions import Transition, Verb
 
 

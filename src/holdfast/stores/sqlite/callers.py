@@ -19,7 +19,7 @@ from holdfast.job import NewJob
 from holdfast.stores.sqlite import errors, inserting, opening
 from holdfast.stores.sqlite.clock import StoreClock
 from holdfast.stores.sqlite.lending import Lent
-from holdfast.stores.store import Inserted
+from holdfast.stores.values import Inserted
 
 T = TypeVar("T")
 

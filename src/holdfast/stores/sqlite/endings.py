@@ -12,7 +12,7 @@ from typing import NamedTuple
 from holdfast.job import TERMINAL, WAITING, JobState
 from holdfast.stores.sqlite import statements
 from holdfast.stores.sqlite.inserting import Parameters, draw_positions
-from holdfast.stores.store import Rescued
+from holdfast.stores.values import Rescued
 from holdfast.transitions import Transition, Verb
 
 _BACKOFF_MS, _LONGEST_BACKOFF_MS = 10_000, 3_600_000

@@ -14,7 +14,7 @@ from holdfast.errors import DataRefused
 from holdfast.job import JobState, NewJob
 from holdfast.public_id import SEQUENCE_BITS
 from holdfast.stores.sqlite import rows, statements
-from holdfast.stores.store import Inserted, Insertion
+from holdfast.stores.values import Inserted, Insertion
 
 KEY_MS = 24 * 3_600_000
 _KEYS = ""  # the scope of idempotency keys; a kind is the scope of its `unique_for` keys

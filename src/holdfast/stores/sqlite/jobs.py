@@ -7,7 +7,7 @@ from datetime import datetime
 from holdfast.job import WAITING, Job, JobState, NewJob
 from holdfast.stores.sqlite import endings, inserting, lists, rows, statements
 from holdfast.stores.sqlite.connection import Connection
-from holdfast.stores.store import Answer, Answered, Count, Cursor, Inserted, JobFilter, Page
+from holdfast.stores.values import Answer, Answered, Count, Cursor, Inserted, JobFilter, Page
 
 COUNT_CAP = 10_001
 

@@ -8,7 +8,7 @@ import msgspec
 from holdfast.stores.sqlite import endings, rows, statements
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.work import give_back, held_by, require_distinct
-from holdfast.stores.store import Held, Renewal, Rescued, WorkerInfo, WorkerRow
+from holdfast.stores.values import Held, Renewal, Rescued, WorkerInfo, WorkerRow
 from holdfast.transitions import Transition, interrupted
 
 

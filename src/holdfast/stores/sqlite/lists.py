@@ -7,7 +7,7 @@ from operator import itemgetter
 from holdfast.job import LIVE, TERMINAL, Job
 from holdfast.stores.sqlite import rows, statements
 from holdfast.stores.sqlite.statements import Row
-from holdfast.stores.store import Cursor, JobFilter
+from holdfast.stores.values import Cursor, JobFilter
 
 _BY_TIME = itemgetter(Job.__struct_fields__.index("enqueued_at"), Job.__struct_fields__.index("id"))
 _LIVE, _FINISHED = "holdfast_live_jobs", "holdfast_finished_jobs"

@@ -6,7 +6,7 @@ import msgspec
 
 from holdfast.stores.sqlite import rows, statements
 from holdfast.stores.sqlite.connection import Connection
-from holdfast.stores.store import QueueRow, Retention
+from holdfast.stores.values import QueueRow, Retention
 
 
 class SqliteQueues:

@@ -15,7 +15,8 @@ from holdfast.stores.sqlite.transaction import SqliteTransactions
 from holdfast.stores.sqlite.upkeep import SqliteUpkeep
 from holdfast.stores.sqlite.wakeups import Listener, SqliteWakeups
 from holdfast.stores.sqlite.work import SqliteWork
-from holdfast.stores.store import Inserted, LeaseStore
+from holdfast.stores.store import LeaseStore
+from holdfast.stores.values import Inserted
 
 
 class SqliteStore(SqliteJobs, SqliteWork, SqliteUpkeep, SqliteLeases, SqliteQueues, SqliteWakeups, SqliteTransactions):

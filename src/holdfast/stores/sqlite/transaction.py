@@ -17,7 +17,7 @@ from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.lending import Lent
 from holdfast.stores.sqlite.loan import Loan, RolledBack
 from holdfast.stores.sqlite.work import finish_claims
-from holdfast.stores.store import Finish, Verdict
+from holdfast.stores.values import Finish, Verdict
 from holdfast.transitions import Transition
 
 

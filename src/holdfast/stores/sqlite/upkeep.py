@@ -12,7 +12,7 @@ from holdfast.rollup import Rollup
 from holdfast.stores.sqlite import endings, inserting, rows, statements
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.endings import Ending, Held
-from holdfast.stores.store import Diagnosis, Kept, Promoted, Rescued
+from holdfast.stores.values import Diagnosis, Kept, Promoted, Rescued
 
 _PAGES_GIVEN_BACK = 100  # by one call: each has to be moved to the end of the file first
 _FORCED = '{"ended_by":"force"}'

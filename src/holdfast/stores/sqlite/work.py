@@ -13,7 +13,7 @@ from holdfast.rollup import Rollup
 from holdfast.stores.sqlite import rows, statements
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.endings import Held, end_claims
-from holdfast.stores.store import DONE, Claim, Finish, ProgressReport, Started, Verdict, Worked
+from holdfast.stores.values import DONE, Claim, Finish, ProgressReport, Started, Verdict, Worked
 from holdfast.transitions import Transition
 
 
