@@ -13,6 +13,8 @@ from contextlib import (
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+import msgspec
+
 from holdfast import payload
 from holdfast.client.blocking import BlockingClient
 from holdfast.client.client import Client, ClientStore
@@ -23,13 +25,14 @@ from holdfast.context import Around
 from holdfast.duration import Duration
 from holdfast.errors import ConfigError
 from holdfast.handle import JobHandle
-from holdfast.job import Job, JobState
+from holdfast.job import Job
 from holdfast.retry import Backoff, backoff
 from holdfast.stores import open_store
-from holdfast.stores.values import JobFilter, Retention
+from holdfast.stores.values import JobFilter, QueueTerms
 from holdfast.tasks.call import Call
 from holdfast.tasks.decorator import TaskDecorator
 from holdfast.tasks.registry import Registry
+from holdfast.webhooks.settings import WebhookSettings
 from holdfast.worker.embedded import Embedded
 from holdfast.worker.parts import Parts
 from holdfast.worker.threaded import ThreadedWorker
@@ -57,6 +60,7 @@ def _asks(
 
 _RETRY = backoff()
 _WORKER = WorkerSettings()
+_WEBHOOKS = WebhookSettings()
 
 
 class Holdfast:
@@ -73,8 +77,9 @@ class Holdfast:
     `schema` and `pool_size` are for PostgreSQL, `synchronous` for SQLite; the store in use ignores the other's, so that
     changing the URL is enough to change the store. `deadline` bounds every call. `max_payload` (bytes) and `max_depth`
     bound the arguments and the results; `max_attempts`, `max_crashes`, `timeout`, `retry` and `on_error` are for tasks
-    that set none. `worker` says how workers behave. `lifespan` is called with the app in each process that runs jobs,
-    and gives an async context manager; what that yields is `ctx.state`.
+    that set none. `worker` says how workers behave, `webhooks` where the ends of jobs may be posted to. `lifespan` is
+    called with the app in each process that runs jobs, and gives an async context manager; what that yields is
+    `ctx.state`.
     """
 
     def __init__(
@@ -94,6 +99,7 @@ class Holdfast:
         retry: Backoff = _RETRY,
         on_error: OnError = "retry",
         worker: WorkerSettings = _WORKER,
+        webhooks: WebhookSettings = _WEBHOOKS,
         lifespan: Lifespan | None = None,
     ) -> None:
         self.settings: Settings = read_settings(
@@ -111,6 +117,7 @@ class Holdfast:
             retry=retry,
             on_error=on_error,
             worker=worker,
+            webhooks=webhooks,
         )
         self.tasks = Registry()
         self._arounds: list[Around] = []
@@ -179,23 +186,27 @@ class Holdfast:
         return await self._published(await open_store(self.settings))
 
     async def _published(self, store: ClientStore) -> ClientStore:
-        """Let the store know how long the queues defined here keep their finished jobs."""
-        retentions = {
-            queue.name: Retention(
-                completed_ms=queue.retention_ms[JobState.COMPLETED],
-                completed_with_errors_ms=queue.retention_ms[JobState.COMPLETED_WITH_ERRORS],
-                failed_ms=queue.retention_ms[JobState.FAILED],
-                cancelled_ms=queue.retention_ms[JobState.CANCELLED],
-            )
-            for queue in self.settings.queues.values()
-        }
-        if retentions:
+        """Let the store know what holds for the finished jobs of the queues defined here."""
+        terms = {queue.name: self._terms(queue) for queue in self.settings.queues.values()}
+        if terms:
             try:
-                await store.define_queues(retentions)
+                await store.define_queues(terms)
             except BaseException:
                 await store.close()
                 raise
         return store
+
+    def _terms(self, queue: Queue) -> QueueTerms:
+        hook = None
+        if queue.webhook is not None:
+            target = self.settings.webhooks.checked(queue.webhook, queue.webhook_keys)
+            hook = msgspec.json.encode({"url": target.url, "events": queue.webhook_events}).decode()
+        return QueueTerms(
+            kept_ms=dict(queue.retention_ms),
+            stale_ms=dict(queue.stale_ms),
+            tells=queue.tell_retention,
+            webhook=hook,
+        )
 
     # ---- work ------------------------------------------------------------------------------------------------------
 

@@ -16,11 +16,13 @@ from holdfast.duration import Duration, milliseconds
 from holdfast.errors import ConfigError, InvalidValue
 from holdfast.job import TERMINAL, JobState
 from holdfast.retry import Backoff, backoff
+from holdfast.webhooks.settings import EVENTS, Secrets, WebhookSettings, read_events, read_secrets
 
 Outcome = Literal["completed", "completed_with_errors", "failed", "cancelled"]
 Retention = Duration | Mapping[Outcome, Duration]
 Synchronous = Literal["full", "normal"]
 OnError = Literal["retry", "fatal"]
+Logs = Literal["ctx", "all", "none"]
 
 FOREVER = "forever"
 LONGEST_RETENTION_MS = 100 * 7 * 86_400_000
@@ -58,17 +60,29 @@ class Queue:
 
     `workers` bounds how many of its jobs run at once in one worker instance; None leaves it to the instance's slots.
     `retention` is a duration or "forever" for every outcome, or a mapping of outcomes to either; outcomes left out
-    keep their default (failed 30 days, the others 7).
+    keep their default (failed 30 days, the others 7). `stale_after` is read like `retention`; what is left out never
+    becomes stale. The ends of its jobs are posted to the URL `webhook`, those of `webhook_events` only, signed with
+    `webhook_secret` or the app's. `tell_retention` publishes when a finished job becomes stale and when it is deleted.
     """
 
     name: str
     priority: int = DEFAULT_PRIORITY
     retention: Retention = field(default_factory=dict)
     workers: int | None = None
+    stale_after: Retention = field(default_factory=dict)
+    webhook: str | None = None
+    webhook_events: Iterable[str] = EVENTS
+    webhook_secret: Secrets | None = field(default=None, repr=False)
+    tell_retention: bool = False
     retention_ms: Mapping[JobState, int | None] = field(init=False, repr=False, compare=False)
+    stale_ms: Mapping[JobState, int] = field(init=False, repr=False, compare=False)
+    webhook_keys: tuple[bytes, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         with definition(f"queue {self.name!r}"):
+            object.__setattr__(self, "webhook_keys", read_secrets(self.webhook_secret))
+            object.__setattr__(self, "webhook_events", read_events(self.webhook_events))
+            object.__setattr__(self, "stale_ms", _stale_ms(self.stale_after))
             object.__setattr__(self, "name", names.name(self.name, "name"))
             names.priority(self.priority)
             if self.workers is not None:
@@ -100,6 +114,18 @@ def _kept_ms(kept: Duration, what: str) -> int | None:
     return kept_ms
 
 
+def _stale_ms(stale_after: Retention) -> dict[JobState, int]:
+    """Read when each outcome becomes stale, in milliseconds; what is left out never does."""
+    given = stale_after if isinstance(stale_after, Mapping) else dict.fromkeys(_RETENTION, stale_after)
+    unknown = sorted(str(outcome) for outcome in given if outcome not in TERMINAL)
+    if unknown:
+        expected = ", ".join(sorted(TERMINAL))
+        message = f"stale_after: expected outcomes among {expected}, got {', '.join(unknown)}"
+        raise InvalidValue(message)
+    read = {JobState(outcome): _kept_ms(after, f"stale_after of {outcome}") for outcome, after in given.items()}
+    return {outcome: after for outcome, after in read.items() if after is not None}
+
+
 @dataclass(frozen=True, kw_only=True)
 class WorkerSettings:
     """How the workers of an app behave; all durations as people write them.
@@ -108,7 +134,8 @@ class WorkerSettings:
     all others: `lease` holds under a supervisor, which renews it from a process of its own, `embedded_lease` where
     handlers can keep the renewing event loop waiting. `shutdown_grace` is how long running jobs may go on after the
     first signal, `cancel_grace` how long after a cancellation, `kill_grace` how long after their timeout. `poll` is how
-    often a worker looks without a hint. `transaction_budget` bounds `ctx.transaction()` on SQLite.
+    often a worker looks without a hint. `transaction_budget` bounds `ctx.transaction()` on SQLite. `logs` says which
+    lines are kept with a job: those of `ctx.log` ("ctx"), those of every logger while its handler runs ("all"), none.
     """
 
     concurrency: int = 10
@@ -120,6 +147,7 @@ class WorkerSettings:
     kill_grace: Duration = "5s"
     poll: Duration = "1s"
     transaction_budget: Duration = "1s"
+    logs: Logs = "ctx"
     lease_s: float = field(init=False, repr=False, compare=False)
     embedded_lease_s: float = field(init=False, repr=False, compare=False)
     shutdown_grace_s: float = field(init=False, repr=False, compare=False)
@@ -138,6 +166,9 @@ class WorkerSettings:
                 raise InvalidValue(message)
             for name in ("lease", "embedded_lease", "cancel_grace", "kill_grace", "poll", "transaction_budget"):
                 object.__setattr__(self, f"{name}_s", _positive_ms(getattr(self, name), name) / 1_000)
+            if self.logs not in get_args(Logs):
+                message = f'logs: expected "ctx", "all" or "none", got {self.logs!r}'
+                raise InvalidValue(message)
             grace = milliseconds(self.shutdown_grace, "shutdown_grace")  # none at all is a choice
             object.__setattr__(self, "shutdown_grace_s", grace / 1_000)
 
@@ -187,6 +218,12 @@ class Settings:
     on_error: OnError = "retry"
     retry: Backoff = field(default_factory=backoff)
     worker: WorkerSettings = field(default_factory=WorkerSettings)
+    webhooks: WebhookSettings = field(default_factory=WebhookSettings)
+
+    def webhook_keys_of(self, queue: str) -> tuple[bytes, ...]:
+        """The secrets that a queue has of its own."""
+        defined = self.queues.get(queue)
+        return () if defined is None else defined.webhook_keys
 
     def priority_of(self, queue: str) -> int:
         """The priority of a queue's jobs that name none themselves."""
@@ -210,6 +247,7 @@ def read_settings(
     on_error: OnError,
     retry: Backoff,
     worker: WorkerSettings,
+    webhooks: WebhookSettings,
 ) -> Settings:
     """Check the options of an app; the first wrong one is refused with what was expected."""
     with definition("Holdfast(...)"):
@@ -222,6 +260,9 @@ def read_settings(
         if not isinstance(worker, WorkerSettings):
             message = f"worker: expected WorkerSettings(...), got {worker!r}"
             raise InvalidValue(message)
+        if not isinstance(webhooks, WebhookSettings):
+            message = f"webhooks: expected WebhookSettings(...), got {webhooks!r}"
+            raise InvalidValue(message)
         location = locate(url)
         if isinstance(location, SqliteLocation):
             worker.check_on_sqlite()
@@ -229,7 +270,7 @@ def read_settings(
             url=url,
             location=location,
             schema=names.schema(schema),
-            queues=_by_name(queues),
+            queues=_by_name(queues, webhooks),
             deadline_s=_positive_ms(deadline, "deadline") / 1_000,
             pool_size=names.count(pool_size, "pool_size", LARGEST_POOL),
             synchronous=synchronous,
@@ -241,6 +282,7 @@ def read_settings(
             on_error=checked_on_error(on_error),
             retry=retry,
             worker=worker,
+            webhooks=webhooks,
         )
 
 
@@ -270,7 +312,7 @@ def _positive_ms(value: Duration, what: str, hint: str = "") -> int:
     return length
 
 
-def _by_name(queues: Iterable[Queue]) -> dict[str, Queue]:
+def _by_name(queues: Iterable[Queue], webhooks: WebhookSettings) -> dict[str, Queue]:
     defined: dict[str, Queue] = {}
     for queue in queues:
         if not isinstance(queue, Queue):
@@ -279,6 +321,9 @@ def _by_name(queues: Iterable[Queue]) -> dict[str, Queue]:
         if queue.name in defined:
             message = f"queues: {queue.name!r} is defined twice; names are compared without case"
             raise ConfigError(message)
+        if queue.webhook is not None:
+            with definition(f"queue {queue.name!r}"):
+                webhooks.checked(queue.webhook, queue.webhook_keys)
         defined[queue.name] = queue
     return defined
 

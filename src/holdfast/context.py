@@ -2,17 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Generic, Protocol
 
 from typing_extensions import TypeVar
 
-from holdfast.errors import ConfigError, InvalidValue
+from holdfast.errors import ConfigError
+from holdfast.items import Items
 from holdfast.job import Job
+from holdfast.journal import Entry
+from holdfast.phasing import PhaseBlock, Phasing, Voice, checked_percent
 
 # Not Any: with that a type checker could not tell the forms of @app.task apart, and would check no argument.
 State = TypeVar("State", default=object)
+T = TypeVar("T")
 
 _logger = logging.getLogger("holdfast.job")
 
@@ -32,18 +36,54 @@ class TransactionBlock(AbstractAsyncContextManager[Transaction], AbstractContext
     """`async with` in an async handler, `with` in one that runs in a thread."""
 
 
-class Running(Protocol):
+class Running(Voice, Protocol):
     """What a context needs from the worker that runs its job."""
 
     @property
     def cancelled(self) -> bool:
         """Whether the handler should stop."""
 
-    def report(self, percent: float | None, message: str | None, data: Mapping[str, Any]) -> None:
-        """Take a report; it is stored soon, the last one of many."""
+    def transaction(self) -> TransactionBlock:
+        """Open the transaction in which the job, or its open phase, completes."""
+
+
+class _Nobody:
+    """Stands for the worker where there is none: what is said is not stored."""
+
+    cancelled = False
+
+    def note(self, entry: Entry) -> None:
+        """Forget it."""
+
+    async def keep(self, entry: Entry) -> None:
+        """Forget it."""
+
+    def wait_for(self, verb: Coroutine[Any, Any, T]) -> T:
+        """Run it on an event loop of its own."""
+        return asyncio.run(verb)
+
+    async def in_thread(self, function: Callable[[], Any]) -> Any:
+        """Run it in a thread of the event loop."""
+        return await asyncio.to_thread(function)
 
     def transaction(self) -> TransactionBlock:
-        """Open the transaction in which the job completes."""
+        """Say that there is none."""
+        message = "ctx.transaction() needs a job that runs in a worker; this context belongs to none"
+        raise ConfigError(message)
+
+
+class _JobLog(logging.LoggerAdapter[logging.Logger]):
+    """Says which job a record is about, and keeps the line with the job."""
+
+    def __init__(self, about: dict[str, Any], keep: Callable[[int, str], None] | None) -> None:
+        super().__init__(_logger, about)
+        self._keep = keep
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        """Log a line."""
+        if self._keep is not None and level >= logging.INFO:
+            self._keep(level, str(msg) % args if args else str(msg))
+        super().log(level, msg, *args, **kwargs)
 
 
 class Context(Generic[State]):
@@ -52,7 +92,7 @@ class Context(Generic[State]):
     `state` is what the app's `lifespan` yielded in this process; `Context[MyState]` gives it a type.
     """
 
-    __slots__ = ("_log", "_results", "_running", "job", "state")
+    __slots__ = ("_keep_line", "_log", "_running", "job", "phasing", "state")
 
     def __init__(
         self,
@@ -60,24 +100,26 @@ class Context(Generic[State]):
         *,
         state: State | None = None,
         running: Running | None = None,
-        results: Mapping[str, Any] | None = None,
+        phasing: Phasing | None = None,
+        keep_line: Callable[[int, str], None] | None = None,
     ) -> None:
         self.job = job
         # What the lifespan yields is of the type that the handler names; nothing at run time could check it.
         self.state: State = state  # type: ignore[assignment] # see above
-        self._log: logging.LoggerAdapter[logging.Logger] | None = None
-        self._running = running
-        self._results: Mapping[str, Any] = {} if results is None else results
+        self._log: _JobLog | None = None
+        self._running: Running = _Nobody() if running is None else running
+        self._keep_line = keep_line
+        self.phasing = Phasing(job, self._running) if phasing is None else phasing
 
     def __repr__(self) -> str:
         return f"<Context of job {self.job.public_id} ({self.job.kind}), claim {self.job.claim}>"
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
-        """A logger whose records say which job they are about."""
+        """A logger whose records say which job they are about; its lines from INFO on are kept with the job."""
         if self._log is None:
             about = {"job": self.job.public_id, "kind": self.job.kind, "attempt": self.job.attempt}
-            self._log = logging.LoggerAdapter(_logger, about)
+            self._log = _JobLog(about, self._keep_line)
         return self._log
 
     @property
@@ -86,7 +128,7 @@ class Context(Generic[State]):
 
         An async handler is told by CancelledError as well; one that runs in a thread has to look here, or to `check`.
         """
-        return self._running is not None and self._running.cancelled
+        return self._running.cancelled
 
     def check(self) -> None:
         """Stop here if the handler should stop: raises CancelledError, as an await does in an async handler."""
@@ -96,13 +138,11 @@ class Context(Generic[State]):
     def progress(self, percent: float | None = None, message: str | None = None, **data: Any) -> Awaitable[None]:
         """Report how far the handler is: `await` it in an async handler, just call it in a thread.
 
-        Many reports in a short time become one write; the last one is always stored before the job ends.
+        Inside a phase it is the phase that is so far, and the whole job by the phase's weight. Many reports in a short
+        time become one write; the last one is always stored before its phase and its job end.
         """
-        if percent is not None and not (isinstance(percent, int | float) and 0 <= percent <= 100):  # noqa: PLR2004 - per cent
-            problem = f"progress: expected a percentage from 0 to 100 or None, got {percent!r}"
-            raise InvalidValue(problem)
-        if self._running is not None:
-            self._running.report(percent, message, data)
+        checked_percent(percent)
+        self.phasing.progress(percent, message, data)
         return _Breath()
 
     def transaction(self) -> TransactionBlock:
@@ -112,19 +152,54 @@ class Context(Generic[State]):
                 await tx.connection.execute("INSERT ...")
                 tx.result = 42
 
-        Leaving the block completes the job; what follows it still runs, but can change nothing any more.
+        Leaving the block completes the job, or in a phase that is not the last that phase; what follows it still runs,
+        but can change nothing any more.
         """
-        if self._running is None:
-            message = "ctx.transaction() needs a job that runs in a worker; this context belongs to none"
-            raise ConfigError(message)
         return self._running.transaction()
 
+    # ---- phases ----------------------------------------------------------------------------------------------------
+
+    def phase(self, name: str) -> PhaseBlock:
+        """Make a named part of a function task, with progress and a result of its own.
+
+            async with ctx.phase("download") as phase:
+                if not phase.is_completed:          # by an earlier attempt
+                    phase.result = await download(url)
+
+        The result is stored the moment the block is left, and survives retries and restarts.
+        """
+        return self.phasing.phase(name)
+
+    async def step(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a function once per job: what it returned is stored, and a later attempt gets that instead.
+
+        Gives plain JSON values, the first time as well. Steps may run side by side.
+        """
+        return await self.phasing.step(name, function, args, kwargs)
+
+    def items(self, name: str, keys: Iterable[str], *, concurrency: int = 8, word: str = "slug") -> Items:
+        """Work through many things side by side, each ending completed, skipped (`raise Skip(...)`) or failed.
+
+            async with ctx.items("editions", slugs, concurrency=8) as items:
+                await items.each(update)
+
+        One that fails stops no other: the job then ends `completed_with_errors`. A later attempt leaves out those that
+        ended well. Readers of the job see `editions_total`, `editions_completed`, `editions_failed` and so on, where
+        `word` is the name of the key of one item.
+        """
+        return Items(self.phasing, name, keys, concurrency=concurrency, word=word)
+
+    @property
+    def results(self) -> Mapping[str, Any]:
+        """What the completed phases returned, by name, as plain JSON values; also those of earlier attempts."""
+        return self.phasing.results
+
     def result(self, phase: str) -> Any:
-        """What an earlier phase of this run returned."""
+        """What an earlier phase returned, in this attempt or in one before, as plain JSON values."""
         try:
-            return self._results[phase]
+            return self.results[phase]
         except KeyError:
-            message = f"phase {phase!r} has no result yet; those that have: {', '.join(self._results) or 'none'}"
+            message = f"phase {phase!r} has no result yet; those that have: {', '.join(self.results) or 'none'}"
             raise LookupError(message) from None
 
 

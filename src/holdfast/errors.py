@@ -21,6 +21,8 @@ HoldfastError
 │   └── SchemaError           the schema is missing, too old or too new
 ├── ClaimLost                 the job was taken from this worker: the handler must stop, its writes are refused
 ├── TimedOut                  a handler ran longer than its job's timeout
+├── AllItemsFailed            not one item of a set was completed, and some failed
+├── ShutdownTimeout           a worker left, but not everything it ran had ended in time
 ├── JobFailed                 `JobHandle.result()`: the job ended failed
 ├── JobCancelled              `JobHandle.result()`: the job ended cancelled
 └── ResultTimeout             `JobHandle.result()`: no end within the timeout
@@ -115,6 +117,14 @@ class ClaimLost(HoldfastError):
 
 class TimedOut(HoldfastError, TimeoutError):
     """A handler ran longer than its job's timeout."""
+
+
+class AllItemsFailed(HoldfastError):
+    """Not one item of a set was completed, and at least one failed: the attempt has failed."""
+
+
+class ShutdownTimeout(HoldfastError, TimeoutError):
+    """A worker was told to leave and has left; what had not ended within the grace was given back."""
 
 
 class JobFailed(HoldfastError):

@@ -24,7 +24,7 @@ class Jobs(Protocol):
     async def cancel(self, job: int | str, *, actor: str | None = None, reason: str | None = None) -> JobState:
         """Cancel a job."""
 
-    async def retry(self, job: int | str) -> JobState:
+    async def retry(self, job: int | str, *, from_phase: str | None = None) -> JobState:
         """Give a finished job a new life."""
 
 
@@ -76,9 +76,12 @@ class JobHandle(Generic[R_co]):
         """Cancel the job: a waiting one at once; a running one is told, and the answer is `running`."""
         return await self._jobs.cancel(self._known_id(), actor=actor, reason=reason)
 
-    async def retry(self) -> JobState:
-        """Give the job a new life after it failed, was cancelled or completed with errors."""
-        return await self._jobs.retry(self._known_id())
+    async def retry(self, *, from_phase: str | None = None) -> JobState:
+        """Give the job a new life after it failed, was cancelled or completed with errors.
+
+        Completed phases keep their results; `from_phase` runs that one and all later ones anew.
+        """
+        return await self._jobs.retry(self._known_id(), from_phase=from_phase)
 
     def _known_id(self) -> int:
         if self.id is None:

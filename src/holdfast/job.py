@@ -1,12 +1,13 @@
 """A job before it is stored (`NewJob`) and after (`Job`)."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
-from holdfast import public_id
+from holdfast import phases, public_id
+from holdfast.phases import JobPhase, PhaseState
 
 
 class JobState(StrEnum):
@@ -47,15 +48,18 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     timeout_ms: int | None
     tags: dict[str, str] | None = None
     actor: str | None = None
+    extra: str | None = None
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """The last progress that a handler reported."""
+    """The last progress that a handler reported: of the whole job, and of the phase that it was in."""
 
     percent: float | None
     message: str | None
     data: Any
     updated_at: datetime
+    phase: str | None = None
+    phase_percent: float | None = None
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -71,6 +75,59 @@ class Attempt(msgspec.Struct, frozen=True):
     error_class: str | None = None
     error: str | None = None
     traceback: str | None = None
+
+
+class LogLine(msgspec.Struct, frozen=True):
+    """A line that a handler logged."""
+
+    claim: int
+    line: int
+    at: datetime
+    level: str
+    text: str
+
+
+class DeliveryTry(msgspec.Struct, frozen=True):
+    """One try to post a message."""
+
+    at: datetime
+    status: int | None = None
+    error: str | None = None
+    took_ms: int = 0
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """A webhook message about the end of one life of a job."""
+
+    life: int
+    event: str
+    url: str
+    state: str
+    tries: int
+    at: datetime
+    next_at: datetime | None = None
+    ended_at: datetime | None = None
+    log: list[DeliveryTry] = msgspec.field(default_factory=list)
+
+
+class StateChange(msgspec.Struct, frozen=True):
+    """One change of a job's state, as far as its row still tells."""
+
+    at: datetime
+    source: JobState | None
+    target: JobState
+    attempt: int
+    worker: int | None = None
+    reason: str | None = None
+
+
+_PHASE_ENDS = {
+    JobState.CANCELLED: PhaseState.CANCELLED,
+    JobState.FAILED: PhaseState.FAILED,
+    JobState.COMPLETED: PhaseState.COMPLETED,
+    JobState.COMPLETED_WITH_ERRORS: PhaseState.COMPLETED,
+}
+_MOST_CHANGES = 100
 
 
 class Job(msgspec.Struct, frozen=True, gc=False):
@@ -125,6 +182,10 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     result_json: str | None = None
     progress_json: str | None = None
     attempts_json: str | None = None
+    phases_json: str | None = None
+    items_json: str | None = None
+    logs_json: str | None = None
+    deliveries_json: str | None = None
 
     @property
     def public_id(self) -> str:
@@ -162,6 +223,88 @@ class Job(msgspec.Struct, frozen=True, gc=False):
         return [] if self.attempts_json is None else msgspec.json.decode(self.attempts_json, type=list[Attempt])
 
     @property
+    def phases(self) -> list[JobPhase]:
+        """The phases, in order, with those that have not begun; of an ended job none goes on."""
+        stored = [] if self.phases_json is None else msgspec.json.decode(self.phases_json, type=list[JobPhase])
+        plan: phases.Plan = [(name, weight) for name, weight in self.extra.get("phases", ())]
+        progress = self.progress
+        return [
+            phases.closed(self._seen(phase, progress), _PHASE_ENDS.get(self.state), self.error)
+            for phase in phases.with_planned(stored, plan)
+        ]
+
+    def _seen(self, phase: JobPhase, progress: Progress | None) -> JobPhase:
+        """Show how far a phase is that has not ended; one that nobody works on at present waits."""
+        if phase.state is not PhaseState.RUNNING:
+            return phase
+        if progress is not None and progress.phase == phase.name:
+            phase = msgspec.structs.replace(
+                phase, percent=progress.phase_percent, message=progress.message, data=progress.data
+            )
+        if self.state in WAITING or (self.state is JobState.RUNNING and phase.claim != self.claim):
+            return msgspec.structs.replace(phase, state=PhaseState.PENDING)
+        return phase
+
+    @property
+    def phase(self) -> str | None:
+        """The phase that the job is in, or was in last."""
+        return None if self.progress is None else self.progress.phase
+
+    @property
+    def items(self) -> dict[str, Any]:
+        """The sets of items, each in one shape: for `editions` the keys `editions_total`, `editions_completed`, ..."""
+        found = {} if self.items_json is None else msgspec.json.decode(self.items_json, type=dict[str, dict[str, Any]])
+        return {
+            name: {key: value for key, value in shape.items() if key.startswith(f"{name}_")}
+            for name, shape in found.items()
+        }
+
+    @property
+    def logs(self) -> list[LogLine]:
+        """The lines that its handler logged, oldest first."""
+        return [] if self.logs_json is None else msgspec.json.decode(self.logs_json, type=list[LogLine])
+
+    @property
+    def deliveries(self) -> list[Delivery]:
+        """The webhook messages about its ends, and what became of them."""
+        return [] if self.deliveries_json is None else msgspec.json.decode(self.deliveries_json, type=list[Delivery])
+
+    @property
+    def webhook_sent(self) -> bool:
+        """Whether the message about the end of this life was taken by its receiver."""
+        return any(delivery.state == "delivered" and delivery.life == self.life for delivery in self.deliveries)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether its queue's policy calls this finished job stale, by the clock of this machine."""
+        return self.stale_at is not None and self.stale_at <= datetime.now(UTC)
+
+    @property
+    def changes(self) -> list[StateChange]:
+        """The changes of its state, oldest first, as far as the ended claims tell; at most the last hundred."""
+        found = [StateChange(self.enqueued_at, None, JobState.QUEUED, 0)]
+        for ended in self.attempts:
+            found += _changes_of(ended)
+        if self.claimed_at is not None:
+            found.append(StateChange(self.claimed_at, JobState.QUEUED, JobState.RUNNING, self.attempt, self.worker))
+        if self.finished_at is not None:
+            source = JobState.QUEUED if self.claimed_at is None else JobState.RUNNING
+            reason = self.extra.get("cancel_reason") or self.error
+            found.append(StateChange(self.finished_at, source, self.state, self.attempt, self.worker, reason))
+        return found[-_MOST_CHANGES:]
+
+    @property
     def is_finished(self) -> bool:
         """Whether this life of the job has ended."""
         return self.state in TERMINAL
+
+
+def _changes_of(ended: Attempt) -> list[StateChange]:
+    """Read two changes from an ended claim: it was taken, and it ended."""
+    target = JobState(ended.outcome) if ended.outcome in TERMINAL else JobState.QUEUED
+    reason = ended.outcome if ended.error is None else f"{ended.outcome}: {ended.error}"
+    changes = [StateChange(ended.ended_at, JobState.RUNNING, target, ended.attempt, ended.worker, reason)]
+    if ended.claimed_at is not None:
+        taken = StateChange(ended.claimed_at, JobState.QUEUED, JobState.RUNNING, ended.attempt, ended.worker)
+        return [taken, *changes]
+    return changes

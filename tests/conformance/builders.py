@@ -6,13 +6,27 @@ from typing import Any
 from holdfast.failure import Failure
 from holdfast.job import Job, JobState, NewJob
 from holdfast.stores.store import Store
-from holdfast.stores.values import Answer, Claim, Finish, Inserted, Insertion, Lane, Verdict, WorkerInfo
+from holdfast.stores.values import Answer, Claim, Finish, Inserted, Insertion, Lane, QueueTerms, Verdict, WorkerInfo
 from holdfast.transitions import Transition, completed, crashed, failed
 
 LEASE_MS = 10_000
 FAILURE = Failure("SomeError", "it went wrong", "a traceback", "SomeError:it went wrong")
 
 _batches = itertools.count(1)
+
+
+def keeping(
+    completed_ms: int | None, completed_with_errors_ms: int | None, failed_ms: int | None, cancelled_ms: int | None
+) -> QueueTerms:
+    """Terms that say how long each outcome is kept, and nothing else."""
+    return QueueTerms(
+        kept_ms={
+            JobState.COMPLETED: completed_ms,
+            JobState.COMPLETED_WITH_ERRORS: completed_with_errors_ms,
+            JobState.FAILED: failed_ms,
+            JobState.CANCELLED: cancelled_ms,
+        }
+    )
 
 
 def new_job(job_id: int, **changes: Any) -> NewJob:

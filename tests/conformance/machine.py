@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from holdfast.job import TERMINAL, Job, JobState
 from holdfast.stores.store import Store
-from holdfast.stores.values import Insertion, ProgressReport, Retention, Started, Verdict
+from holdfast.stores.values import Insertion, ProgressReport, Started, Verdict
 from holdfast.transitions import (
     Transition,
     Verb,
@@ -24,7 +24,7 @@ from holdfast.transitions import (
     snoozed,
 )
 from tests.conformance import raw
-from tests.conformance.builders import FAILURE, claim, new_job, register
+from tests.conformance.builders import FAILURE, claim, keeping, new_job, register
 from tests.conformance.clock import START, set_time
 from tests.conformance.model import KEPT, Model
 
@@ -74,7 +74,7 @@ class StoreMachine(RuleBasedStateMachine):
         await raw.clear(self.store)
         await set_time(self.store, START)
         kept = {f"{state}_ms": round(duration / timedelta(milliseconds=1)) for state, duration in KEPT.items()}
-        await self.store.define_queues({"default": Retention(**kept)})
+        await self.store.define_queues({"default": keeping(**kept)})
         self.mortal = await register(self.store, lease_ms=round(SHORT.total_seconds() * 1_000))
         self.mortal_until = START + SHORT
         self.immortal = await register(self.store, lease_ms=round(LONG.total_seconds() * 1_000))

@@ -8,7 +8,7 @@ import pytest
 from holdfast.failure import Failure
 from holdfast.job import Job, JobState
 from holdfast.stores.store import Store
-from holdfast.stores.values import Answer, Finish, Retention, Started, Verdict
+from holdfast.stores.values import Answer, Finish, Started, Verdict
 from holdfast.transitions import (
     Transition,
     Verb,
@@ -32,6 +32,7 @@ from tests.conformance.builders import (
     enqueue,
     enqueue_many,
     find,
+    keeping,
     read,
     register,
     retry,
@@ -424,7 +425,7 @@ async def test_the_log_keeps_the_last_hundred_claims_and_the_last_tracebacks(sto
 # ---- how long it is kept -------------------------------------------------------------------------------------------
 
 FOR_EVER = datetime(9999, 1, 1, tzinfo=UTC)
-POLICY = Retention(completed_ms=1_000, completed_with_errors_ms=2_000, failed_ms=None, cancelled_ms=86_400_000)
+POLICY = keeping(completed_ms=1_000, completed_with_errors_ms=2_000, failed_ms=None, cancelled_ms=86_400_000)
 
 
 def _end_of(job: Job, state: JobState) -> Transition:

@@ -2,13 +2,13 @@
 
 from holdfast.job import JobState
 from holdfast.stores.store import Store
-from holdfast.stores.values import QueueRow, Retention
+from holdfast.stores.values import QueueRow
 from holdfast.transitions import completed
 from tests.conformance import raw
-from tests.conformance.builders import claim, enqueue, finished, read, register, running, settle
+from tests.conformance.builders import claim, enqueue, finished, keeping, read, register, running, settle
 from tests.conformance.clock import Clock
 
-POLICY = Retention(completed_ms=1_000, completed_with_errors_ms=None, failed_ms=3_000, cancelled_ms=4_000)
+POLICY = keeping(completed_ms=1_000, completed_with_errors_ms=None, failed_ms=3_000, cancelled_ms=4_000)
 
 
 async def test_an_empty_store_knows_no_queue(store: Store) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.job import RETRYABLE, JobState
 from holdfast.stores.store import Store
-from holdfast.stores.values import Answer, Answered, Finish, ProgressReport, Retention, Started, Verdict
+from holdfast.stores.values import Answer, Answered, Finish, ProgressReport, Started, Verdict
 from holdfast.transitions import completed, failed, retried, snoozed
 from tests.conformance.builders import (
     FAILURE,
@@ -16,6 +16,7 @@ from tests.conformance.builders import (
     end,
     enqueue,
     finished,
+    keeping,
     read,
     register,
     retry,
@@ -130,7 +131,7 @@ async def test_of_two_dead_letters_of_one_key_the_first_lives_again(store: Store
 
 
 async def test_a_job_within_a_day_of_its_deletion_is_refused(store: Store, clock: Clock) -> None:
-    kept = Retention(completed_ms=1, completed_with_errors_ms=1, failed_ms=2 * 86_400_000, cancelled_ms=1)
+    kept = keeping(completed_ms=1, completed_with_errors_ms=1, failed_ms=2 * 86_400_000, cancelled_ms=1)
     await store.define_queues({"default": kept})
     ended = await finished(store, JobState.FAILED)
     await clock.advance(timedelta(days=1))
@@ -145,7 +146,7 @@ async def test_a_job_within_a_day_of_its_deletion_is_refused(store: Store, clock
 async def test_a_job_kept_for_less_than_two_days_is_refused_in_the_second_half_of_them(
     store: Store, clock: Clock
 ) -> None:
-    kept = Retention(completed_ms=1, completed_with_errors_ms=1, failed_ms=60_000, cancelled_ms=60_000)
+    kept = keeping(completed_ms=1, completed_with_errors_ms=1, failed_ms=60_000, cancelled_ms=60_000)
     await store.define_queues({"default": kept})
     one, other = await finished(store, JobState.FAILED), await finished(store, JobState.CANCELLED)
     await clock.advance(seconds=30)
@@ -161,7 +162,7 @@ async def test_an_expired_job_is_not_found(store: Store, clock: Clock) -> None:
 
 
 async def test_a_job_kept_for_ever_can_be_retried(store: Store) -> None:
-    policy = Retention(completed_ms=None, completed_with_errors_ms=None, failed_ms=None, cancelled_ms=None)
+    policy = keeping(completed_ms=None, completed_with_errors_ms=None, failed_ms=None, cancelled_ms=None)
     await store.define_queues({"default": policy})
     ended = await finished(store, JobState.FAILED)
     assert await retry(store, ended.id) is Answer.DONE

@@ -12,9 +12,9 @@ from holdfast.failure import Failure
 from holdfast.rollup import Rollup
 from holdfast.stores.postgres.connection import Pool
 from holdfast.stores.store import Store
-from holdfast.stores.values import JobFilter, ProgressReport, Retention, WorkerInfo
+from holdfast.stores.values import JobFilter, ProgressReport, WorkerInfo
 from holdfast.transitions import failed
-from tests.conformance.builders import claim_of, lane, new_jobs
+from tests.conformance.builders import claim_of, keeping, lane, new_jobs
 
 NAME = "canary.name:1-2"
 TEXT = "canary'\"; DROP TABLE jobs; --\\ %s $1 :id {0} ?"
@@ -79,7 +79,7 @@ async def test_no_value_becomes_part_of_a_statement(sent: list[str], store: Stor
 
     await store.pause_queue(NAME, actor=TEXT, reason=TEXT)
     await store.resume_queue(NAME)
-    await store.define_queues({NAME: Retention(1_000, 1_000, 1_000, 1_000)})
+    await store.define_queues({NAME: keeping(1_000, 1_000, 1_000, 1_000)})
     which = JobFilter(
         kinds=(NAME, TEXT), queues=(NAME, TEXT), tags=(("canary", TEXT), (TEXT, TEXT)), actor=TEXT, unique=TEXT,
         fingerprint=TEXT, enqueued_from=datetime(2020, 1, 1, tzinfo=UTC),

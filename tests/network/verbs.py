@@ -6,8 +6,9 @@ from typing import Any
 
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.store import JobStore, LeaseStore, QueueStore, UpkeepStore, WakeStore, WorkStore
-from holdfast.stores.values import JobFilter, ProgressReport, Retention, Started, WorkerInfo
+from holdfast.stores.values import JobFilter, ProgressReport, Started, WorkerInfo
 from holdfast.transitions import completed
+from tests.conformance.builders import keeping
 from tests.races.making import new_job, request
 
 Call = Callable[[PostgresStore], Awaitable[Any]]
@@ -43,7 +44,7 @@ VERBS: dict[str, Call] = {
     "retire_worker": lambda store: store.retire_worker(99),
     "release_worker": lambda store: store.release_worker(99, [completed(1, 1)]),
     "list_workers": lambda store: store.list_workers(),
-    "define_queues": lambda store: store.define_queues({"q": Retention(1_000, 1_000, 1_000, 1_000)}),
+    "define_queues": lambda store: store.define_queues({"q": keeping(1_000, 1_000, 1_000, 1_000)}),
     "pause_queue": lambda store: store.pause_queue("q", actor=None, reason=None),
     "resume_queue": lambda store: store.resume_queue("q"),
     "list_queues": lambda store: store.list_queues(),

@@ -15,6 +15,55 @@ CREATE TABLE attempts (
     CONSTRAINT attempts_pkey PRIMARY KEY (job_id, claim)
 );
 
+CREATE TABLE deliveries (
+    id bigint NOT NULL,
+    job_id bigint NOT NULL,
+    life integer NOT NULL,
+    event text NOT NULL,
+    url text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    task text NOT NULL,
+    queue text NOT NULL,
+    status text NOT NULL,
+    attempt integer NOT NULL,
+    tags jsonb,
+    error_class text,
+    error text,
+    result jsonb,
+    result_omitted boolean NOT NULL DEFAULT false,
+    state text NOT NULL DEFAULT 'pending'::text,
+    tries integer NOT NULL DEFAULT 0,
+    next_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    log jsonb NOT NULL DEFAULT '[]'::jsonb,
+    expires_at timestamp with time zone NOT NULL,
+    CONSTRAINT deliveries_job_id_life_event_key UNIQUE (job_id, life, event),
+    CONSTRAINT deliveries_pkey PRIMARY KEY (id),
+    CONSTRAINT deliveries_state CHECK ((state = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])))
+);
+
+CREATE TABLE disabled_endpoints (
+    endpoint text NOT NULL,
+    disabled_at timestamp with time zone NOT NULL,
+    reason text NOT NULL,
+    CONSTRAINT disabled_endpoints_pkey PRIMARY KEY (endpoint)
+);
+
+CREATE TABLE events (
+    seq bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    kind text NOT NULL,
+    job_id bigint NOT NULL,
+    task text NOT NULL,
+    queue text NOT NULL,
+    state text,
+    life integer NOT NULL,
+    claim integer NOT NULL,
+    attempt integer NOT NULL,
+    data jsonb,
+    CONSTRAINT events_pkey PRIMARY KEY (seq)
+);
+
 CREATE TABLE history (
     id bigint NOT NULL,
     kind text NOT NULL,
@@ -62,6 +111,9 @@ CREATE TABLE history (
     result jsonb,
     progress jsonb,
     attempts jsonb,
+    phases jsonb,
+    items jsonb,
+    logs jsonb,
     CONSTRAINT history_state CHECK ((state = ANY (ARRAY['completed'::text, 'completed_with_errors'::text, 'failed'::text, 'cancelled'::text])))
 ) PARTITION BY RANGE (delete_at);
 
@@ -112,6 +164,9 @@ CREATE TABLE history_forever (
     result jsonb,
     progress jsonb,
     attempts jsonb,
+    phases jsonb,
+    items jsonb,
+    logs jsonb,
     CONSTRAINT history_state CHECK ((state = ANY (ARRAY['completed'::text, 'completed_with_errors'::text, 'failed'::text, 'cancelled'::text])))
 ) -- partition FOR VALUES FROM ('9999-01-01 00:00:00+00') TO (MAXVALUE);
 
@@ -124,6 +179,25 @@ CREATE TABLE idempotency (
     expires_at timestamp with time zone NOT NULL,
     CONSTRAINT idempotency_pkey PRIMARY KEY (scope, key)
 );
+
+CREATE TABLE item_sets (
+    job_id bigint NOT NULL,
+    name text NOT NULL,
+    word text NOT NULL,
+    phase text,
+    CONSTRAINT item_sets_pkey PRIMARY KEY (job_id, name)
+);
+
+CREATE TABLE items (
+    job_id bigint NOT NULL,
+    set_name text NOT NULL,
+    key text NOT NULL,
+    ordinal integer NOT NULL,
+    state text NOT NULL,
+    note text,
+    CONSTRAINT items_pkey PRIMARY KEY (job_id, set_name, key),
+    CONSTRAINT items_state CHECK ((state = ANY (ARRAY['in_progress'::text, 'completed'::text, 'skipped'::text, 'failed'::text])))
+) WITH (fillfactor=80);
 
 CREATE TABLE jobs (
     id bigint NOT NULL,
@@ -184,10 +258,38 @@ CREATE TABLE jobs (
     CONSTRAINT jobs_timeout CHECK ((timeout_ms > 0))
 ) WITH (autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0, autovacuum_vacuum_scale_factor=0.01, autovacuum_vacuum_threshold=1000, fillfactor=80);
 
+CREATE TABLE logs (
+    job_id bigint NOT NULL,
+    claim integer NOT NULL,
+    line integer NOT NULL,
+    at timestamp with time zone NOT NULL,
+    level text NOT NULL,
+    text text NOT NULL,
+    CONSTRAINT logs_pkey PRIMARY KEY (job_id, claim, line)
+);
+
 CREATE TABLE meta (
     key text NOT NULL,
     value text NOT NULL,
     CONSTRAINT meta_pkey PRIMARY KEY (key)
+);
+
+CREATE TABLE phases (
+    job_id bigint NOT NULL,
+    name text NOT NULL,
+    ordinal integer NOT NULL,
+    weight double precision NOT NULL,
+    state text NOT NULL,
+    claim integer NOT NULL,
+    percent double precision,
+    message text,
+    data jsonb,
+    error text,
+    result jsonb,
+    started_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    CONSTRAINT phases_pkey PRIMARY KEY (job_id, name),
+    CONSTRAINT phases_state CHECK ((state = ANY (ARRAY['running'::text, 'completed'::text, 'failed'::text, 'cancelled'::text])))
 );
 
 CREATE TABLE progress (
@@ -197,6 +299,8 @@ CREATE TABLE progress (
     message text,
     data jsonb,
     updated_at timestamp with time zone NOT NULL,
+    phase text,
+    phase_percent double precision,
     CONSTRAINT progress_pkey PRIMARY KEY (job_id)
 ) WITH (fillfactor=50);
 
@@ -206,8 +310,23 @@ CREATE TABLE queues (
     paused_by text,
     paused_reason text,
     retention jsonb NOT NULL DEFAULT '{}'::jsonb,
+    stale jsonb NOT NULL DEFAULT '{}'::jsonb,
+    tells boolean NOT NULL DEFAULT false,
+    webhook jsonb,
     CONSTRAINT queues_name CHECK ((name ~ '^[a-z0-9_.:-]{1,64}$'::text)),
     CONSTRAINT queues_pkey PRIMARY KEY (name)
+);
+
+CREATE TABLE retention_due (
+    job_id bigint NOT NULL,
+    life integer NOT NULL,
+    what text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    delete_at timestamp with time zone NOT NULL,
+    tries integer NOT NULL DEFAULT 0,
+    error text,
+    CONSTRAINT retention_due_pkey PRIMARY KEY (job_id, what),
+    CONSTRAINT retention_due_what CHECK ((what = ANY (ARRAY['stale'::text, 'delete'::text])))
 );
 
 CREATE TABLE rollups (
@@ -235,6 +354,12 @@ CREATE TABLE schema_migrations (
     CONSTRAINT schema_migrations_pkey PRIMARY KEY (version)
 );
 
+CREATE TABLE watchers (
+    id text NOT NULL,
+    until timestamp with time zone NOT NULL,
+    CONSTRAINT watchers_pkey PRIMARY KEY (id)
+);
+
 CREATE TABLE workers (
     id bigint NOT NULL,
     instance text NOT NULL,
@@ -252,6 +377,12 @@ CREATE TABLE workers (
     dead_at timestamp with time zone,
     CONSTRAINT workers_pkey PRIMARY KEY (id)
 );
+
+CREATE INDEX deliveries_due ON holdfast.deliveries USING btree (next_at) WHERE (state = 'pending'::text);
+
+CREATE INDEX deliveries_expiry ON holdfast.deliveries USING btree (expires_at);
+
+CREATE UNIQUE INDEX deliveries_job_id_life_event_key ON holdfast.deliveries USING btree (job_id, life, event);
 
 CREATE INDEX history_fingerprint ON ONLY holdfast.history USING btree (error_fingerprint, enqueued_at, id) WHERE (error_fingerprint IS NOT NULL);
 
@@ -287,7 +418,15 @@ CREATE INDEX jobs_tags ON holdfast.jobs USING gin (tags jsonb_path_ops) WHERE (t
 
 CREATE UNIQUE INDEX jobs_unique ON holdfast.jobs USING btree (kind, unique_key) WHERE (unique_key IS NOT NULL);
 
+CREATE INDEX retention_due_at ON holdfast.retention_due USING btree (at);
+
+CREATE INDEX retention_due_delete ON holdfast.retention_due USING btree (delete_at);
+
 CREATE INDEX rollups_minute ON holdfast.rollups USING btree (minute);
+
+CREATE SEQUENCE deliveries_id_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
+
+CREATE SEQUENCE events_seq_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
 
 CREATE SEQUENCE job_id_seq AS bigint START 64 INCREMENT 64 MINVALUE 64 MAXVALUE 281474976710592 NO CYCLE;
 
@@ -341,7 +480,11 @@ CREATE VIEW all_jobs (
     finished_at timestamp with time zone,
     result jsonb,
     progress jsonb,
-    attempts jsonb
+    attempts jsonb,
+    phases jsonb,
+    items jsonb,
+    logs jsonb,
+    deliveries jsonb
 );
 
 CREATE VIEW finished_jobs (
@@ -390,7 +533,64 @@ CREATE VIEW finished_jobs (
     finished_at timestamp with time zone,
     result jsonb,
     progress jsonb,
-    attempts jsonb
+    attempts jsonb,
+    phases jsonb,
+    items jsonb,
+    logs jsonb,
+    deliveries jsonb
+);
+
+CREATE VIEW kept_jobs (
+    id bigint,
+    kind text,
+    queue text,
+    priority smallint,
+    state text,
+    position bigint,
+    payload jsonb,
+    tags jsonb,
+    actor text,
+    run_at timestamp with time zone,
+    enqueued_at timestamp with time zone,
+    enqueued_seq bigint,
+    claim integer,
+    life integer,
+    attempt integer,
+    max_attempts integer,
+    crashes integer,
+    max_crashes integer,
+    timeout_ms bigint,
+    worker bigint,
+    claim_batch bigint,
+    claimed_at timestamp with time zone,
+    started_at timestamp with time zone,
+    cancel_requested_at timestamp with time zone,
+    announced_at timestamp with time zone,
+    unique_key text,
+    idempotency_key text,
+    limit_key text,
+    fifo_key text,
+    debounce_key text,
+    schedule text,
+    fire_time timestamp with time zone,
+    parent bigint,
+    workflow bigint,
+    pending integer,
+    origin bigint,
+    error_class text,
+    error text,
+    error_fingerprint text,
+    extra jsonb,
+    stale_at timestamp with time zone,
+    delete_at timestamp with time zone,
+    finished_at timestamp with time zone,
+    result jsonb,
+    progress jsonb,
+    attempts jsonb,
+    phases jsonb,
+    items jsonb,
+    logs jsonb,
+    deliveries jsonb
 );
 
 CREATE VIEW live_jobs (
@@ -439,7 +639,11 @@ CREATE VIEW live_jobs (
     finished_at timestamp with time zone,
     result jsonb,
     progress jsonb,
-    attempts jsonb
+    attempts jsonb,
+    phases jsonb,
+    items jsonb,
+    logs jsonb,
+    deliveries jsonb
 );
 
 CREATE FUNCTION accepted_before(
@@ -460,7 +664,7 @@ CREATE FUNCTION check_enqueued(
     p_ordinal bigint,
     p_fields text[]
 )
-RETURNS void LANGUAGE plpgsql VOLATILE -- md5 457dda7768ec188d830c3cd06c2b8f5b
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 2468d9609c3d12394753ae28548cc794
 
 CREATE FUNCTION claim_jobs(
     p_worker bigint,
@@ -515,7 +719,7 @@ CREATE FUNCTION enqueue_v1(
     jobs jsonb,
     trusted boolean DEFAULT false
 )
-RETURNS TABLE(ordinal integer, id bigint, existing boolean, conflict boolean) LANGUAGE plpgsql VOLATILE -- md5 ee6b6de178aeffe3d2863c8bcb8ecab9
+RETURNS TABLE(ordinal integer, id bigint, existing boolean, conflict boolean) LANGUAGE plpgsql VOLATILE -- md5 9288dfe6a18566a3a33f7dc516b993df
 
 CREATE FUNCTION exchange_jobs(
     p_ids bigint[],
@@ -554,7 +758,32 @@ CREATE FUNCTION finish_jobs(
     p_started_agos bigint[],
     p_extras jsonb[]
 )
-RETURNS text[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 d0b2d623030efe8d8e706bbdd7ba856b
+RETURNS text[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 1d258b5988939efff35efdb797f01f89
+
+CREATE FUNCTION folded_deliveries(
+    p_id bigint
+)
+RETURNS jsonb LANGUAGE sql STABLE -- md5 a3346b1d62c373445422f920212b560c
+
+CREATE FUNCTION folded_items(
+    p_id bigint
+)
+RETURNS jsonb LANGUAGE sql STABLE -- md5 6237f86df8e9c2bd09166def9f9882a1
+
+CREATE FUNCTION folded_logs(
+    p_id bigint
+)
+RETURNS jsonb LANGUAGE sql STABLE -- md5 f37f9cb92de63c2cda1462ddb4f5485b
+
+CREATE FUNCTION folded_phases(
+    p_id bigint
+)
+RETURNS jsonb LANGUAGE sql STABLE -- md5 11976072c4bb318876dc0d44fb95a04e
+
+CREATE FUNCTION folded_progress(
+    p_row holdfast.progress
+)
+RETURNS jsonb LANGUAGE sql STABLE -- md5 adee05e3a3835bbc85bf1058e4b05b2b
 
 CREATE FUNCTION force_cancels(
     p_grace_ms bigint,
@@ -613,10 +842,11 @@ CREATE FUNCTION insert_job(
     p_position bigint,
     p_now timestamp with time zone,
     p_again boolean,
+    p_extra jsonb DEFAULT NULL::jsonb,
     OUT outcome text,
     OUT id bigint
 )
-RETURNS record LANGUAGE plpgsql VOLATILE -- md5 bbbb84d47e5aa008d537166096679a73
+RETURNS record LANGUAGE plpgsql VOLATILE -- md5 cff3ed8fcbe0b600867a39df489c6781
 
 CREATE FUNCTION insert_jobs(
     p_ids bigint[],
@@ -634,14 +864,28 @@ CREATE FUNCTION insert_jobs(
     p_timeouts bigint[],
     p_tags jsonb[],
     p_actors text[],
-    p_again boolean
+    p_again boolean,
+    p_extras jsonb[] DEFAULT '{}'::jsonb[]
 )
-RETURNS TABLE(ordinal integer, outcome text, id bigint) LANGUAGE plpgsql VOLATILE -- md5 868d8d558089e2e7c8de3602c194ff52
+RETURNS TABLE(ordinal integer, outcome text, id bigint) LANGUAGE plpgsql VOLATILE -- md5 910ec5befd0b72ce1438f3d31e6d6ff2
 
 CREATE FUNCTION is_due_time(
     p_text text
 )
 RETURNS boolean LANGUAGE plpgsql VOLATILE -- md5 c275491e71355930df7f7035ed2eb4d9
+
+CREATE FUNCTION is_item_set_kept(
+    p_phases jsonb,
+    p_phase text,
+    p_first integer,
+    p_from text
+)
+RETURNS boolean LANGUAGE sql IMMUTABLE -- md5 d4ea011003559d98ed07d1b10d3b9802
+
+CREATE FUNCTION is_watched(
+    
+)
+RETURNS boolean LANGUAGE sql STABLE -- md5 233f39944f349f77848e42b4e852b254
 
 CREATE FUNCTION job_exists(
     p_id bigint
@@ -660,10 +904,41 @@ CREATE FUNCTION keep_until(
 )
 RETURNS timestamp with time zone LANGUAGE sql STABLE -- md5 6361e347036d199fa5e5ca0fbd8d04af
 
+CREATE FUNCTION note_retention(
+    p_ids bigint[]
+)
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 e81bcf01fee9e010bacc0d4c05e07089
+
+CREATE FUNCTION post_ends(
+    p_ids bigint[]
+)
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 cdec478ce5b785ea6c5a0be8f0d0defa
+
 CREATE FUNCTION promote_jobs(
     p_limit integer
 )
 RETURNS TABLE(jobs integer, queues text[], next_due_ms bigint) LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 4a6647774c5b9659aa904447fc02d4e2
+
+CREATE FUNCTION publish_ends(
+    p_ids bigint[],
+    p_verbs text[],
+    p_verdicts text[],
+    p_begun bigint[],
+    p_now timestamp with time zone
+)
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 7bfb92733a64dbef413e2c9d4ec21e6c
+
+CREATE FUNCTION publish_report(
+    p_id bigint,
+    p_changes jsonb,
+    p_now timestamp with time zone
+)
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 8e0272d97c63da939c8d600c1824c361
+
+CREATE FUNCTION publish_waiting(
+    p_ids bigint[]
+)
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 7913cbcf86958602c8c015cae39f27d6
 
 CREATE FUNCTION release_worker(
     p_worker bigint,
@@ -686,6 +961,12 @@ CREATE FUNCTION reopen_attempts(
 )
 RETURNS void LANGUAGE plpgsql VOLATILE -- md5 7af461baa7fc42f18bc4806d16afe632
 
+CREATE FUNCTION reopen_phases(
+    p_old holdfast.history,
+    p_from text
+)
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 9a6411e40ecffeeec26e135c65b675ec
+
 CREATE FUNCTION require_worker(
     p_worker bigint
 )
@@ -704,25 +985,38 @@ RETURNS integer LANGUAGE plpgsql VOLATILE -- md5 1065f9800df68f7f8e4ac5780439c73
 CREATE FUNCTION retry_job(
     p_old holdfast.history,
     p_now timestamp with time zone,
+    p_from text DEFAULT NULL::text,
     OUT answer text,
     OUT state text,
     OUT other bigint
 )
-RETURNS record LANGUAGE plpgsql VOLATILE -- md5 f2a94dede13bba8494719fbdc934913b
+RETURNS record LANGUAGE plpgsql VOLATILE -- md5 669fd08508c037c15f19c4001844b129
 
 CREATE FUNCTION retry_jobs(
-    p_ids bigint[]
+    p_ids bigint[],
+    p_from text DEFAULT NULL::text
 )
-RETURNS TABLE(id bigint, answer text, state text, other bigint) LANGUAGE plpgsql VOLATILE -- md5 4315a85ee38bb912545c2c0517bb839f
+RETURNS TABLE(id bigint, answer text, state text, other bigint) LANGUAGE plpgsql VOLATILE -- md5 ea227b5f32a22a9f7089d210d00924d8
+
+CREATE FUNCTION save_changes(
+    p_id bigint,
+    p_claim integer,
+    p_changes jsonb,
+    p_now timestamp with time zone
+)
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 2d65f946140fdfed91d3b5dddc90287b
 
 CREATE FUNCTION save_progress(
     p_ids bigint[],
     p_claims integer[],
     p_percents double precision[],
     p_messages text[],
-    p_datas jsonb[]
+    p_datas jsonb[],
+    p_phases text[] DEFAULT '{}'::text[],
+    p_phase_percents double precision[] DEFAULT '{}'::double precision[],
+    p_changes jsonb[] DEFAULT '{}'::jsonb[]
 )
-RETURNS boolean[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 0278699d5b3e3783d3ec662c18aa4883
+RETURNS boolean[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 aefb3077498fdb9a33fe60f5decd2b6d
 
 CREATE FUNCTION take_ids(
     p_count integer

@@ -6,7 +6,8 @@ SELECT
     attempt, max_attempts, crashes, max_crashes, timeout_ms, worker, claim_batch, claimed_at, started_at,
     cancel_requested_at, announced_at, unique_key, idempotency_key, limit_key, fifo_key, debounce_key, schedule,
     fire_time, parent, workflow, pending, origin, error_class, error, error_fingerprint, extra, stale_at, delete_at,
-    finished_at, result, progress, attempts
+    finished_at, result, progress, attempts, phases, items, logs,
+    (SELECT part.folded FROM holdfast_folded_deliveries AS part WHERE part.job_id = holdfast_history.id) AS deliveries
 FROM holdfast_history;
 
 CREATE VIEW holdfast_folded_attempts AS
@@ -44,6 +45,129 @@ SELECT
     ) AS folded
 FROM holdfast_jobs AS job;
 
+CREATE VIEW holdfast_folded_deliveries AS
+SELECT
+    job_id,
+    json_group_array(
+        json_object(
+            'life', life,
+            'event', event,
+            'url', url,
+            'state', state,
+            'tries', tries,
+            'at', strftime('%Y-%m-%dT%H:%M:%fZ', at / 1000.0, 'unixepoch'),
+            'next_at', CASE state WHEN 'pending' THEN strftime('%Y-%m-%dT%H:%M:%fZ', next_at / 1000.0, 'unixepoch') END,
+            'ended_at', strftime('%Y-%m-%dT%H:%M:%fZ', ended_at / 1000.0, 'unixepoch'),
+            'log', json(log)
+        )
+    ) AS folded
+FROM (SELECT * FROM holdfast_deliveries ORDER BY id) AS part
+GROUP BY job_id;
+
+CREATE VIEW holdfast_folded_items AS
+SELECT
+    job.job_id,
+    (
+        SELECT NULLIF(
+            json_group_object(
+                sets.name,
+                json_object(
+                    sets.name || '_total',
+                    (SELECT count(*) FROM holdfast_items WHERE job_id = job.job_id AND set_name = sets.name),
+                    sets.name || '_completed',
+                    (
+                        SELECT json_group_array(item.key)
+                        FROM (
+                            SELECT key FROM holdfast_items
+                            WHERE job_id = job.job_id AND set_name = sets.name AND state = 'completed'
+                            ORDER BY ordinal
+                        ) AS item
+                    ),
+                    sets.name || '_skipped',
+                    (
+                        SELECT json_group_array(json_object(sets.word, item.key, 'reason', item.note))
+                        FROM (
+                            SELECT key, note FROM holdfast_items
+                            WHERE job_id = job.job_id AND set_name = sets.name AND state = 'skipped'
+                            ORDER BY ordinal
+                        ) AS item
+                    ),
+                    sets.name || '_failed',
+                    (
+                        SELECT json_group_array(json_object(sets.word, item.key, 'error', item.note))
+                        FROM (
+                            SELECT key, note FROM holdfast_items
+                            WHERE job_id = job.job_id AND set_name = sets.name AND state = 'failed'
+                            ORDER BY ordinal
+                        ) AS item
+                    ),
+                    sets.name || '_in_progress',
+                    (
+                        SELECT json_group_array(item.key)
+                        FROM (
+                            SELECT key FROM holdfast_items
+                            WHERE job_id = job.job_id AND set_name = sets.name AND state = 'in_progress'
+                            ORDER BY ordinal
+                        ) AS item
+                    ),
+                    'word', sets.word,
+                    'phase', sets.phase
+                )
+            ),
+            '{}'
+        )
+        FROM holdfast_item_sets AS sets
+        WHERE sets.job_id = job.job_id
+    ) AS folded
+FROM holdfast_progress AS job;
+
+CREATE VIEW holdfast_folded_logs AS
+SELECT
+    job.job_id,
+    (
+        SELECT NULLIF(
+            json_group_array(
+                json_object(
+                    'claim', part.claim,
+                    'line', part.line,
+                    'at', strftime('%Y-%m-%dT%H:%M:%fZ', part.at / 1000.0, 'unixepoch'),
+                    'level', part.level,
+                    'text', part.text
+                )
+            ),
+            '[]'
+        )
+        FROM (SELECT * FROM holdfast_logs WHERE job_id = job.job_id ORDER BY claim, line) AS part
+    ) AS folded
+FROM holdfast_progress AS job;
+
+CREATE VIEW holdfast_folded_phases AS
+SELECT
+    job.job_id,
+    (
+        SELECT NULLIF(
+            json_group_array(
+                json_object(
+                    'name', part.name,
+                    'ordinal', part.ordinal,
+                    'weight', part.weight,
+                    'state', part.state,
+                    'claim', part.claim,
+                    'percent', part.percent,
+                    'message', part.message,
+                    'data', json(part.data),
+                    'error', part.error,
+                    'result', json(part.result),
+                    'started_at', strftime('%Y-%m-%dT%H:%M:%fZ', part.started_at / 1000.0, 'unixepoch'),
+                    'ended_at', strftime('%Y-%m-%dT%H:%M:%fZ', part.ended_at / 1000.0, 'unixepoch')
+                )
+            ),
+            '[]'
+        )
+        FROM (SELECT * FROM holdfast_phases WHERE job_id = job.job_id ORDER BY ordinal, name) AS part
+    ) AS folded
+FROM holdfast_progress AS job;
+
 CREATE VIEW holdfast_folded_progress AS
 SELECT
     job_id,
@@ -51,7 +175,9 @@ SELECT
         'percent', percent,
         'message', message,
         'data', json(data),
-        'updated_at', strftime('%Y-%m-%dT%H:%M:%fZ', updated_at / 1000.0, 'unixepoch')
+        'updated_at', strftime('%Y-%m-%dT%H:%M:%fZ', updated_at / 1000.0, 'unixepoch'),
+        'phase', phase,
+        'phase_percent', phase_percent
     ) AS folded
 FROM holdfast_progress;
 
@@ -64,7 +190,11 @@ SELECT
     NULL AS finished_at,
     NULL AS result,
     (SELECT report.folded FROM holdfast_folded_progress AS report WHERE report.job_id = holdfast_jobs.id) AS progress,
-    (SELECT ended.folded FROM holdfast_folded_attempts AS ended WHERE ended.job_id = holdfast_jobs.id) AS attempts
+    (SELECT ended.folded FROM holdfast_folded_attempts AS ended WHERE ended.job_id = holdfast_jobs.id) AS attempts,
+    (SELECT part.folded FROM holdfast_folded_phases AS part WHERE part.job_id = holdfast_jobs.id) AS phases,
+    (SELECT part.folded FROM holdfast_folded_items AS part WHERE part.job_id = holdfast_jobs.id) AS items,
+    (SELECT part.folded FROM holdfast_folded_logs AS part WHERE part.job_id = holdfast_jobs.id) AS logs,
+    (SELECT part.folded FROM holdfast_folded_deliveries AS part WHERE part.job_id = holdfast_jobs.id) AS deliveries
 FROM holdfast_jobs;
 
 CREATE TRIGGER holdfast_tags_of_gone_job AFTER DELETE ON holdfast_history
@@ -103,6 +233,54 @@ CREATE TABLE holdfast_counters (
     name TEXT PRIMARY KEY,
     value INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_deliveries (
+    id INTEGER PRIMARY KEY,
+    job_id INTEGER NOT NULL,
+    life INTEGER NOT NULL,
+    event TEXT NOT NULL,
+    url TEXT NOT NULL,
+    endpoint TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    task TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    status TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    tags TEXT,
+    error_class TEXT,
+    error TEXT,
+    result TEXT,
+    result_omitted INTEGER NOT NULL DEFAULT 0,
+    state TEXT NOT NULL DEFAULT 'pending',
+    tries INTEGER NOT NULL DEFAULT 0,
+    -- When it is tried next; whoever takes it sets this to the end of its lease.
+    next_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    log TEXT NOT NULL DEFAULT '[]',
+    expires_at INTEGER NOT NULL,
+    UNIQUE (job_id, life, event),
+    CONSTRAINT deliveries_state CHECK (state IN ('pending', 'delivered', 'failed'))
+) STRICT;
+
+CREATE TABLE holdfast_disabled_endpoints (
+    endpoint TEXT PRIMARY KEY,
+    disabled_at INTEGER NOT NULL,
+    reason TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_events (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    at INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    job_id INTEGER NOT NULL,
+    task TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    state TEXT,
+    life INTEGER NOT NULL,
+    claim INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    data TEXT
+) STRICT;
 
 CREATE TABLE holdfast_history (
     id INTEGER PRIMARY KEY,
@@ -150,7 +328,7 @@ CREATE TABLE holdfast_history (
     finished_at INTEGER NOT NULL,
     result TEXT,
     progress TEXT,
-    attempts TEXT,
+    attempts TEXT, phases TEXT, items TEXT, logs TEXT,
     CONSTRAINT history_state CHECK (state IN ('completed', 'completed_with_errors', 'failed', 'cancelled')),
     CONSTRAINT history_result CHECK (result IS NULL OR json_valid(result))
 ) STRICT;
@@ -163,6 +341,25 @@ CREATE TABLE holdfast_idempotency (
     payload_hash INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
     PRIMARY KEY (scope, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_item_sets (
+    job_id INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    word TEXT NOT NULL,
+    phase TEXT,
+    PRIMARY KEY (job_id, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_items (
+    job_id INTEGER NOT NULL,
+    set_name TEXT NOT NULL,
+    key TEXT NOT NULL,
+    ordinal INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    note TEXT,
+    PRIMARY KEY (job_id, set_name, key),
+    CONSTRAINT items_state CHECK (state IN ('in_progress', 'completed', 'skipped', 'failed'))
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE holdfast_jobs (
@@ -231,9 +428,38 @@ CREATE TABLE holdfast_jobs (
     CONSTRAINT jobs_extra CHECK (extra IS NULL OR (json_valid(extra) AND json_type(extra) = 'object'))
 ) STRICT;
 
+CREATE TABLE holdfast_logs (
+    job_id INTEGER NOT NULL,
+    claim INTEGER NOT NULL,
+    line INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    level TEXT NOT NULL,
+    text TEXT NOT NULL,
+    PRIMARY KEY (job_id, claim, line)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE holdfast_meta (
     key TEXT PRIMARY KEY,
     value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_phases (
+    job_id INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    ordinal INTEGER NOT NULL,
+    weight REAL NOT NULL,
+    state TEXT NOT NULL,
+    claim INTEGER NOT NULL,
+    percent REAL,
+    message TEXT,
+    data TEXT,
+    error TEXT,
+    result TEXT,
+    started_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    PRIMARY KEY (job_id, name),
+    CONSTRAINT phases_state CHECK (state IN ('running', 'completed', 'failed', 'cancelled')),
+    CONSTRAINT phases_json CHECK ((data IS NULL OR json_valid(data)) AND (result IS NULL OR json_valid(result)))
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE holdfast_progress (
@@ -242,7 +468,7 @@ CREATE TABLE holdfast_progress (
     percent REAL,
     message TEXT,
     data TEXT,
-    updated_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL, phase TEXT, phase_percent REAL,
     CONSTRAINT progress_data CHECK (data IS NULL OR json_valid(data))
 ) STRICT;
 
@@ -252,9 +478,21 @@ CREATE TABLE holdfast_queues (
     paused_by TEXT,
     paused_reason TEXT,
     -- Milliseconds that finished jobs are kept, by state; a missing state means the default, null means for ever.
-    retention TEXT NOT NULL DEFAULT '{}',
+    retention TEXT NOT NULL DEFAULT '{}', stale TEXT NOT NULL DEFAULT '{}', tells INTEGER NOT NULL DEFAULT 0, webhook TEXT,
     CONSTRAINT queues_name CHECK (length(name) BETWEEN 1 AND 64 AND name NOT GLOB '*[^a-z0-9_.:-]*'),
     CONSTRAINT queues_retention CHECK (json_valid(retention) AND json_type(retention) = 'object')
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_retention_due (
+    job_id INTEGER NOT NULL,
+    life INTEGER NOT NULL,
+    what TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    delete_at INTEGER NOT NULL,
+    tries INTEGER NOT NULL DEFAULT 0,
+    error TEXT,
+    PRIMARY KEY (job_id, what),
+    CONSTRAINT retention_due_what CHECK (what IN ('stale', 'delete'))
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE holdfast_rollups (
@@ -282,6 +520,11 @@ CREATE TABLE holdfast_tags (
     PRIMARY KEY (name, value, enqueued_at, job_id)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE holdfast_watchers (
+    id TEXT PRIMARY KEY,
+    until INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE holdfast_workers (
     id INTEGER PRIMARY KEY,
     instance TEXT NOT NULL,
@@ -298,6 +541,12 @@ CREATE TABLE holdfast_workers (
     lease_until INTEGER NOT NULL,
     dead_at INTEGER
 ) STRICT;
+
+CREATE TABLE sqlite_sequence(name,seq);
+
+CREATE INDEX holdfast_deliveries_due ON holdfast_deliveries (next_at) WHERE state = 'pending';
+
+CREATE INDEX holdfast_deliveries_expiry ON holdfast_deliveries (expires_at);
 
 CREATE INDEX holdfast_history_expiry ON holdfast_history (delete_at);
 
@@ -322,5 +571,7 @@ CREATE INDEX holdfast_jobs_ready ON holdfast_jobs (queue, priority, position, st
 CREATE INDEX holdfast_jobs_running ON holdfast_jobs (worker, claim_batch, queue, state) WHERE state = 'running';
 
 CREATE UNIQUE INDEX holdfast_jobs_unique ON holdfast_jobs (kind, unique_key) WHERE unique_key IS NOT NULL;
+
+CREATE INDEX holdfast_retention_due_at ON holdfast_retention_due (at);
 
 CREATE INDEX holdfast_rollups_minute ON holdfast_rollups (minute);

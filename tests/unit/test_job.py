@@ -102,7 +102,13 @@ def test_a_job_cannot_be_changed() -> None:
 
 
 def test_every_field_of_a_new_job_has_a_place_in_a_job() -> None:
-    columns = {"payload": "payload_json", "unique": "unique_key", "key": "idempotency_key", "tags": "tags_json"}
+    columns = {
+        "payload": "payload_json",
+        "unique": "unique_key",
+        "key": "idempotency_key",
+        "tags": "tags_json",
+        "extra": "extra_json",
+    }
     only_for_the_insert = {"delay_ms", "unique_for_ms"}
     for field in set(NewJob.__struct_fields__) - only_for_the_insert:
         assert columns.get(field, field) in Job.__struct_fields__

@@ -6,6 +6,7 @@ import pytest
 
 from holdfast import Context, Holdfast
 from holdfast.context import TransactionBlock
+from holdfast.job import Job
 from holdfast.services.upkeep import crashes
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.values import WorkerInfo
@@ -45,6 +46,12 @@ class Ends:
         self.freed_runs.append(run)
 
     def reported(self, run: Run) -> None:
+        raise NotImplementedError
+
+    async def kept(self, run: Run) -> None:
+        raise NotImplementedError
+
+    async def load(self, run: Run) -> Job | None:
         raise NotImplementedError
 
     def transaction(self, run: Run) -> TransactionBlock:

@@ -108,9 +108,9 @@ class BlockingHandle(Generic[R_co]):
         """Cancel the job."""
         return run_on(self._loop, functools.partial(self._handle.cancel, actor=actor, reason=reason))
 
-    def retry(self) -> JobState:
+    def retry(self, *, from_phase: str | None = None) -> JobState:
         """Give the job a new life."""
-        return run_on(self._loop, self._handle.retry)
+        return run_on(self._loop, lambda: self._handle.retry(from_phase=from_phase))
 
 
 def _waits_for(

@@ -28,10 +28,10 @@ class Client(JobVerbs, QueueVerbs):
     """All verbs on one store, within one event loop."""
 
     def __init__(self, store: ClientStore, settings: Settings, delivery: Delivery | None = None) -> None:
-        JobVerbs.__init__(self, store, settings.deadline_s)
-        QueueVerbs.__init__(self, store, settings.deadline_s)
         self.store = store
         self.delivery = InStore(store) if delivery is None else delivery
+        JobVerbs.__init__(self, store, settings.deadline_s, self.delivery.announce)
+        QueueVerbs.__init__(self, store, settings.deadline_s)
         self.enqueuing = Enqueuing(store, settings, self, self.delivery)
         self._waiting = Waiting(store)
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from holdfast import public_id
@@ -114,7 +115,16 @@ class Enqueuing:
             timeout_ms=_given(_given(options.timeout_ms, policy.timeout_ms), settings.timeout_ms),
             tags=options.tags,
             actor=options.actor,
+            extra=self._extra(call),
         )
+
+    def _extra(self, call: Call[Any]) -> str | None:
+        """Write what the job carries with it; a webhook is checked here, which is where it is registered."""
+        extra = call.policy.extra
+        if call.options.webhook is not None:
+            target = self._settings.webhooks.checked(call.options.webhook, self._settings.webhook_keys_of(call.queue))
+            extra["webhook"] = {"url": target.url}
+        return msgspec.json.encode(extra).decode() if extra else None
 
     def handle(self, call: Call[R], inserted: Inserted) -> JobHandle[R]:
         """Turn the store's answer into a handle, or raise the conflict it reports."""

@@ -3,7 +3,7 @@
 Verbs on one job raise what went wrong in a sentence that says what to do next; the `*_many` forms answer for each job.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -12,6 +12,7 @@ import msgspec
 from holdfast import names, public_id
 from holdfast.client.refusals import require_done, state_after
 from holdfast.client.repeat import until_answered
+from holdfast.delivery.delivery import CANCEL_HINT
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import InvalidValue, JobNotFound
 from holdfast.job import Job, JobState
@@ -33,9 +34,10 @@ EVERY_JOB = JobFilter()
 class JobVerbs:
     """The verbs of jobs, on one store."""
 
-    def __init__(self, store: JobStore, deadline_s: float) -> None:
+    def __init__(self, store: JobStore, deadline_s: float, announce: Callable[[Iterable[str]], None]) -> None:
         self._job_store = store
         self._deadline_s = deadline_s
+        self._announce = announce
 
     async def get(self, job: JobId) -> Job:
         """Read one job, live or finished."""
@@ -64,21 +66,33 @@ class JobVerbs:
         """Cancel jobs; one answer for each."""
         ids = _ids(jobs)
         who, why = checked_actor(actor), checked_reason(reason)
-        return await self._ask(lambda _: self._job_store.cancel_jobs(ids, actor=who, reason=why), "cancel")
+        answers = await self._ask(lambda _: self._job_store.cancel_jobs(ids, actor=who, reason=why), "cancel")
+        if any(answer.answer is Answer.REQUESTED for answer in answers):
+            self._announce([CANCEL_HINT])
+        return answers
 
-    async def retry(self, job: JobId) -> JobState:
-        """Give a failed, cancelled or partly completed job a new life."""
-        return state_after("retry", (await self.retry_many([job]))[0])
+    async def retry(self, job: JobId, *, from_phase: str | None = None) -> JobState:
+        """Give a failed, cancelled or partly completed job a new life.
 
-    async def retry_many(self, jobs: Sequence[JobId]) -> Answers:
+        Completed phases keep their results and are not run again; `from_phase` runs that one and all later ones anew.
+        """
+        return state_after("retry", (await self.retry_many([job], from_phase=from_phase))[0])
+
+    async def retry_many(self, jobs: Sequence[JobId], *, from_phase: str | None = None) -> Answers:
         """Give finished jobs a new life; one answer for each."""
         ids = _ids(jobs)
         before = await self.get_many(ids)
+        if from_phase is not None:
+            _require_phase(before.values(), from_phase)
 
         async def ask(again: bool) -> Answers:  # noqa: FBT001 - the one question that until_answered answers
-            return await self._retry_unanswered(ids, before) if again else await self._job_store.retry_jobs(ids)
+            if again:
+                return await self._retry_unanswered(ids, before, from_phase)
+            return await self._job_store.retry_jobs(ids, from_phase=from_phase)
 
-        return await self._ask(ask, "retry")
+        answers = await self._ask(ask, "retry")
+        self._announce(before[done.id].queue for done in answers if done.answer is Answer.DONE and done.id in before)
+        return answers
 
     async def delete(self, job: JobId) -> None:
         """Delete a finished job."""
@@ -143,14 +157,14 @@ class JobVerbs:
         stored = stored_filter(which)
         return await self._read(lambda: self._job_store.list_jobs(stored, limit=limit, after=after), "list")
 
-    async def _retry_unanswered(self, ids: Sequence[int], before: dict[int, Job]) -> Answers:
+    async def _retry_unanswered(self, ids: Sequence[int], before: dict[int, Job], from_phase: str | None) -> Answers:
         """Find out what a retry without an answer did: the life of a job tells; the others are asked again."""
         now = await self._job_store.get_jobs(ids)
         renewed = {job.id: job for job in now if job.id in before and job.life > before[job.id].life}
         rest = [wanted for wanted in ids if wanted not in renewed]
         answers = {wanted: Answered(wanted, Answer.DONE, job.state) for wanted, job in renewed.items()}
         if rest:
-            answers |= {answer.id: answer for answer in await self._job_store.retry_jobs(rest)}
+            answers |= {answer.id: answer for answer in await self._job_store.retry_jobs(rest, from_phase=from_phase)}
         return [answers[wanted] for wanted in ids]
 
     async def _ask(self, ask: Callable[[bool], Awaitable[T]], what: str) -> T:
@@ -158,6 +172,16 @@ class JobVerbs:
 
     async def _read(self, ask: Callable[[], Awaitable[T]], what: str) -> T:
         return await until_answered(lambda _: ask(), self._deadline_s, what, changes=False)
+
+
+def _require_phase(jobs: Iterable[Job], phase: str) -> None:
+    """Refuse to begin again at a phase that a job does not have."""
+    for job in jobs:
+        known = [known.name for known in job.phases]
+        if phase not in known:
+            message = f"from_phase: expected a phase of job {job.public_id} ({', '.join(known) or 'it has none'}),"
+            message += f" got {phase!r}"
+            raise InvalidValue(message)
 
 
 def job_id(job: JobId) -> int:

@@ -6,6 +6,9 @@ from typing import Protocol
 
 from holdfast.stores.store import Listening
 
+CANCEL_HINT = "!cancel"
+"""Takes the place of a queue's name in a hint that running jobs were cancelled; no queue can be called so."""
+
 
 class Delivery(Protocol):
     """A way for hints, within one event loop."""

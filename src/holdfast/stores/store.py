@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, ClassVar, Protocol
 
+from holdfast.events import Event
 from holdfast.job import Job, NewJob
 from holdfast.rollup import Rollup
 from holdfast.stores.values import (
@@ -18,17 +19,21 @@ from holdfast.stores.values import (
     Count,
     Cursor,
     Diagnosis,
+    Endpoint,
     Finish,
+    Horizon,
     Inserted,
     JobFilter,
     Kept,
+    Message,
     Page,
     ProgressReport,
     Promoted,
     QueueRow,
+    QueueTerms,
     Renewal,
     Rescued,
-    Retention,
+    RetentionDue,
     Started,
     Verdict,
     Worked,
@@ -65,8 +70,11 @@ class JobStore(Protocol):
     async def cancel_jobs(self, ids: Sequence[int], *, actor: str | None, reason: str | None) -> list[Answered]:
         """Move waiting jobs to `cancelled`, mark running ones. Unknown: ask again; a cancelled job answers so."""
 
-    async def retry_jobs(self, ids: Sequence[int]) -> list[Answered]:
-        """Give finished jobs a new life. Unknown: look at the job; its `life` tells."""
+    async def retry_jobs(self, ids: Sequence[int], *, from_phase: str | None = None) -> list[Answered]:
+        """Give finished jobs a new life, which forgets the named phase and all later ones.
+
+        Unknown: look at the job; its `life` tells.
+        """
 
     async def delete_jobs(self, ids: Sequence[int]) -> list[Answered]:
         """Delete finished jobs. Unknown: ask again; "not found" then means deleted."""
@@ -108,7 +116,13 @@ class WorkStore(Protocol):
         """
 
     async def save_progress(self, reports: Sequence[ProgressReport]) -> list[Verdict]:
-        """Keep the last report of each running job; no job may be named twice. Unknown: ask again."""
+        """Keep the last report of each running job, and what changed beside it; no job may be named twice.
+
+        Unknown: ask again; the same words are kept twice.
+        """
+
+    async def cancelled_claims(self, worker: int) -> list[tuple[int, int]]:
+        """Read which of a worker's claims are asked to stop."""
 
 
 class UpkeepStore(Protocol):
@@ -161,8 +175,8 @@ class LeaseStore(Protocol):
 class QueueStore(Protocol):
     """What is known of queues."""
 
-    async def define_queues(self, retentions: Mapping[str, Retention]) -> None:
-        """Publish how long each queue keeps finished jobs; unchanged ones cost no write. Unknown: ask again."""
+    async def define_queues(self, terms: Mapping[str, QueueTerms]) -> None:
+        """Publish what holds for finished jobs of queues; unchanged ones cost no write. Unknown: ask again."""
 
     async def pause_queue(self, name: str, *, actor: str | None, reason: str | None) -> QueueRow:
         """Let no job of the queue be claimed until it is resumed. Unknown: ask again."""
@@ -172,6 +186,69 @@ class QueueStore(Protocol):
 
     async def list_queues(self) -> list[QueueRow]:
         """Read every queue that has live jobs, a definition or a pause."""
+
+
+class EventStore(Protocol):
+    """How those who watch hear of what happens; while nobody does, nothing is written."""
+
+    async def watch(self, watcher: str, lasts_ms: int) -> None:
+        """Let events be written for a while. Unknown: ask again."""
+
+    async def unwatch(self, watcher: str) -> None:
+        """Watch no more. Unknown: leave it; the while ends by itself."""
+
+    async def first_event(self, patience_s: float) -> Horizon:
+        """Tell where the events of the future begin, once every change has ended that began before the watch."""
+
+    async def read_events(self, after: int, missing: Sequence[int], limit: int) -> list[Event]:
+        """Read the events after a number, and of the missing ones those that are there by now, in order."""
+
+    async def prune_events(self, limit: int) -> int:
+        """Forget events of more than ten minutes ago."""
+
+
+class DeliveryStore(Protocol):
+    """Webhook messages that wait to be posted."""
+
+    async def claim_deliveries(self, limit: int, lease_ms: int) -> list[Message]:
+        """Take messages whose time has come. Unknown: their lease ends by itself."""
+
+    async def end_delivery(self, message: Message, state: str, delay_ms: int, entry: str) -> bool:
+        """Record what became of one try, as `delivered`, `failed`, or `pending` for another. Unknown: ask again."""
+
+    async def postpone_delivery(self, message: Message, delay_ms: int) -> None:
+        """Give a message back that was not tried after all. Unknown: its lease ends by itself."""
+
+    async def next_delivery_ms(self) -> int | None:
+        """Say when the next message is due."""
+
+    async def disable_endpoint(self, endpoint: str, reason: str) -> None:
+        """Let nothing be posted to a place any more. Unknown: ask again."""
+
+    async def enable_endpoint(self, endpoint: str) -> bool:
+        """Let a place be posted to again; False when it was not disabled. Unknown: ask again."""
+
+    async def list_endpoints(self) -> list[Endpoint]:
+        """Read the places that have messages or are disabled."""
+
+    async def prune_deliveries(self, limit: int) -> int:
+        """Forget messages whose jobs have expired."""
+
+
+class RetentionStore(Protocol):
+    """What has to be told of finished jobs before they are deleted."""
+
+    async def claim_retention(self, limit: int, lease_ms: int) -> list[RetentionDue]:
+        """Take what has to be told now. Unknown: its lease ends by itself."""
+
+    async def kept_jobs(self, ids: Sequence[int]) -> list[Job]:
+        """Read finished jobs, those that have expired too."""
+
+    async def end_retention(self, due: RetentionDue) -> None:
+        """Let what was told be done; a job that was to be deleted is gone with it. Unknown: ask again."""
+
+    async def postpone_retention(self, due: RetentionDue, delay_ms: int, error: str) -> None:
+        """Try again later what could not be told. Unknown: its lease ends by itself."""
 
 
 class Listening(Protocol):
@@ -202,6 +279,9 @@ class StoreTransaction(Protocol):
     async def finish(self, transition: Transition) -> Finish:
         """End the claim, as the last statement before the commit; after `LOST` everything is rolled back."""
 
+    async def report(self, report: ProgressReport) -> Verdict:
+        """Keep a report instead, which ends a phase; after `LOST` everything is rolled back."""
+
 
 class TransactionStore(Protocol):
     """Where a handler's effect and its completion become one commit."""
@@ -215,7 +295,19 @@ class TransactionStore(Protocol):
         """
 
 
-class Store(JobStore, WorkStore, UpkeepStore, LeaseStore, QueueStore, WakeStore, TransactionStore, Protocol):
+class Store(
+    JobStore,
+    WorkStore,
+    UpkeepStore,
+    LeaseStore,
+    QueueStore,
+    EventStore,
+    DeliveryStore,
+    RetentionStore,
+    WakeStore,
+    TransactionStore,
+    Protocol,
+):
     """All roles together, and the life of the connection."""
 
     def reserve(self) -> AbstractAsyncContextManager[LeaseStore]:

@@ -103,13 +103,16 @@ class Started(msgspec.Struct, frozen=True):
 
 
 class ProgressReport(msgspec.Struct, frozen=True):
-    """One report of a running handler; `data` is JSON."""
+    """One report of a running handler; `data` is JSON, and so is `changes` (see `journal.Changes`)."""
 
     id: int
     claim: int
     percent: float | None = None
     message: str | None = None
     data: str | None = None
+    phase: str | None = None
+    phase_percent: float | None = None
+    changes: str | None = None
 
 
 class Promoted(msgspec.Struct, frozen=True):
@@ -190,13 +193,65 @@ class Renewal(msgspec.Struct, frozen=True):
     held: list[Held]
 
 
-class Retention(msgspec.Struct, frozen=True):
-    """How long finished jobs of a queue are kept, per outcome, in milliseconds; None keeps them for ever."""
+class QueueTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for the finished jobs of a queue; times in milliseconds, by outcome.
 
-    completed_ms: int | None
-    completed_with_errors_ms: int | None
-    failed_ms: int | None
-    cancelled_ms: int | None
+    `kept_ms` is how long they are kept (None: for ever), `stale_ms` when they become stale (a missing outcome: never).
+    `tells` says that somebody wants to hear of both. `webhook` is the JSON object of where ends are posted to.
+    """
+
+    kept_ms: dict[JobState, int | None]
+    stale_ms: dict[JobState, int] = msgspec.field(default_factory=dict)
+    tells: bool = False
+    webhook: str | None = None
+
+
+class Horizon(msgspec.Struct, frozen=True):
+    """Where the events of the future begin: after `last`, and with those before it that are still missing."""
+
+    last: int
+    missing: tuple[int, ...] = ()
+
+
+class Message(msgspec.Struct, frozen=True):
+    """A webhook message that was taken to be posted, with everything that it says; `tries` counts this one."""
+
+    id: int
+    job_id: int
+    life: int
+    event: str
+    url: str
+    at: datetime
+    task: str
+    queue: str
+    status: str
+    attempt: int
+    tags: str | None
+    error_class: str | None
+    error: str | None
+    result: str | None
+    result_omitted: bool
+    tries: int
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """A place that messages are posted to; the counts are those of the last 10,000 messages."""
+
+    endpoint: str
+    disabled_at: datetime | None
+    reason: str | None
+    pending: int
+    delivered: int
+    failed: int
+
+
+class RetentionDue(msgspec.Struct, frozen=True):
+    """What has to be told of one finished job now: that it is stale, or that it is about to be deleted."""
+
+    job_id: int
+    life: int
+    what: str
+    tries: int
 
 
 class QueueRow(msgspec.Struct, frozen=True):

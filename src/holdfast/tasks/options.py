@@ -4,9 +4,10 @@ An option that is left out differs from one that is None: `timeout=None` means "
 dictionaries, and a missing key means "not given".
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict, TypeVar, get_args
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -18,8 +19,13 @@ from holdfast.errors import InvalidValue
 from holdfast.retry import Backoff
 
 ExecutorName = Literal["process"]
+OnRetry = Literal["resume", "restart"]
+OnRestart = Literal["requeue", "fail"]
+Phases = Iterable[str] | Mapping[str, float]
+Choice = TypeVar("Choice", bound=str)
 ErrorTypes = type[BaseException] | Iterable[type[BaseException]]
 
+PHASE_BYTES = 128
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 _TOO_LATE = datetime(9999, 1, 1, tzinfo=UTC)
 _UTC_HINT = 'write datetime.now(UTC) + timedelta(minutes=5), or run_in="5m"'
@@ -41,6 +47,9 @@ class TaskOptions(TypedDict, total=False):
     fatal_on: ErrorTypes
     executor: ExecutorName
     queue_override: bool
+    on_retry: OnRetry
+    on_restart: OnRestart
+    phases: Phases
 
 
 class UsingOptions(TypedDict, total=False):
@@ -59,6 +68,7 @@ class UsingOptions(TypedDict, total=False):
     actor: str
     connection: Any
     queue: str
+    webhook: str
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +85,19 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     fatal_on: tuple[type[BaseException], ...] = ()
     executor: ExecutorName | None = None
     queue_override: bool = False
+    on_retry: OnRetry = "resume"
+    on_restart: OnRestart = "requeue"
+    plan: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """What every job of the task carries with it."""
+        given: dict[str, Any] = {}
+        if self.plan:
+            given["phases"] = self.plan
+        if self.on_restart == "fail":
+            given["on_restart"] = "fail"
+        return given
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +116,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     actor: str | None = None
     connection: Any = None
     queue: str | None = None
+    webhook: str | None = None
 
 
 PLAIN = Options()
@@ -117,6 +141,9 @@ def read_policy(given: TaskOptions) -> Policy:
         fatal_on=_error_types(given.get("fatal_on", ()), "fatal_on"),
         executor=_executor(given.get("executor")),
         queue_override=bool(given.get("queue_override", False)),
+        on_retry=_one_of(given.get("on_retry", "resume"), "on_retry", OnRetry),
+        on_restart=_one_of(given.get("on_restart", "requeue"), "on_restart", OnRestart),
+        plan=_plan(given.get("phases", ())),
     )
 
 
@@ -146,6 +173,7 @@ def read_options(given: UsingOptions) -> Options:
         actor=None if actor is None else names.text(actor, "actor", names.ACTOR_BYTES),
         connection=given.get("connection"),
         queue=None if queue is None else names.name(queue, "queue"),
+        webhook=given.get("webhook"),
     )
 
 
@@ -161,6 +189,28 @@ def due_time(run_at: datetime) -> datetime:
         message = f"run_at: expected between the years 1970 and 9998, got {run_at.isoformat()}"
         raise InvalidValue(message)
     return run_at.astimezone(UTC)
+
+
+def _one_of(value: Choice, what: str, choices: Any) -> Choice:
+    if value not in get_args(choices):
+        expected = " or ".join(f'"{choice}"' for choice in get_args(choices))
+        message = f"{what}: expected {expected}, got {value!r}"
+        raise InvalidValue(message)
+    return value
+
+
+def _plan(phases: Phases) -> tuple[tuple[str, float], ...]:
+    """Read which phases a function will go through: names, or names and their weights."""
+    if isinstance(phases, str):
+        message = f"phases: expected several names, got {phases!r}; write ({phases!r},)"
+        raise InvalidValue(message)
+    weights = dict(phases) if isinstance(phases, Mapping) else dict.fromkeys(phases, 1.0)
+    for name, weight in weights.items():
+        names.text(name, "phases", PHASE_BYTES)
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
+            message = f"phases: expected a weight above 0 for {name!r}, got {weight!r}"
+            raise InvalidValue(message)
+    return tuple((name, float(weight)) for name, weight in weights.items())
 
 
 def _unique_for_ms(unique_for: Duration) -> int:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, ClassVar, TypeVar, Unpack, dataclass_transform, overload
 
+import msgspec
+
 from holdfast.context import Context
 from holdfast.errors import ConfigError
 from holdfast.handle import JobHandle
@@ -113,7 +115,12 @@ class PipelineTask(Task[..., Any]):
         _require_plain_fields(pipeline)
         arguments = read_fields(name, pipeline, most_bytes=most_bytes, most_depth=most_depth)
         source = f"{pipeline.__module__}.{pipeline.__qualname__}"
+        if "phases" in options:
+            message = f"task {name}: phases is for functions; those of a pipeline are its methods with @phase"
+            raise ConfigError(message)
         super().__init__(name, source, options, enqueuer, arguments=arguments, result_type=Any)
+        plan = tuple((phase.name, float(phase.weight)) for phase in self.phases)
+        self.policy = msgspec.structs.replace(self.policy, plan=plan)
         self.pipeline = pipeline
 
     def attach(self) -> None:

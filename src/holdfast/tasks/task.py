@@ -9,6 +9,7 @@ from holdfast import names
 from holdfast.config import definition
 from holdfast.errors import ConfigError, InvalidValue
 from holdfast.handle import JobHandle
+from holdfast.phases import Plan
 from holdfast.retry import Backoff
 from holdfast.tasks.call import Call, Enqueuer
 from holdfast.tasks.options import PLAIN, Options, Policy, TaskOptions, UsingOptions, read_options, read_policy
@@ -45,6 +46,11 @@ class Task(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<Task {self.name} of {self.source} on queue {self.policy.queue}>"
+
+    @property
+    def plan(self) -> Plan:
+        """The phases that its jobs go through, as far as they are known beforehand."""
+        return self.policy.plan
 
     @property
     def enqueuer(self) -> Enqueuer:

@@ -27,7 +27,8 @@ def returned(run: Run, value: Any, settings: Settings) -> Transition:
     except Exception as error:  # noqa: BLE001 - besides ArgumentError anything that a model's own code may raise
         # Another attempt would do all the work again, to return the same.
         return ends.failed(*run.key, failure.from_exception(error), started_ago_ms=run.started_ago_ms)
-    return ends.completed(*run.key, result, started_ago_ms=run.started_ago_ms)
+    with_errors = run.phasing is not None and run.phasing.has_failed_items
+    return ends.completed(*run.key, result, with_errors=with_errors, started_ago_ms=run.started_ago_ms)
 
 
 def raised(run: Run, error: BaseException, settings: Settings) -> Transition:

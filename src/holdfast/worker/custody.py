@@ -52,6 +52,13 @@ class Custody:
         for key in revoked & self._executor.runs.keys():
             self._executor.runs[key].stop(Why.LOST)
 
+    def cancel(self, keys: Iterable[tuple[int, int]]) -> None:
+        """Stop what is asked to stop."""
+        known = {run.key: run for run in (*self._executor.runs.values(), *self._pump.buffer)}
+        for key in keys:
+            if key in known:
+                self._cancel(known[key])
+
     def lose(self) -> None:
         """This worker was declared dead: everything it holds belongs to others; it needs a fresh id."""
         if not self.is_lost:

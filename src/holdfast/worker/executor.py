@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from holdfast import failpoints
 from holdfast import transitions as ends
 from holdfast.config import Settings
-from holdfast.context import Around, Context, TransactionBlock
+from holdfast.context import Around, Context
 from holdfast.errors import ArgumentError, InvalidValue, UnknownKind
 from holdfast.job import Job
 from holdfast.tasks.pipeline import PipelineTask
@@ -24,20 +24,20 @@ from holdfast.tasks.task import FunctionTask
 from holdfast.transitions import Transition
 from holdfast.worker import classify, forks
 from holdfast.worker.deadlines import Deadlines
-from holdfast.worker.handler import call_handler
+from holdfast.worker.handler import call_handler, keeps_phases, make_context
 from holdfast.worker.marks import Marks, Way
 from holdfast.worker.run import Run, Why
 from holdfast.worker.stepping import Stepping
 from holdfast.worker.threads import Threads
-from holdfast.worker.verbs import Verbs
+from holdfast.worker.verbs import Spoken, Verbs
 
 _logger = logging.getLogger("holdfast")
 
 _ALARM_S = 600.0
 
 
-class Ends(Protocol):
-    """Who is told how a run ends."""
+class Ends(Spoken, Protocol):
+    """Who is told how a run ends, and does what its context asks for."""
 
     @property
     def is_ending(self) -> bool:
@@ -49,11 +49,8 @@ class Ends(Protocol):
     def freed(self, run: Run) -> None:
         """The handler has ended, and its slot is free."""
 
-    def reported(self, run: Run) -> None:
-        """The handler reported progress."""
-
-    def transaction(self, run: Run) -> TransactionBlock:
-        """The handler wants to complete in a transaction."""
+    async def load(self, run: Run) -> Job | None:
+        """Read what earlier claims of a job have left."""
 
 
 class Processes(Protocol):
@@ -62,7 +59,7 @@ class Processes(Protocol):
     def can_run(self, task: AnyTask) -> bool:
         """Whether another process can find the code of a task."""
 
-    async def perform(self, run: Run, *, alone: bool) -> Transition:
+    async def perform(self, run: Run, spoken: Spoken, *, alone: bool) -> Transition:
         """Run a job in a spawned process; `alone` in one that no other job has used or will use."""
 
 
@@ -87,6 +84,7 @@ class Executor:
         self.threads = Threads()
         self._tasks = tasks
         self._settings = settings
+        self._is_capturing = settings.worker.logs == "all"
         self._marks = marks
         self._ends = ends
         self._state = state
@@ -142,8 +140,7 @@ class Executor:
             self._deadlines.set(run, run.timeout_s)
 
     def _make_context(self, run: Run) -> Context[Any]:
-        running = Verbs(run, self._ends.reported, self._ends.transaction)
-        return Context(run.job, state=self._state, running=running, results=run.results)
+        return make_context(run, Verbs(run, self._ends, self.threads.run), self._settings, self._state)
 
     def _mark(self, run: Run) -> int:
         """Mark that the handler begins, just before its first step: beside one that keeps the loop it never does."""
@@ -199,9 +196,11 @@ class Executor:
         if run.why is not None:  # it was stopped before its first step
             return classify.raised(run, asyncio.CancelledError(), self._settings)
         try:
+            if run.job.claim > 1 and keeps_phases(run.task):
+                run.stored = await self._ends.load(run)
             if run.way is Way.PROCESS and self._processes is not None:
-                return await self._processes.perform(run, alone=run.job.crashes > 0)
-            value = await call_handler(run, self._arounds, self._in_thread)
+                return await self._processes.perform(run, self._ends, alone=run.job.crashes > 0)
+            value = await call_handler(run, self._arounds, self._in_thread, is_capturing=self._is_capturing)
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything, and none of it is ours to raise
             if run.why is None and isinstance(error, asyncio.CancelledError) and self._ends.is_ending:
                 run.why = Why.LEAVING  # and not a handler that raises it, or cancels its own task

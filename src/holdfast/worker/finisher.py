@@ -149,7 +149,7 @@ class Finisher:
     async def _send(self, batch: Sequence[Ending], claim: Claim | None) -> Worked:
         if not batch and claim is not None:
             return Worked([], await self._store.claim_jobs(claim))
-        if reported := [ending.run for ending in batch if ending.run is not None and ending.run.report is not None]:
+        if reported := [ending.run for ending in batch if ending.run is not None and ending.run.has_news]:
             await self._save_reports(reported)
         rollups = self._tally.take()
         return await self._store.finish_jobs([ending.transition for ending in batch], rollups=rollups, claim=claim)

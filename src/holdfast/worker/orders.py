@@ -8,6 +8,7 @@ from holdfast.config import Queue, Settings, WorkerSettings, read_settings
 from holdfast.errors import TimedOut
 from holdfast.retry import Backoff
 from holdfast.stores.values import Held
+from holdfast.webhooks.settings import WebhookSettings
 from holdfast.worker.parts import Parts, queues_of
 from holdfast.worker.worker import Until
 
@@ -145,6 +146,7 @@ def settings_of(wire: Wire) -> Settings:
         on_error="retry",
         retry=wire.retry,
         worker=WorkerSettings(**wire.worker),
+        webhooks=WebhookSettings(),
     )
 
 

@@ -2,12 +2,12 @@
 
 import asyncio
 import socket
-from typing import Any
 
 import msgspec
 
 from holdfast.failure import Failure
 from holdfast.job import Job
+from holdfast.journal import Entry
 from holdfast.transitions import Transition
 from holdfast.worker.run import Why
 from holdfast.worker.whereabouts import Whereabouts
@@ -24,9 +24,10 @@ class Boot(msgspec.Struct, tag="boot"):
 
 
 class Order(msgspec.Struct, tag="order"):
-    """To a process: run this job."""
+    """To a process: run this job; `stored` is what earlier claims have left."""
 
     job: Job
+    stored: Job | None = None
 
 
 class Stop(msgspec.Struct, tag="stop"):
@@ -45,12 +46,18 @@ class Begun(msgspec.Struct, tag="begun"):
     """From a process: the order has arrived, and its handler begins."""
 
 
-class Reported(msgspec.Struct, tag="reported"):
-    """From a process: how far the handler is."""
+class Noted(msgspec.Struct, tag="noted"):
+    """From a process: something that the handler said; with a number it waits until that is stored."""
 
-    percent: float | None
-    message: str | None
-    data: dict[str, Any]
+    entry: Entry
+    number: int | None = None
+
+
+class Kept(msgspec.Struct, tag="kept"):
+    """To a process: what was noted under this number is stored, or (a reason) will never be."""
+
+    number: int
+    refused: str | None = None
 
 
 class Committed(msgspec.Struct, tag="committed"):
@@ -63,7 +70,7 @@ class Ended(msgspec.Struct, tag="ended"):
     transition: Transition
 
 
-Message = Boot | Order | Stop | Unable | Begun | Reported | Committed | Ended
+Message = Boot | Order | Stop | Unable | Begun | Noted | Kept | Committed | Ended
 
 _decoder = msgspec.json.Decoder(Message)
 

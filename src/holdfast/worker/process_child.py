@@ -7,29 +7,29 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any
-
-import msgspec
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from holdfast import failpoints, failure
 from holdfast.config import Settings
 from holdfast.context import Context, TransactionBlock
-from holdfast.errors import ArgumentError, ConfigError
+from holdfast.errors import ArgumentError, ClaimLost, ConfigError
+from holdfast.journal import Entry
 from holdfast.stores import make_store
 from holdfast.stores.store import Store
 from holdfast.transitions import Transition
-from holdfast.worker import classify, forks, kernel
-from holdfast.worker.handler import call_handler
+from holdfast.worker import classify, forks, kernel, lines
+from holdfast.worker.handler import call_handler, make_context
 from holdfast.worker.marks import UNMARKED, Marks
 from holdfast.worker.parts import HasParts, Parts
-from holdfast.worker.pipe import Begun, Boot, Committed, Ended, Order, Pipe, Reported, Stop, Unable
+from holdfast.worker.pipe import Begun, Boot, Committed, Ended, Kept, Noted, Order, Pipe, Stop, Unable
 from holdfast.worker.run import Run
 from holdfast.worker.stepping import Stepping
 from holdfast.worker.threads import Threads
 from holdfast.worker.transaction import Block
-from holdfast.worker.verbs import progress_report
 from holdfast.worker.whereabouts import Whereabouts, find
+
+T = TypeVar("T")
 
 _logger = logging.getLogger("holdfast")
 
@@ -60,6 +60,7 @@ async def _serve(end: socket.socket) -> None:
             return
         server = _Server(pipe, parts, state)
         stack.push_async_callback(server.close)
+        stack.enter_context(lines.captured(is_wanted=parts.settings.worker.logs == "all"))
         await server.serve()
 
 
@@ -85,7 +86,9 @@ class _Server:
         self._pipe = pipe
         self._parts = parts
         self._state = state
-        self._threads = Threads()
+        self.threads = Threads()
+        self._asked: dict[int, asyncio.Future[str | None]] = {}
+        self._questions = 0
         self._marks = Marks.create(None, 0)
         self._store: Store | None = None
         self._run: Run | None = None
@@ -96,16 +99,29 @@ class _Server:
         while (message := await self._pipe.receive()) is not None:
             if isinstance(message, Stop) and self._run is not None:
                 self._run.stop(message.why)
+            elif isinstance(message, Kept):
+                answer = self._asked.pop(message.number, None)
+                if answer is not None and not answer.done():
+                    answer.set_result(message.refused)
             elif isinstance(message, Order):
                 self._pipe.send(Begun())
                 self._run = run = Run(message.job)
+                run.stored = message.stored
                 # Stepping, because a copy that a handler forks must not go on here.
                 coroutine = Stepping(self._perform(run), self._marks, lambda: UNMARKED)
                 run.handler = asyncio.get_running_loop().create_task(coroutine)
 
+    async def kept(self, entry: Entry) -> str | None:
+        """Have something stored; the answer is why it was refused, if it was."""
+        self._questions += 1
+        answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._asked[self._questions] = answer
+        self._pipe.send(Noted(entry, self._questions))
+        return await answer
+
     async def close(self) -> None:
         """Let go of the store."""
-        self._threads.close()
+        self.threads.close()
         if self._store is not None:
             await self._store.close()
 
@@ -134,7 +150,8 @@ class _Server:
             run.started_at = run.claimed_at
             run.make_context = self._make_context
             run.arguments = run.task.decode(run.job.payload_json)
-            value = await call_handler(run, self._parts.arounds, self._in_thread)
+            is_capturing = self.settings.worker.logs == "all"
+            value = await call_handler(run, self._parts.arounds, self._in_thread, is_capturing=is_capturing)
         except ArgumentError as error:
             if not run.arguments and run.job.payload != {}:
                 return classify.refused(run, error)
@@ -146,10 +163,10 @@ class _Server:
         return classify.returned(run, value, self.settings)
 
     def _make_context(self, run: Run) -> Context[Any]:
-        return Context(run.job, state=self._state, running=_Verbs(run, self, self._pipe), results=run.results)
+        return make_context(run, _Verbs(run, self, self._pipe), self.settings, self._state)
 
     async def _in_thread(self, _run: Run, function: Callable[[], Any]) -> Any:
-        return await self._threads.run(function)
+        return await self.threads.run(function)
 
 
 class _Verbs:
@@ -167,15 +184,26 @@ class _Verbs:
         """Whether the handler should stop."""
         return self._run.why is not None
 
-    def report(self, percent: float | None, message: str | None, data: Mapping[str, Any]) -> None:
-        """Pass a report on; what could not be stored is refused here, where the handler sees it."""
-        report = progress_report(self._run, percent, message, data)
-        plain = {} if report.data is None else msgspec.json.decode(report.data)
-        reported = Reported(report.percent, report.message, plain)
+    def note(self, entry: Entry) -> None:
+        """Pass on what is said."""
         if threading.get_ident() == self._thread:
-            self._pipe.send(reported)  # at once, or the end of the job could overtake it
+            self._pipe.send(Noted(entry))  # at once, or the end of the job could overtake it
         else:
-            self._loop.call_soon_threadsafe(self._pipe.send, reported)
+            self._loop.call_soon_threadsafe(self._pipe.send, Noted(entry))
+
+    async def keep(self, entry: Entry) -> None:
+        """Pass on what is said, and wait until it is stored."""
+        refused = await self._server.kept(entry)
+        if refused is not None:
+            raise ClaimLost(refused)
+
+    def wait_for(self, verb: Coroutine[Any, Any, T]) -> T:
+        """Run a verb on the event loop of this process, for a handler in a thread."""
+        return asyncio.run_coroutine_threadsafe(verb, self._loop).result()
+
+    async def in_thread(self, function: Callable[[], Any]) -> Any:
+        """Run a function in a thread."""
+        return await self._server.threads.run(function)
 
     def transaction(self) -> TransactionBlock:
         """Open the transaction in which the job completes, on a connection of this process."""

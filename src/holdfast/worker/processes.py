@@ -15,14 +15,15 @@ from contextlib import asynccontextmanager
 from holdfast import failure
 from holdfast import transitions as ends
 from holdfast.config import Settings
-from holdfast.errors import ConfigError
+from holdfast.errors import ClaimLost, ConfigError
 from holdfast.tasks.registry import AnyTask
 from holdfast.transitions import Transition
 from holdfast.worker import classify
 from holdfast.worker.marks import Marks
 from holdfast.worker.parts import Parts
-from holdfast.worker.pipe import Begun, Boot, Committed, Ended, Order, Pipe, Reported, Stop, Unable
+from holdfast.worker.pipe import Begun, Boot, Committed, Ended, Kept, Noted, Order, Pipe, Stop, Unable
 from holdfast.worker.run import Run, Why
+from holdfast.worker.verbs import Spoken
 from holdfast.worker.whereabouts import Whereabouts, find, place_of
 
 _FAREWELL_S = 1.0
@@ -64,20 +65,21 @@ class ProcessPool:
         self._marks = marks
         self._idle: list[_Process] = []
         self._all: set[_Process] = set()
+        self._keeping: set[asyncio.Future[None]] = set()
 
     def can_run(self, task: AnyTask) -> bool:
         """Whether another process can find the code of a task."""
         place = place_of(task)
         return place is not None and find(place) is task
 
-    async def perform(self, run: Run, *, alone: bool) -> Transition:
+    async def perform(self, run: Run, spoken: Spoken, *, alone: bool) -> Transition:
         """Run a job in a process; one that runs alone gets a fresh one, which ends with it."""
         process = await self._process_for(run, fresh=alone)
         self._marks.set_process(run.mark, process.pid)
         is_reusable = False
         try:
-            process.pipe.send(Order(run.job))
-            transition = await self._outcome(run, process)
+            process.pipe.send(Order(run.job, run.stored))
+            transition = await self._outcome(run, spoken, process)
             # What a handler that was told to stop had started must not outlive it: its process ends with it.
             is_reusable = process.is_alive and not alone and run.why is None
             return transition
@@ -101,9 +103,9 @@ class ProcessPool:
 
     # ---- one job ---------------------------------------------------------------------------------------------------
 
-    async def _outcome(self, run: Run, process: _Process) -> Transition:
+    async def _outcome(self, run: Run, spoken: Spoken, process: _Process) -> Transition:
         """Follow a job to its end; a request to stop is passed on, and after a grace the process is killed."""
-        following = asyncio.ensure_future(self._follow(run, process))
+        following = asyncio.ensure_future(self._follow(run, spoken, process))
         try:
             try:
                 return await asyncio.shield(following)
@@ -125,7 +127,7 @@ class ProcessPool:
             return ends.cancelled(*run.key, started_ago_ms=run.started_ago_ms)
         return ends.interrupted(*run.key)
 
-    async def _follow(self, run: Run, process: _Process) -> Transition:
+    async def _follow(self, run: Run, spoken: Spoken, process: _Process) -> Transition:
         has_begun = not process.has_served  # one that dies before its first job is the fault of the code it imports
         process.has_served = True
         while (message := await process.pipe.receive()) is not None:
@@ -138,8 +140,8 @@ class ProcessPool:
                 has_begun = True
             elif isinstance(message, Committed):
                 run.is_committed = True
-            elif isinstance(message, Reported):
-                run.context.progress(message.percent, message.message, **message.data)
+            elif isinstance(message, Noted):
+                self._note(run, spoken, process, message)
         code = await process.ended()
         if run.why is not None:
             return self._stopped(run)
@@ -147,6 +149,24 @@ class ProcessPool:
             return ends.interrupted(*run.key)
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         return ends.crashed(*run.key, failure.from_text("ProcessDied", f"the process of its handler {how}"))
+
+    def _note(self, run: Run, spoken: Spoken, process: _Process, noted: Noted) -> None:
+        """Take what the handler said; one that waits is answered when it is stored."""
+        run.say(noted.entry)
+        if noted.number is None:
+            spoken.reported(run)
+            return
+        keeping = asyncio.ensure_future(self._keep(run, spoken, process, noted.number))
+        self._keeping.add(keeping)
+        keeping.add_done_callback(self._keeping.discard)
+
+    async def _keep(self, run: Run, spoken: Spoken, process: _Process, number: int) -> None:
+        refused = None
+        try:
+            await spoken.kept(run)
+        except ClaimLost as error:
+            refused = str(error)
+        process.pipe.send(Kept(number, refused))
 
     # ---- spawning --------------------------------------------------------------------------------------------------
 

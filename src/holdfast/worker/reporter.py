@@ -1,7 +1,8 @@
-"""What is written about jobs that go on: when their handlers began, and how far they are.
+"""What is written about jobs that go on: when their handlers began, and what they say.
 
-Both are written in rounds of 100 ms, so that a short job costs no write beyond its end, and a handler that reports all
-the time costs one write per round.
+Starts and progress are written in rounds of 100 ms, so that a short job costs no write beyond its end, and a handler
+that reports all the time costs one write per round. What must be stored before a handler goes on, as the end of a
+phase, is written at once; while such a write is under way the next ones gather.
 """
 
 import asyncio
@@ -9,7 +10,8 @@ import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from holdfast.errors import DataRefused, HoldfastError
+from holdfast.errors import ClaimLost, DataRefused, HoldfastError
+from holdfast.journal import Journal
 from holdfast.stores.store import WorkStore
 from holdfast.stores.values import ProgressReport, Started, Verdict
 from holdfast.worker.run import Run, Why
@@ -17,6 +19,7 @@ from holdfast.worker.run import Run, Why
 _logger = logging.getLogger("holdfast")
 
 ROUND_S = 0.1
+_PAUSE_S = 0.1
 
 
 class Reporter:
@@ -28,15 +31,30 @@ class Reporter:
         self._reported: dict[tuple[int, int], Run] = {}
         self._has_work = asyncio.Event()
         self._turn = asyncio.Lock()
+        self._urgent: dict[Run, asyncio.Future[None]] = {}
+        self._writer: asyncio.Task[None] | None = None
 
     def started(self) -> None:
         """Look at the running jobs in the rounds to come."""
         self._has_work.set()
 
     def reported(self, run: Run) -> None:
-        """Store what a handler reported in the next round."""
+        """Store what a handler said in the next round."""
         self._reported[run.key] = run
         self._has_work.set()
+
+    async def keep(self, run: Run) -> None:
+        """Store what a handler said now; while the store is away this waits, as long as the handler may."""
+        loop = asyncio.get_running_loop()
+        if run not in self._urgent:
+            self._urgent[run] = loop.create_future()
+        done = self._urgent[run]
+        if self._writer is None:
+            self._writer = loop.create_task(self._write_urgent(), name="holdfast phases")
+        await asyncio.shield(done)
+        if run.why is Why.LOST:
+            message = f"job {run.job.public_id} was taken from this worker: what its handler says is refused"
+            raise ClaimLost(message)
 
     async def serve(self) -> None:
         """Write in rounds, as long as anything runs."""
@@ -77,19 +95,45 @@ class Reporter:
             self._reported = {run.key: run for run in runs} | self._reported
             raise
 
-    async def save(self, runs: Sequence[Run]) -> None:
-        """Store what these handlers reported last.
+    async def _write_urgent(self) -> None:
+        """Write until nothing is urgent any more."""
+        await asyncio.sleep(0)  # let everything that became ready in this round of the loop join
+        try:
+            while self._urgent:
+                urgent, self._urgent = self._urgent, {}
+                while not await self._written(list(urgent)):  # noqa: ASYNC110 - the store does not say that it is back
+                    await asyncio.sleep(_PAUSE_S)
+                for done in urgent.values():
+                    if not done.done():
+                        done.set_result(None)
+        finally:
+            self._writer = None
 
-        One save at a time: an older report must not arrive after a newer one, nor after the end of its job.
+    async def _written(self, runs: Sequence[Run]) -> bool:
+        try:
+            await self.save(runs)
+        except HoldfastError as error:
+            _logger.debug("the end of a phase is written later: %s", error)
+            return all(run.is_settled or run.why is not None for run in runs)  # then nobody waits for it any more
+        return True
+
+    async def save(self, runs: Sequence[Run]) -> None:
+        """Store what these handlers said.
+
+        One save at a time: an older word must not arrive after a newer one, nor after the end of its job.
         """
         async with self._turn:
-            reports = {run: run.report for run in runs if run.report is not None}
-            if not reports:
+            taken = {run: run.journal.take() for run in runs if run.journal is not None and not run.journal.is_empty}
+            if not taken:
                 return
-            verdicts = await self._save(list(reports.values()))
-            for (run, report), verdict in zip(reports.items(), verdicts, strict=True):
-                if run.report is report:  # nothing newer came meanwhile
-                    run.report = None
+            try:
+                verdicts = await self._save([report_of(run, journal) for run, journal in taken.items()])
+            except BaseException:
+                for run, journal in taken.items():
+                    if run.journal is not None:
+                        run.journal.put_back(journal)
+                raise
+            for run, verdict in zip(taken, verdicts, strict=True):
                 _stop_if_lost(run, verdict)
 
     async def _save(self, reports: list[ProgressReport]) -> list[Verdict]:
@@ -102,6 +146,14 @@ class Reporter:
                 return [Verdict.DONE]
             middle = len(reports) // 2
             return await self._save(reports[:middle]) + await self._save(reports[middle:])
+
+
+def report_of(run: Run, journal: Journal) -> ProgressReport:
+    """Make a report of what was said."""
+    said = journal.said
+    return ProgressReport(
+        *run.key, said.percent, said.message, said.data, said.phase, said.phase_percent, journal.changes()
+    )
 
 
 def _stop_if_lost(run: Run, verdict: Verdict) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 from holdfast.context import Context
 from holdfast.job import Job
-from holdfast.stores.values import ProgressReport
+from holdfast.journal import Entry, Journal
+from holdfast.phasing import Phasing
 from holdfast.tasks.registry import AnyTask
 from holdfast.worker.marks import UNMARKED, Way
 
@@ -42,7 +43,8 @@ class Run:
     why: Why | None = None
     handler: asyncio.Task[None] | None = None
     deadline = math.inf  # by the monotonic clock
-    report: ProgressReport | None = None
+    journal: Journal | None = None  # what the handler said and the store does not know yet
+    stored: Job | None = None  # what earlier claims have left, if it was asked for
     is_recorded = False  # the store knows when the handler began
     is_waiting = False  # its handler has a slot and has not taken its first step
     is_settled = False  # the end of the claim was decided, whether or not the handler has ended
@@ -57,7 +59,6 @@ class Run:
         self.job = job
         self.key = (job.id, job.claim)  # what names this claim
         self.claimed_at = time.monotonic()
-        self.results: dict[str, Any] = {}  # of phases
 
     @property
     def context(self) -> Context[Any]:
@@ -65,6 +66,22 @@ class Run:
         if self._context is None:
             self._context = self.make_context(self)
         return self._context
+
+    @property
+    def phasing(self) -> Phasing | None:
+        """The phases of the handler, if it can have any."""
+        return None if self._context is None else self._context.phasing
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the handler said something that the store does not know yet."""
+        return self.journal is not None and not self.journal.is_empty
+
+    def say(self, entry: Entry) -> None:
+        """Take one thing that the handler said."""
+        if self.journal is None:
+            self.journal = Journal()
+        self.journal.add(entry)
 
     @property
     def timeout_s(self) -> float | None:

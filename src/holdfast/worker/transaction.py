@@ -10,9 +10,12 @@ from holdfast import payload
 from holdfast import transitions as ends
 from holdfast.config import PostgresLocation, Settings
 from holdfast.errors import ArgumentError, ClaimLost, ConfigError, OutcomeUnknown
+from holdfast.journal import Journal
 from holdfast.outcomes import Fatal
+from holdfast.phasing import OpenPhase
 from holdfast.stores.store import StoreTransaction, TransactionStore
 from holdfast.stores.values import Verdict
+from holdfast.worker.reporter import report_of
 from holdfast.worker.run import Run, Why
 
 T = TypeVar("T")
@@ -38,8 +41,9 @@ class Block:
         return self._transaction.connection
 
     async def __aenter__(self) -> Self:
-        if self._run.is_committing or self._run.is_committed:
-            message = "a job has one transaction: it was completed by an earlier `ctx.transaction()` of this run"
+        opened = self._phase()
+        if self._run.is_committing or self._run.is_committed or (opened is not None and opened.is_kept):
+            message = "a job or phase has one transaction: it was completed by an earlier `ctx.transaction()`"
             raise ConfigError(message)
         self._run.is_committing = True  # before anything is waited for, or two at once would both come this far
         try:
@@ -57,8 +61,12 @@ class Block:
             if error is not None:
                 await self._leave(error)
                 return
+            opened = self._phase()
             await self._complete()
-            self._run.is_committed = True
+            if opened is None:
+                self._run.is_committed = True
+            else:
+                opened.is_kept, opened.result = True, self.result
         finally:
             self._transaction = None
             self._run.is_committing = False
@@ -68,17 +76,13 @@ class Block:
             message = "the transaction was left twice"
             raise ConfigError(message)
         try:
-            limits = {"most_bytes": self._settings.max_payload, "most_depth": self._settings.max_depth}
-            what = f"the result of {self._run.job.kind}"
-            result = None if self.result is None else payload.encode(self.result, what, **limits)
-            done = ends.completed(*self._run.key, result, started_ago_ms=self._run.started_ago_ms)
-            finish = await self._transaction.finish(done)
+            verdict = await self._last_word(self._transaction)
         except BaseException as error:
             await self._leave(error)
             if isinstance(error, ArgumentError):
                 raise Fatal(str(error)) from error
             raise
-        if finish.verdict is not Verdict.DONE:
+        if verdict is not Verdict.DONE:
             message = f"job {self._run.job.public_id} was taken from this worker: the transaction was rolled back"
             lost = ClaimLost(message)
             await self._leave(lost)
@@ -90,6 +94,31 @@ class Block:
             # The claim is given back: if the commit went through, the fence refuses that, and the job stays completed.
             self._run.why = Why.IN_DOUBT
             raise
+
+    def _phase(self) -> OpenPhase | None:
+        """The phase that the transaction completes; None when it completes the job."""
+        phasing = self._run.phasing
+        if phasing is None or phasing.open is None or phasing.is_last(phasing.open):
+            return None
+        return phasing.open
+
+    async def _last_word(self, transaction: StoreTransaction) -> Verdict:
+        """End the phase or the claim, as the last statement before the commit."""
+        opened, phasing = self._phase(), self._run.phasing
+        if opened is not None and phasing is not None:
+            journal = Journal()
+            journal.add(phasing.completion(opened, self.result))
+            return await transaction.report(report_of(self._run, journal))
+        limits = {"most_bytes": self._settings.max_payload, "most_depth": self._settings.max_depth}
+        what = f"the result of {self._run.job.kind}"
+        result = None if self.result is None else payload.encode(self.result, what, **limits)
+        with_errors = phasing is not None and phasing.has_failed_items
+        ago = self._run.started_ago_ms
+        return (
+            await transaction.finish(
+                ends.completed(*self._run.key, result, with_errors=with_errors, started_ago_ms=ago)
+            )
+        ).verdict
 
     async def _leave(self, error: BaseException | None) -> None:
         if self._manager is not None:

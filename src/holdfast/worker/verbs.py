@@ -2,26 +2,36 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol, TypeVar
 
-from holdfast import failure, payload
 from holdfast.context import TransactionBlock
-from holdfast.stores.values import ProgressReport
+from holdfast.journal import Entry
 from holdfast.worker.run import Run
 
-_DATA_BYTES = 16_000
+T = TypeVar("T")
+
+
+class Spoken(Protocol):
+    """Who does what a context asks for."""
+
+    def reported(self, run: Run) -> None:
+        """Let what a handler said be stored soon."""
+
+    def kept(self, run: Run) -> Awaitable[None]:
+        """Let what a handler said be stored now."""
+
+    def transaction(self, run: Run) -> TransactionBlock:
+        """Open the transaction in which a job completes."""
 
 
 class Verbs:
     """The verbs of one run; they may be called from its own thread."""
 
-    def __init__(
-        self, run: Run, reported: Callable[[Run], None], transaction: Callable[[Run], TransactionBlock]
-    ) -> None:
+    def __init__(self, run: Run, spoken: Spoken, in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]) -> None:
         self._run = run
-        self._reported = reported
-        self._transaction = transaction
+        self._spoken = spoken
+        self._in_thread = in_thread
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
 
@@ -30,24 +40,30 @@ class Verbs:
         """Whether the handler should stop."""
         return self._run.why is not None
 
-    def report(self, percent: float | None, message: str | None, data: Mapping[str, Any]) -> None:
-        """Keep the report until it is stored; a later one takes its place."""
-        self._run.report = progress_report(self._run, percent, message, data)
+    def note(self, entry: Entry) -> None:
+        """Keep what is said until it is stored."""
         if threading.get_ident() == self._thread:
-            self._reported(self._run)
+            self._note(entry)
         else:
-            self._loop.call_soon_threadsafe(self._reported, self._run)
+            self._loop.call_soon_threadsafe(self._note, entry)
+
+    def _note(self, entry: Entry) -> None:
+        self._run.say(entry)
+        self._spoken.reported(self._run)
+
+    async def keep(self, entry: Entry) -> None:
+        """Store it now, with everything that was said before."""
+        self._run.say(entry)
+        await self._spoken.kept(self._run)
+
+    def wait_for(self, verb: Coroutine[Any, Any, T]) -> T:
+        """Run a verb on the event loop of the worker, for a handler in a thread."""
+        return asyncio.run_coroutine_threadsafe(verb, self._loop).result()
+
+    async def in_thread(self, function: Callable[[], Any]) -> Any:
+        """Run a function in a thread."""
+        return await self._in_thread(function)
 
     def transaction(self) -> TransactionBlock:
         """Open the transaction in which the job completes."""
-        return self._transaction(self._run)
-
-
-def progress_report(run: Run, percent: float | None, message: str | None, data: Mapping[str, Any]) -> ProgressReport:
-    """Make a report that every store can keep."""
-    return ProgressReport(
-        *run.key,
-        None if percent is None else float(percent),
-        None if message is None else failure.clean(str(message), failure.MESSAGE_BYTES),
-        payload.encode(dict(data), "progress data", most_bytes=_DATA_BYTES) if data else None,
-    )
+        return self._spoken.transaction(self._run)

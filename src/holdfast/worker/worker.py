@@ -12,12 +12,14 @@ from holdfast import failpoints
 from holdfast import transitions as ends
 from holdfast.config import Settings
 from holdfast.context import Around, TransactionBlock
-from holdfast.delivery.delivery import Delivery
+from holdfast.delivery.delivery import CANCEL_HINT, Delivery
+from holdfast.errors import OutcomeUnknown, StoreUnavailable
 from holdfast.job import Job, JobState
 from holdfast.stores.store import Listening, Store
 from holdfast.stores.values import Claim, Finish
 from holdfast.tasks.registry import Registry
 from holdfast.transitions import Transition, Verb
+from holdfast.worker.cancels import Cancels
 from holdfast.worker.complaint import log_failure
 from holdfast.worker.custody import Custody
 from holdfast.worker.exchange import Exchange
@@ -112,6 +114,7 @@ class Worker:
         )
         self.custody = Custody(self._pump, self.executor, self._finisher, self._exchange, self.hint)
         self._promoter = Promoter(store, settings.worker.poll_s, self.hint, self._returned_buffer)
+        self._cancels = Cancels(store, self._pump, self.custody)
         self._loops: list[asyncio.Task[None]] = []
         self._task: asyncio.Task[Any] | None = None
         self._draining = asyncio.Event()
@@ -127,7 +130,8 @@ class Worker:
 
     async def run(self) -> Left:
         """Work until told to leave, then leave."""
-        async with self._delivery.wakeups(self._pump.queues, self._hinted) as listening:
+        wanted = [*self._pump.queues, CANCEL_HINT]
+        async with self._delivery.wakeups(wanted, self._hinted) as listening:
             self._task = asyncio.current_task()
             self._start_loops(listening)
             try:
@@ -169,6 +173,7 @@ class Worker:
         loops: dict[str, Callable[[], Awaitable[None]]] = {
             "exchange": self._exchange.serve,
             "reporter": self._reporter.serve,
+            "cancels": self._cancels.serve,
             "promoter": self._promoter.serve,
         }
         if self._until is not Until.TOLD:
@@ -244,6 +249,9 @@ class Worker:
         self._exchange.wake()
 
     def _hinted(self, queue: str) -> None:
+        if queue == CANCEL_HINT:
+            self._cancels.look()
+            return
         self._was_hinted = True
         self.hint(queue)
 
@@ -330,6 +338,20 @@ class Worker:
     def reported(self, run: Run) -> None:
         """Let progress be stored."""
         self._reporter.reported(run)
+
+    async def kept(self, run: Run) -> None:
+        """Store now what a handler said."""
+        await self._reporter.keep(run)
+
+    async def load(self, run: Run) -> Job | None:
+        """Read what earlier claims of a job have left; while the store is away this waits, as long as the job may."""
+        while True:
+            try:
+                found = await self._store.get_jobs([run.job.id])
+            except (StoreUnavailable, OutcomeUnknown):
+                await asyncio.sleep(self.settings.worker.poll_s)
+            else:
+                return found[0] if found else None
 
     def transaction(self, run: Run) -> TransactionBlock:
         """Open the transaction in which a job completes."""

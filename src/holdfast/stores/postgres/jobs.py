@@ -24,7 +24,8 @@ class PostgresJobs(Role):
         if len(jobs) == 1 and not again and _is_plain(jobs[0]):
             await self.fetch("insert_one_job", *_values(jobs[0]))
             return answers
-        found = await self.fetch("insert_jobs", *_columns(jobs), again)
+        extras = rows.or_empty([job.extra for job in jobs])
+        found = await self.fetch("insert_jobs", *_columns(jobs), again, extras)
         for ordinal, outcome, job_id in found:
             answers[ordinal - 1] = Inserted(Insertion(outcome), job_id)
         return answers
@@ -52,8 +53,8 @@ class PostgresJobs(Role):
         encoded = rows.json_text(notes) if notes else None
         return await self._change("cancel_jobs", ids, encoded)
 
-    async def retry_jobs(self, ids: Sequence[int]) -> list[Answered]:
-        return await self._change("retry_jobs", ids)
+    async def retry_jobs(self, ids: Sequence[int], *, from_phase: str | None = None) -> list[Answered]:
+        return await self._change("retry_jobs", ids, from_phase)
 
     async def delete_jobs(self, ids: Sequence[int]) -> list[Answered]:
         return await self._change("delete_jobs", ids, takes=TERMINAL)
@@ -107,6 +108,7 @@ def _values(job: NewJob) -> tuple[object, ...]:
         job.max_attempts,
         job.max_crashes,
         job.timeout_ms,
+        job.extra,
     )
 
 

@@ -2,18 +2,23 @@
 
 from collections.abc import Mapping
 
-import msgspec
-
+from holdfast.stores.postgres import rows
 from holdfast.stores.postgres.role import Role
-from holdfast.stores.values import QueueRow, Retention
+from holdfast.stores.values import QueueRow, QueueTerms
 
 
 class PostgresQueues(Role):
     """The verbs of `QueueStore`."""
 
-    async def define_queues(self, retentions: Mapping[str, Retention]) -> None:
-        policies = [_policy(retention) for retention in retentions.values()]
-        await self.fetch("define_queues", list(retentions), policies)
+    async def define_queues(self, terms: Mapping[str, QueueTerms]) -> None:
+        await self.fetch(
+            "define_queues",
+            list(terms),
+            [rows.json_text(defined.kept_ms) for defined in terms.values()],
+            [rows.json_text(defined.stale_ms) for defined in terms.values()],
+            [defined.tells for defined in terms.values()],
+            [defined.webhook for defined in terms.values()],
+        )
         await self.fetch_value("keep_partitions")
 
     async def pause_queue(self, name: str, *, actor: str | None, reason: str | None) -> QueueRow:
@@ -26,14 +31,3 @@ class PostgresQueues(Role):
 
     async def list_queues(self) -> list[QueueRow]:
         return [QueueRow(*row) for row in await self.fetch("list_queues")]
-
-
-def _policy(retention: Retention) -> str:
-    return msgspec.json.encode(
-        {
-            "completed": retention.completed_ms,
-            "completed_with_errors": retention.completed_with_errors_ms,
-            "failed": retention.failed_ms,
-            "cancelled": retention.cancelled_ms,
-        }
-    ).decode()

@@ -11,7 +11,7 @@ from holdfast.job import Job, JobState
 
 Row = asyncpg.Record
 LIVE_COLUMNS = 42
-ALL_COLUMNS = 46
+ALL_COLUMNS = 50
 _STATE = Job.__struct_fields__.index("state")
 _STATES = {state.value: state for state in JobState}
 

@@ -11,11 +11,14 @@ from holdfast.job import NewJob
 from holdfast.stores.migrate import require_current
 from holdfast.stores.postgres import callers
 from holdfast.stores.postgres.connection import Connection, Pool
+from holdfast.stores.postgres.deliveries import PostgresDeliveries
+from holdfast.stores.postgres.events import PostgresEvents
 from holdfast.stores.postgres.jobs import PostgresJobs
 from holdfast.stores.postgres.leases import PostgresLeases
 from holdfast.stores.postgres.lending import LendingPool
 from holdfast.stores.postgres.migrator import PostgresMigrator, read_plan
 from holdfast.stores.postgres.queues import PostgresQueues
+from holdfast.stores.postgres.retention import PostgresRetention
 from holdfast.stores.postgres.transaction import PostgresTransactions
 from holdfast.stores.postgres.upkeep import PostgresUpkeep
 from holdfast.stores.postgres.wakeups import PostgresWakeups
@@ -34,7 +37,16 @@ RETURN (SELECT COALESCE((SELECT max(at) FROM holdfast.test_clock), statement_tim
 
 
 class PostgresStore(
-    PostgresJobs, PostgresWork, PostgresUpkeep, PostgresLeases, PostgresQueues, PostgresWakeups, PostgresTransactions
+    PostgresJobs,
+    PostgresWork,
+    PostgresUpkeep,
+    PostgresLeases,
+    PostgresQueues,
+    PostgresEvents,
+    PostgresDeliveries,
+    PostgresRetention,
+    PostgresWakeups,
+    PostgresTransactions,
 ):
     """Jobs in a PostgreSQL schema, shared by any number of machines."""
 

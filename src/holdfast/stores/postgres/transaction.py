@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
+import msgspec
 
 from holdfast import failpoints
 from holdfast.config import masked
@@ -18,7 +19,7 @@ from holdfast.stores.postgres.connection import Pooled, refused
 from holdfast.stores.postgres.lending import LendingPool
 from holdfast.stores.postgres.role import Role, lacks_partition
 from holdfast.stores.postgres.work import read_verdict, transition_columns
-from holdfast.stores.values import Finish, Verdict
+from holdfast.stores.values import Finish, ProgressReport, Verdict
 from holdfast.transitions import Transition
 
 _ABORTED = "25P02"
@@ -59,7 +60,7 @@ class PostgresTransaction:
         self._where = masked(store.pool.dsn)
         # Of asyncpg and not by hand, so that its `connection.transaction()` makes savepoints in the body.
         self._transaction = connection.transaction(isolation="read_committed")
-        self._finish: Finish | None = None
+        self._verdict: Verdict | None = None
 
     async def begin(self) -> None:
         """Open the transaction."""
@@ -67,13 +68,21 @@ class PostgresTransaction:
             await self._transaction.start()
 
     async def finish(self, transition: Transition) -> Finish:
+        columns = (column[0] if column else None for column in transition_columns([transition]))
+        finish = read_verdict(await self._last_statement("finish_in_transaction", *columns))
+        self._verdict = finish.verdict
+        return finish
+
+    async def report(self, report: ProgressReport) -> Verdict:
+        is_ours = await self._last_statement("report_in_transaction", *msgspec.structs.astuple(report))
+        self._verdict = Verdict.DONE if is_ours else Verdict.LOST
+        return self._verdict
+
+    async def _last_statement(self, query: str, *args: object) -> Any:
         self._require_open()
-        sql = self._store.queries["finish_in_transaction"]
         try:
             async with self._step("before the commit"):
-                verdict = await self.connection.fetchval(
-                    sql, *(column[0] if column else None for column in transition_columns([transition]))
-                )
+                return await self.connection.fetchval(self._store.queries[query], *args)
         except DataRefused as error:
             if not lacks_partition(error):
                 raise
@@ -82,12 +91,10 @@ class PostgresTransaction:
             message = f"{self._where} lacked a week of history, which is made now; the transaction was rolled back: "
             message += "run it again"
             raise StoreUnavailable(message) from error
-        self._finish = read_verdict(verdict)
-        return self._finish
 
     async def leave(self) -> bool:
         """Commit if the end of the claim was accepted, else roll back; tells whether the session is idle again."""
-        if self._finish is None or self._finish.verdict is not Verdict.DONE:
+        if self._verdict is not Verdict.DONE:
             return await self.roll_back()
         await self._commit()
         return True
@@ -120,7 +127,7 @@ class PostgresTransaction:
             raise StoreError(self._aborted())
 
     def _require_open(self) -> None:
-        if self._finish is not None:
+        if self._verdict is not None:
             message = "the transaction has ended its claim already: finish it once, as the last statement"
             raise ConfigError(message)
         try:

@@ -71,9 +71,15 @@ class PostgresWork(Role):
             [report.percent for report in ordered],
             [report.message for report in ordered],
             [report.data for report in ordered],
+            rows.or_empty([report.phase for report in ordered]),
+            rows.or_empty([report.phase_percent for report in ordered]),
+            rows.or_empty([report.changes for report in ordered]),
         )
         ours = {report.id: kept for report, kept in zip(ordered, done, strict=True)}
         return [Verdict.DONE if ours[report.id] else Verdict.LOST for report in reports]
+
+    async def cancelled_claims(self, worker: int) -> list[tuple[int, int]]:
+        return [(row[0], row[1]) for row in await self.fetch("cancelled_claims", worker)]
 
 
 def _claim_columns(claim: Claim) -> tuple[object, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from holdfast.job import TERMINAL, WAITING, JobState
-from holdfast.stores.sqlite import statements
+from holdfast.stores.sqlite import publishing, reports, statements
 from holdfast.stores.sqlite.inserting import Parameters, draw_positions
 from holdfast.stores.values import Rescued
 from holdfast.transitions import Transition, Verb
@@ -28,6 +28,7 @@ class Held(NamedTuple):
     crashes: int
     max_crashes: int
     is_cancelling: int
+    is_run_once: int | None = None  # what has begun and did not end is not begun again
 
 
 class Ending(NamedTuple):
@@ -64,8 +65,13 @@ def end_claims(connection: sqlite3.Connection, now: int, ends: Sequence[tuple[He
         else:
             waiting.append(_waiting_parameters(held, transition, state, now))
     _give_positions(connection, waiting)
+    is_watched = bool(ends) and publishing.is_watched(connection, now)
+    begun = _newly_begun(connection, ends) if is_watched else set[int]()
     _move(connection, now, moved)
     statements.change_many(connection, "wait_again", waiting)
+    if is_watched:
+        ended = [(held.id, transition.verb, state) for (held, transition), state in zip(ends, states, strict=True)]
+        publishing.ends(connection, now, ended, begun)
     return states
 
 
@@ -83,8 +89,21 @@ def rescue(connection: sqlite3.Connection, now: int, workers: int, ends: Sequenc
 
 def cancel(connection: sqlite3.Connection, now: int, endings: Iterable[Ending]) -> None:
     """Move jobs to `cancelled` from outside: waiting ones, or running ones whose grace has ended."""
-    state = JobState.CANCELLED.value
-    _move(connection, now, [_Moved(ending.id, state, is_outside=True, notes=ending.notes) for ending in endings])
+    state = JobState.CANCELLED
+    moved = [_Moved(ending.id, state.value, is_outside=True, notes=ending.notes) for ending in endings]
+    _move(connection, now, moved)
+    if moved and publishing.is_watched(connection, now):
+        publishing.ends(connection, now, [(job.id, None, state) for job in moved], set())
+
+
+def _newly_begun(connection: sqlite3.Connection, ends: Sequence[tuple[Held, Transition]]) -> set[int]:
+    """Find the jobs whose end is the first to tell that they began."""
+    before = publishing.look(connection, (held.id for held, _ in ends))
+    return {
+        held.id
+        for held, transition in ends
+        if transition.started_ago_ms is not None and before[held.id].started_at is None
+    }
 
 
 def _move(connection: sqlite3.Connection, now: int, moved: list[_Moved]) -> None:
@@ -92,9 +111,15 @@ def _move(connection: sqlite3.Connection, now: int, moved: list[_Moved]) -> None
         return
     # All in one go: a statement per job would cost more than what it does.
     ids = statements.array(job.id for job in moved)
+    ((has_queues, has_jobs),) = statements.fetch(connection, "hooked_queues", ids=ids)
     if statements.change(connection, "finish_jobs", items=statements.array(moved), ids=ids, now=now) != len(moved):
         message = f"{len(moved)} jobs were to be moved to history and some were not there: this is a bug in Holdfast"
         raise RuntimeError(message)
+    reports.fold(connection, (job.id for job in moved))
+    if has_queues or has_jobs:
+        statements.change(connection, "post_ends", ids=ids)
+    if has_queues:
+        statements.change(connection, "note_retention", ids=ids)
 
 
 def _target(held: Held, transition: Transition) -> JobState:
@@ -104,6 +129,8 @@ def _target(held: Held, transition: Transition) -> JobState:
         return JobState.CANCELLED
     if transition.verb is not Verb.CRASH:
         return transition.state
+    if held.is_run_once:
+        return JobState.FAILED
     # Buried only by a crash that it had alone, which is how it runs after the first one.
     if held.crashes >= 1 and held.crashes + 1 >= held.max_crashes:
         return JobState.FAILED

@@ -13,7 +13,7 @@ import msgspec
 from holdfast.errors import DataRefused
 from holdfast.job import JobState, NewJob
 from holdfast.public_id import SEQUENCE_BITS
-from holdfast.stores.sqlite import rows, statements
+from holdfast.stores.sqlite import publishing, rows, statements
 from holdfast.stores.values import Inserted, Insertion
 
 KEY_MS = 24 * 3_600_000
@@ -63,6 +63,13 @@ def insert(connection: sqlite3.Connection, now: int, jobs: Sequence[NewJob], *, 
         else:
             answers.append(_insert_keyed(connection, now, job, parameters))
     statements.change_many(connection, "insert_jobs", plain)
+    if publishing.is_watched(connection, now):
+        stored_now = [
+            job.id
+            for job, answer in zip(jobs, answers, strict=True)
+            if answer == Inserted(Insertion.CREATED, job.id) and job.id not in present
+        ]
+        publishing.waiting(connection, now, stored_now)
     return answers
 
 
@@ -112,6 +119,7 @@ def _parameters(connection: sqlite3.Connection, now: int, jobs: Sequence[NewJob]
             "timeout_ms": job.timeout_ms,
             "unique_key": job.unique,
             "idempotency_key": job.key,
+            "extra": job.extra,
         }
         for job, (run_at, state) in zip(jobs, dues, strict=True)
     ]

@@ -4,9 +4,11 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
+from holdfast.events import EventKind
 from holdfast.job import WAITING, Job, JobState, NewJob
-from holdfast.stores.sqlite import endings, inserting, lists, rows, statements
+from holdfast.stores.sqlite import endings, inserting, lists, publishing, reports, rows, statements
 from holdfast.stores.sqlite.connection import Connection
+from holdfast.stores.sqlite.publishing import Told
 from holdfast.stores.values import Answer, Answered, Count, Cursor, Inserted, JobFilter, Page
 
 COUNT_CAP = 10_001
@@ -48,9 +50,9 @@ class SqliteJobs:
         given = {name: text for name, text in words.items() if text is not None}
         return await self.connection.write(lambda connection, now: _cancel(connection, now, ids, given))
 
-    async def retry_jobs(self, ids: Sequence[int]) -> list[Answered]:
+    async def retry_jobs(self, ids: Sequence[int], *, from_phase: str | None = None) -> list[Answered]:
         def operation(connection: sqlite3.Connection, now: int) -> list[Answered]:
-            answers = {job_id: _retry(connection, now, job_id) for job_id in dict.fromkeys(ids)}
+            answers = {job_id: _retry(connection, now, job_id, from_phase) for job_id in dict.fromkeys(ids)}
             return [answers[job_id] for job_id in ids]
 
         return await self.connection.write(operation)
@@ -58,7 +60,11 @@ class SqliteJobs:
     async def delete_jobs(self, ids: Sequence[int]) -> list[Answered]:
         def operation(connection: sqlite3.Connection, now: int) -> list[Answered]:
             gone = statements.fetch(connection, "delete_jobs", ids=statements.array(ids), now=now)
-            done = {job_id: _done(job_id, state) for job_id, state in gone}
+            told = [Told(*row) for row in gone]
+            if told and publishing.is_watched(connection, now):
+                for job in told:
+                    publishing.publish(connection, now, EventKind.DELETED, job)
+            done = {job.id: _done(job.id, job.state) for job in told}
             return _answers(ids, _states(connection, now, ids), done)
 
         return await self.connection.write(operation)
@@ -147,7 +153,7 @@ def _cancel(connection: sqlite3.Connection, now: int, ids: Sequence[int], given:
     return _answers(ids, states, answered)
 
 
-def _retry(connection: sqlite3.Connection, now: int, job_id: int) -> Answered:
+def _retry(connection: sqlite3.Connection, now: int, job_id: int, from_phase: str | None) -> Answered:
     found = statements.fetch(connection, "finished_job", id=job_id, now=now)
     if not found:
         return _refused(job_id, _states(connection, now, [job_id]).get(job_id))
@@ -159,5 +165,7 @@ def _retry(connection: sqlite3.Connection, now: int, job_id: int) -> Answered:
     if unique_holder is not None:
         return Answered(job_id, Answer.UNIQUE_CLASH, state, unique_holder)
     (position,) = inserting.draw_positions(connection, 1)
+    reports.reopen(connection, job_id, from_phase)
     statements.change(connection, "retry_jobs", id=job_id, now=now, position=position)
+    publishing.waiting(connection, now, [job_id])
     return Answered(job_id, Answer.DONE, JobState.QUEUED)

@@ -6,7 +6,7 @@ import msgspec
 
 from holdfast.stores.sqlite import rows, statements
 from holdfast.stores.sqlite.connection import Connection
-from holdfast.stores.values import QueueRow, Retention
+from holdfast.stores.values import QueueRow, QueueTerms
 
 
 class SqliteQueues:
@@ -14,9 +14,20 @@ class SqliteQueues:
 
     connection: Connection
 
-    async def define_queues(self, retentions: Mapping[str, Retention]) -> None:
-        policies = [{"name": name, "retention": _policy(retention)} for name, retention in retentions.items()]
-        await self.connection.write(lambda connection, _: statements.change_many(connection, "define_queues", policies))
+    async def define_queues(self, terms: Mapping[str, QueueTerms]) -> None:
+        definitions = [
+            {
+                "name": name,
+                "retention": msgspec.json.encode(defined.kept_ms).decode(),
+                "stale": msgspec.json.encode(defined.stale_ms).decode(),
+                "tells": defined.tells,
+                "webhook": defined.webhook,
+            }
+            for name, defined in terms.items()
+        ]
+        await self.connection.write(
+            lambda connection, _: statements.change_many(connection, "define_queues", definitions)
+        )
 
     async def pause_queue(self, name: str, *, actor: str | None, reason: str | None) -> QueueRow:
         found = await self.connection.write(
@@ -40,14 +51,3 @@ class SqliteQueues:
 def _queue(row: statements.Row) -> QueueRow:
     name, paused_at, paused_by, paused_reason = row
     return QueueRow(name, rows.optional_moment(paused_at), paused_by, paused_reason)
-
-
-def _policy(retention: Retention) -> str:
-    return msgspec.json.encode(
-        {
-            "completed": retention.completed_ms,
-            "completed_with_errors": retention.completed_with_errors_ms,
-            "failed": retention.failed_ms,
-            "cancelled": retention.cancelled_ms,
-        }
-    ).decode()

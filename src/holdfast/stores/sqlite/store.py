@@ -7,10 +7,13 @@ from datetime import datetime
 from holdfast.job import NewJob
 from holdfast.stores.sqlite import callers, rows
 from holdfast.stores.sqlite.connection import Connection
+from holdfast.stores.sqlite.deliveries import SqliteDeliveries
+from holdfast.stores.sqlite.events import SqliteEvents
 from holdfast.stores.sqlite.jobs import SqliteJobs
 from holdfast.stores.sqlite.leases import SqliteLeases
 from holdfast.stores.sqlite.migrator import SqliteMigrator
 from holdfast.stores.sqlite.queues import SqliteQueues
+from holdfast.stores.sqlite.retention import SqliteRetention
 from holdfast.stores.sqlite.transaction import SqliteTransactions
 from holdfast.stores.sqlite.upkeep import SqliteUpkeep
 from holdfast.stores.sqlite.wakeups import Listener, SqliteWakeups
@@ -19,7 +22,18 @@ from holdfast.stores.store import LeaseStore
 from holdfast.stores.values import Inserted
 
 
-class SqliteStore(SqliteJobs, SqliteWork, SqliteUpkeep, SqliteLeases, SqliteQueues, SqliteWakeups, SqliteTransactions):
+class SqliteStore(
+    SqliteJobs,
+    SqliteWork,
+    SqliteUpkeep,
+    SqliteLeases,
+    SqliteQueues,
+    SqliteEvents,
+    SqliteDeliveries,
+    SqliteRetention,
+    SqliteWakeups,
+    SqliteTransactions,
+):
     """Jobs in one SQLite file, shared by the processes of one machine; `:memory:` lives and ends with this object."""
 
     def __init__(self, path: str, *, synchronous: str = "FULL", deadline: float = 10.0) -> None:

@@ -6,9 +6,9 @@ in memory has only that of the writer, which lends it and serves nobody else mea
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from holdfast import failpoints
 from holdfast.errors import ConfigError, OutcomeUnknown, StoreUnavailable, TransactionTooLong
@@ -16,9 +16,11 @@ from holdfast.stores.sqlite import errors
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.lending import Lent
 from holdfast.stores.sqlite.loan import Loan, RolledBack
-from holdfast.stores.sqlite.work import finish_claims
-from holdfast.stores.values import Finish, Verdict
+from holdfast.stores.sqlite.work import finish_claims, keep_report
+from holdfast.stores.values import Finish, ProgressReport, Verdict
 from holdfast.transitions import Transition
+
+T = TypeVar("T")
 
 
 class SqliteTransactions:
@@ -75,12 +77,27 @@ class SqliteTransaction:
         raise StoreUnavailable(message)
 
     async def finish(self, transition: Transition) -> Finish:
+        def end(lent: Lent) -> Finish:
+            (finish,) = finish_claims(lent, lent.clock.read(lent), [transition])
+            return finish
+
+        finish = await self._last(end)
+        self._is_accepted = finish.verdict is Verdict.DONE
+        return finish
+
+    async def report(self, report: ProgressReport) -> Verdict:
+        verdict = await self._last(lambda lent: keep_report(lent, lent.clock.read(lent), report))
+        self._is_accepted = verdict is Verdict.DONE
+        return verdict
+
+    async def _last(self, statement: Callable[[Lent], T]) -> T:
+        """Run what is the last before the commit, on the lender's thread."""
         if self._is_finished:
             message = "the transaction has ended its claim already: finish it once, as the last statement"
             raise ConfigError(message)
         self._is_finished = True
         failpoints.reach("before_store_call")
-        answer = asyncio.wrap_future(self._loan.order(lambda lent: self._finish(lent, transition)))
+        answer = asyncio.wrap_future(self._loan.order(lambda lent: self._checked(lent, statement)))
         await asyncio.wait({answer, self._ended}, timeout=self._deadline, return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():
             if self._ended.done():
@@ -88,10 +105,9 @@ class SqliteTransaction:
             message = f"the SQLite store {self._path} did not answer within {self._deadline:g} s: "
             message += "the transaction is rolled back"
             raise StoreUnavailable(message)
-        finish: Finish = answer.result()
+        result: T = answer.result()
         failpoints.reach("after_store_call")
-        self._is_accepted = finish.verdict is Verdict.DONE
-        return finish
+        return result
 
     async def leave(self) -> None:
         """Commit if the end of the claim was accepted, else roll back."""
@@ -123,16 +139,15 @@ class SqliteTransaction:
         self._loan.leave(is_kept=is_kept)
         await asyncio.wait({self._ended}, timeout=self._deadline)
 
-    def _finish(self, lent: Lent, transition: Transition) -> Finish:
-        """On the lender's thread: end the claim, after which the body has nothing more to say."""
+    def _checked(self, lent: Lent, statement: Callable[[Lent], T]) -> T:
+        """On the lender's thread: say the last word, after which the body has nothing more to say."""
         lent.guard.take_back(ConfigError("the transaction has ended its claim: use its connection before that"))
         if not lent.in_transaction:
             message = f"the SQLite store {self._path} rolled the transaction back after an earlier error of its body: "
             message += "let that error leave the block; nothing was changed"
             raise StoreUnavailable(message)
         try:
-            (finish,) = finish_claims(lent, lent.clock.read(lent), [transition])
+            return statement(lent)
         except Exception as error:
             said: Any = errors.translated(error, self._path)
             raise said from error
-        return finish

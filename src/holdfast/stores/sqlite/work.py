@@ -8,11 +8,13 @@ import msgspec
 
 from holdfast import transitions as ends
 from holdfast.errors import WorkerLost
+from holdfast.events import EventKind
 from holdfast.job import Job
 from holdfast.rollup import Rollup
-from holdfast.stores.sqlite import rows, statements
+from holdfast.stores.sqlite import publishing, rows, statements
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.endings import Held, end_claims
+from holdfast.stores.sqlite.reports import save as save_reports
 from holdfast.stores.values import DONE, Claim, Finish, ProgressReport, Started, Verdict, Worked
 from holdfast.transitions import Transition
 
@@ -46,7 +48,12 @@ class SqliteWork:
         def operation(connection: sqlite3.Connection, now: int) -> list[Verdict]:
             held = _fenced(connection, ((start.id, start.claim) for start in starts))
             ours = [msgspec.structs.asdict(start) | {"now": now} for start in starts if _key(start) in held]
+            is_watched = bool(ours) and publishing.is_watched(connection, now)
+            before = publishing.look(connection, (start.id for start in starts)) if is_watched else {}
             statements.change_many(connection, "start_jobs", ours)
+            for start in starts:
+                if start.id in before and _key(start) in held and before[start.id].started_at is None:
+                    publishing.publish(connection, now - start.started_ago_ms, EventKind.STARTED, before[start.id])
             return [_verdict(_key(start) in held) for start in starts]
 
         return await self.connection.write(operation)
@@ -70,11 +77,15 @@ class SqliteWork:
     async def save_progress(self, reports: Sequence[ProgressReport]) -> list[Verdict]:
         def operation(connection: sqlite3.Connection, now: int) -> list[Verdict]:
             held = _fenced(connection, ((report.id, report.claim) for report in reports))
-            ours = [msgspec.structs.asdict(report) | {"now": now} for report in reports if _key(report) in held]
-            statements.change_many(connection, "save_progress", ours)
+            save_reports(connection, now, [report for report in reports if _key(report) in held])
             return [_verdict(_key(report) in held) for report in reports]
 
         return await self.connection.write(operation)
+
+    async def cancelled_claims(self, worker: int) -> list[tuple[int, int]]:
+        return await self.connection.read(
+            lambda connection, _: statements.fetch(connection, "cancelled_claims", worker=worker)
+        )
 
 
 def give_back(connection: sqlite3.Connection, now: int, worker: int, batch: int | None) -> int:
@@ -142,6 +153,14 @@ def _key(named: Started | ProgressReport | Transition) -> tuple[int, int]:
 
 def _verdict(is_ours: bool) -> Verdict:  # noqa: FBT001 - reads as its one word
     return Verdict.DONE if is_ours else Verdict.LOST
+
+
+def keep_report(connection: sqlite3.Connection, now: int, report: ProgressReport) -> Verdict:
+    """Keep one report if its claim is still held."""
+    is_ours = _key(report) in _fenced(connection, [_key(report)])
+    if is_ours:
+        save_reports(connection, now, [report])
+    return _verdict(is_ours)
 
 
 def finish_claims(connection: sqlite3.Connection, now: int, transitions: Sequence[Transition]) -> list[Finish]:

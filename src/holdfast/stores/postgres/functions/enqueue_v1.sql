@@ -3,7 +3,7 @@
 --     SELECT * FROM holdfast.enqueue_v1('[{"kind": "send_email", "payload": {"to": "a@example.org"}}]');
 --
 -- Fields of a job: kind (required), payload, queue, priority, run_at, delay_ms, unique, unique_for_ms, key,
--- max_attempts, max_crashes, timeout_ms, tags, actor. Answers a row per job, in order. A clash is answered and never
+-- max_attempts, max_crashes, timeout_ms, tags, actor, extra. Answers a row per job, in order. A clash is answered and never
 -- raised; it waits until the transaction that holds the key has ended. What cannot be a job is raised as an error;
 -- `trusted` leaves that check out, for an app that has made it by its own limits.
 DROP FUNCTION IF EXISTS holdfast.enqueue_v1;
@@ -17,7 +17,7 @@ DECLARE
     v_ids bigint[];
     v_fields text[] := ARRAY[
         'kind', 'payload', 'queue', 'priority', 'run_at', 'delay_ms', 'unique', 'unique_for_ms', 'key',
-        'max_attempts', 'max_crashes', 'timeout_ms', 'tags', 'actor'
+        'max_attempts', 'max_crashes', 'timeout_ms', 'tags', 'actor', 'extra'
     ];
 BEGIN
     IF jobs IS NULL OR jsonb_typeof(jobs) <> 'array' THEN
@@ -43,12 +43,13 @@ BEGIN
             COALESCE(j.max_crashes, 3) AS max_crashes,
             -- Written out as null it means: no timeout.
             CASE WHEN e.job ? 'timeout_ms' THEN j.timeout_ms ELSE 3600000 END AS timeout_ms,
-            (SELECT jsonb_object_agg(lower(tag.key), tag.value) FROM jsonb_each(j.tags) AS tag) AS tags, j.actor
+            (SELECT jsonb_object_agg(lower(tag.key), tag.value) FROM jsonb_each(j.tags) AS tag) AS tags, j.actor,
+            j.extra
         FROM jsonb_array_elements(jobs) WITH ORDINALITY AS e (job, ordinal)
         CROSS JOIN LATERAL jsonb_to_record(e.job) AS j (
             kind text, queue text, priority smallint, payload jsonb, run_at timestamptz, delay_ms bigint,
             "unique" text, unique_for_ms bigint, key text, max_attempts integer, max_crashes integer,
-            timeout_ms bigint, tags jsonb, actor text
+            timeout_ms bigint, tags jsonb, actor text, extra jsonb
         )
     ),
 
@@ -64,12 +65,12 @@ BEGIN
                 array_agg(max_attempts ORDER BY ordinal) AS attempts,
                 array_agg(max_crashes ORDER BY ordinal) AS crashes,
                 array_agg(timeout_ms ORDER BY ordinal) AS timeouts, array_agg(tags ORDER BY ordinal) AS tags,
-                array_agg(actor ORDER BY ordinal) AS actors
+                array_agg(actor ORDER BY ordinal) AS actors, array_agg(extra ORDER BY ordinal) AS extras
             FROM asked
         ) AS a
         CROSS JOIN LATERAL holdfast.insert_jobs(
             v_ids, a.kinds, a.queues, a.priorities, a.payloads, a.run_ats, a.delays, a.uniques, a.unique_fors, a.keys,
-            a.attempts, a.crashes, a.timeouts, a.tags, a.actors, false
+            a.attempts, a.crashes, a.timeouts, a.tags, a.actors, false, a.extras
         ) AS i
     )
 

@@ -20,17 +20,21 @@ DECLARE
     v_verdicts text[];
     v_moved bigint[];
     v_waiting boolean;
+    v_begun bigint[];
+    v_posts boolean;
+    v_tells boolean;
 BEGIN
     -- plan: finish_jobs
     WITH locked AS MATERIALIZED (
         SELECT
             t.ordinal, t.verb, t.result, t.failure_class, t.failure_text, t.failure_trace, t.failure_print, t.notes,
             v_now - t.started_ago * interval '1 millisecond' AS began,
-            j.*,
+            q.retention AS kept, q.stale AS stale_after, q.tells, q.webhook AS hook, j.*,
             CASE
                 WHEN t.verb IN ('complete', 'fail', 'cancel', 'withdraw', 'force') THEN t.target
                 WHEN j.cancel_requested_at IS NOT NULL THEN 'cancelled'
                 WHEN t.verb <> 'crash' THEN t.target
+                WHEN j.extra ->> 'on_restart' = 'fail' THEN 'failed'
                 -- Buried only by a crash that it had alone, which it runs after the first one.
                 WHEN j.crashes >= 1 AND j.crashes + 1 >= j.max_crashes THEN 'failed'
                 WHEN j.crashes = 0 THEN 'queued'
@@ -50,6 +54,7 @@ BEGIN
                 AND CASE t.verb WHEN 'withdraw' THEN state <> 'running' ELSE state = 'running' AND claim = t.fence END
             FOR UPDATE
         ) AS j ON true
+        LEFT JOIN holdfast.queues AS q ON q.name = j.queue
     ),
 
     moved AS (
@@ -58,7 +63,7 @@ BEGIN
             claim, life, attempt, max_attempts, crashes, max_crashes, timeout_ms, worker, claim_batch, claimed_at,
             started_at, cancel_requested_at, announced_at, unique_key, idempotency_key, limit_key, fifo_key,
             debounce_key, schedule, fire_time, parent, workflow, pending, origin, error_class, error,
-            error_fingerprint, extra, stale_at, delete_at, finished_at, result, progress, attempts
+            error_fingerprint, extra, stale_at, delete_at, finished_at, result, progress, attempts, phases, items, logs
         )
         SELECT
             e.id, e.kind, e.queue, e.priority, e.goes_to, e.position, e.payload, e.tags, e.actor, e.run_at,
@@ -79,14 +84,9 @@ BEGIN
                     'ended_by', CASE WHEN e.verb IN ('crash', 'force') THEN e.verb END
                 ))
             END,
-            e.stale_at, holdfast.keep_until(q.retention, e.goes_to, v_now), v_now, e.result,
-            (
-                SELECT jsonb_build_object(
-                    'percent', p.percent, 'message', p.message, 'data', p.data, 'updated_at', p.updated_at
-                )
-                FROM holdfast.progress AS p
-                WHERE p.job_id = e.id
-            ),
+            v_now + (e.stale_after ->> e.goes_to)::bigint * interval '1 millisecond',
+            holdfast.keep_until(e.kept, e.goes_to, v_now), v_now, e.result,
+            CASE WHEN p.job_id IS NOT NULL THEN holdfast.folded_progress(p) END,
             -- Only the second claim of a job can find an ended one, and only then is it worth a look.
             CASE WHEN e.claim > 1 OR e.verb = 'withdraw' THEN (
                 SELECT jsonb_agg(
@@ -95,9 +95,13 @@ BEGIN
                 )
                 FROM holdfast.attempts AS a
                 WHERE a.job_id = e.id
-            ) END
+            ) END,
+            -- Whoever has phases, items or lines has a report too: all others cost no further look.
+            CASE WHEN p.job_id IS NOT NULL THEN holdfast.folded_phases(e.id) END,
+            CASE WHEN p.job_id IS NOT NULL THEN holdfast.folded_items(e.id) END,
+            CASE WHEN p.job_id IS NOT NULL THEN holdfast.folded_logs(e.id) END
         FROM locked AS e
-        LEFT JOIN holdfast.queues AS q ON q.name = e.queue
+        LEFT JOIN holdfast.progress AS p ON p.job_id = e.id
         WHERE e.id IS NOT NULL AND e.goes_to NOT IN ('queued', 'scheduled')
     ),
 
@@ -109,8 +113,11 @@ BEGIN
     SELECT
         array_agg(CASE WHEN id IS NOT NULL THEN goes_to END ORDER BY ordinal),
         array_agg(id) FILTER (WHERE id IS NOT NULL AND goes_to NOT IN ('queued', 'scheduled')),
-        bool_or(id IS NOT NULL AND goes_to IN ('queued', 'scheduled'))
-    INTO v_verdicts, v_moved, v_waiting
+        bool_or(id IS NOT NULL AND goes_to IN ('queued', 'scheduled')),
+        array_agg(id) FILTER (WHERE id IS NOT NULL AND began IS NOT NULL AND started_at IS NULL),
+        bool_or(goes_to NOT IN ('queued', 'scheduled') AND (hook IS NOT NULL OR extra ? 'webhook')),
+        bool_or(goes_to NOT IN ('queued', 'scheduled') AND tells)
+    INTO v_verdicts, v_moved, v_waiting, v_begun, v_posts, v_tells
     FROM locked;
     -- plan end
 
@@ -122,6 +129,12 @@ BEGIN
     END IF;
     IF v_moved IS NOT NULL THEN
         DELETE FROM holdfast.progress WHERE job_id = ANY (v_moved);
+        IF FOUND THEN
+            DELETE FROM holdfast.phases WHERE job_id = ANY (v_moved);
+            DELETE FROM holdfast.item_sets WHERE job_id = ANY (v_moved);
+            DELETE FROM holdfast.items WHERE job_id = ANY (v_moved);
+            DELETE FROM holdfast.logs WHERE job_id = ANY (v_moved);
+        END IF;
         DELETE FROM holdfast.attempts WHERE job_id = ANY (v_moved);
     END IF;
     IF v_waiting THEN
@@ -133,6 +146,15 @@ BEGIN
             p_started_agos
         ) AS t (id, verb, state, delay, error_class, error, traceback, fingerprint, started_ago)
         WHERE t.state IN ('queued', 'scheduled');
+    END IF;
+    IF v_posts THEN
+        PERFORM holdfast.post_ends(v_moved);
+    END IF;
+    IF v_tells THEN
+        PERFORM holdfast.note_retention(v_moved);
+    END IF;
+    IF holdfast.is_watched() THEN
+        PERFORM holdfast.publish_ends(p_ids, p_verbs, v_verdicts, v_begun, v_now);
     END IF;
     IF array_position(v_verdicts, NULL) IS NOT NULL THEN
         SELECT array_agg(COALESCE(t.state, holdfast.accepted_before(t.id, t.claim, t.verb)) ORDER BY t.ordinal)

@@ -4,6 +4,7 @@ CREATE FUNCTION holdfast.insert_job(
     p_id bigint, p_kind text, p_queue text, p_priority smallint, p_payload jsonb, p_state text, p_run_at timestamptz,
     p_unique text, p_unique_for bigint, p_key text, p_max_attempts integer, p_max_crashes integer, p_timeout bigint,
     p_tags jsonb, p_actor text, p_position bigint, p_now timestamptz, p_again boolean,
+    p_extra jsonb DEFAULT NULL,
     OUT outcome text, OUT id bigint
 )
 LANGUAGE plpgsql
@@ -33,12 +34,13 @@ BEGIN
         IF current_setting('transaction_isolation') = 'read committed' THEN
             INSERT INTO holdfast.jobs (
                 id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at, max_attempts,
-                max_crashes, timeout_ms, unique_key, idempotency_key
+                max_crashes, timeout_ms, unique_key, idempotency_key, extra
             )
             VALUES (
                 p_id, p_kind, p_queue, p_priority, p_state,
                 CASE p_state WHEN 'queued' THEN p_position END,
-                p_payload, p_tags, p_actor, p_run_at, p_now, p_max_attempts, p_max_crashes, p_timeout, p_unique, p_key
+                p_payload, p_tags, p_actor, p_run_at, p_now, p_max_attempts, p_max_crashes, p_timeout, p_unique,
+                p_key, p_extra
             )
             ON CONFLICT DO NOTHING;
             v_stored := FOUND;
@@ -47,13 +49,13 @@ BEGIN
             BEGIN
                 INSERT INTO holdfast.jobs (
                     id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at,
-                    max_attempts, max_crashes, timeout_ms, unique_key, idempotency_key
+                    max_attempts, max_crashes, timeout_ms, unique_key, idempotency_key, extra
                 )
                 VALUES (
                     p_id, p_kind, p_queue, p_priority, p_state,
                     CASE p_state WHEN 'queued' THEN p_position END,
                     p_payload, p_tags, p_actor, p_run_at, p_now, p_max_attempts, p_max_crashes, p_timeout, p_unique,
-                    p_key
+                    p_key, p_extra
                 )
                 ON CONFLICT DO NOTHING;
                 v_stored := FOUND;
@@ -67,6 +69,8 @@ BEGIN
             -- An earlier send may have arrived, run and finished. Had it been in flight, the insert would have waited.
             IF p_again AND EXISTS (SELECT FROM holdfast.history AS h WHERE h.id = p_id) THEN
                 DELETE FROM holdfast.jobs AS j WHERE j.id = p_id;
+            ELSIF holdfast.is_watched() THEN
+                PERFORM holdfast.publish_waiting(ARRAY[p_id]);
             END IF;
             SELECT 'created', p_id INTO outcome, id;
             RETURN;

@@ -8,7 +8,7 @@ CREATE FUNCTION holdfast.insert_jobs(
     p_ids bigint[], p_kinds text[], p_queues text[], p_priorities smallint[], p_payloads jsonb[],
     p_run_ats timestamptz[], p_delays bigint[], p_uniques text[], p_unique_fors bigint[], p_keys text[],
     p_max_attempts integer[], p_max_crashes integer[], p_timeouts bigint[], p_tags jsonb[], p_actors text[],
-    p_again boolean
+    p_again boolean, p_extras jsonb[] DEFAULT '{}'
 ) RETURNS TABLE (ordinal integer, outcome text, id bigint)
 LANGUAGE plpgsql
 AS $$
@@ -40,7 +40,7 @@ BEGIN
 
     INSERT INTO holdfast.jobs (
         id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at, max_attempts,
-        max_crashes, timeout_ms
+        max_crashes, timeout_ms, extra
     )
     SELECT
         t.id, t.kind, t.queue, t.priority, holdfast.due_state(t.run_at, t.delay, v_now),
@@ -48,15 +48,18 @@ BEGIN
             WHEN 'queued' THEN COALESCE(v_positions[t.ordinal], nextval('holdfast.position_seq'::regclass))
         END,
         t.payload, t.tags, t.actor, holdfast.due_at(t.run_at, t.delay, v_now), v_now, t.max_attempts, t.max_crashes,
-        t.timeout_ms
+        t.timeout_ms, t.extra
     FROM unnest(
         p_ids, p_kinds, p_queues, p_priorities, p_payloads, p_run_ats, p_delays, p_uniques, p_keys, p_max_attempts,
-        p_max_crashes, p_timeouts, p_tags, p_actors
+        p_max_crashes, p_timeouts, p_tags, p_actors, p_extras
     ) WITH ORDINALITY AS t (
         id, kind, queue, priority, payload, run_at, delay, unique_key, key, max_attempts, max_crashes, timeout_ms,
-        tags, actor, ordinal
+        tags, actor, extra, ordinal
     )
     WHERE NOT p_again AND t.unique_key IS NULL AND t.key IS NULL;
+    IF NOT p_again AND holdfast.is_watched() THEN
+        PERFORM holdfast.publish_waiting(p_ids);
+    END IF;
     IF v_positions IS NULL THEN
         RETURN;
     END IF;
@@ -89,10 +92,10 @@ BEGIN
         SELECT *
         FROM unnest(
             p_ids, p_kinds, p_queues, p_priorities, p_payloads, p_run_ats, p_delays, p_uniques, p_unique_fors, p_keys,
-            p_max_attempts, p_max_crashes, p_timeouts, p_tags, p_actors
+            p_max_attempts, p_max_crashes, p_timeouts, p_tags, p_actors, p_extras
         ) WITH ORDINALITY AS t (
             id, kind, queue, priority, payload, run_at, delay, unique_key, unique_for, key, max_attempts, max_crashes,
-            timeout_ms, tags, actor, ordinal
+            timeout_ms, tags, actor, extra, ordinal
         )
         WHERE (p_again OR unique_key IS NOT NULL OR key IS NOT NULL) AND NOT ordinal = ANY (v_settled)
         ORDER BY kind, unique_key, ordinal
@@ -100,7 +103,7 @@ BEGIN
     CROSS JOIN LATERAL holdfast.insert_job(
         t.id, t.kind, t.queue, t.priority, t.payload, holdfast.due_state(t.run_at, t.delay, v_now),
         holdfast.due_at(t.run_at, t.delay, v_now), t.unique_key, t.unique_for, t.key,
-        t.max_attempts, t.max_crashes, t.timeout_ms, t.tags, t.actor, v_positions[t.ordinal], v_now, p_again
+        t.max_attempts, t.max_crashes, t.timeout_ms, t.tags, t.actor, v_positions[t.ordinal], v_now, p_again, t.extra
     ) AS stored;
 END
 $$;

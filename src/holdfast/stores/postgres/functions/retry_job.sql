@@ -1,7 +1,8 @@
 -- Give one finished job, locked by the caller, a new life; a unique clash leaves it as it is.
 DROP FUNCTION IF EXISTS holdfast.retry_job;
 CREATE FUNCTION holdfast.retry_job(
-    p_old holdfast.history, p_now timestamptz, OUT answer text, OUT state text, OUT other bigint
+    p_old holdfast.history, p_now timestamptz, p_from text DEFAULT NULL,
+    OUT answer text, OUT state text, OUT other bigint
 )
 LANGUAGE plpgsql
 AS $$
@@ -32,7 +33,12 @@ BEGIN
     ON CONFLICT DO NOTHING;
     IF FOUND THEN
         PERFORM holdfast.reopen_attempts(p_old);
+        PERFORM holdfast.reopen_phases(p_old, p_from);
         DELETE FROM holdfast.history AS h WHERE h.id = p_old.id;
+        DELETE FROM holdfast.retention_due AS d WHERE d.job_id = p_old.id;
+        IF holdfast.is_watched() THEN
+            PERFORM holdfast.publish_waiting(ARRAY[p_old.id]);
+        END IF;
         SELECT 'done', 'queued' INTO answer, state;
         RETURN;
     END IF;

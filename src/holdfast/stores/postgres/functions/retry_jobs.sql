@@ -4,7 +4,7 @@
 -- them. A job that ends between the two looks is not answered: locking it now would be out of order, so the caller asks
 -- again.
 DROP FUNCTION IF EXISTS holdfast.retry_jobs;
-CREATE FUNCTION holdfast.retry_jobs(p_ids bigint[])
+CREATE FUNCTION holdfast.retry_jobs(p_ids bigint[], p_from text DEFAULT NULL)
 RETURNS TABLE (id bigint, answer text, state text, other bigint)
 LANGUAGE plpgsql
 AS $$
@@ -25,7 +25,7 @@ BEGIN
         WHERE h.id = ANY (v_locked) AND h.delete_at > v_now
         ORDER BY h.kind, h.unique_key, h.id
     LOOP
-        RETURN QUERY SELECT v_old.id, r.answer, r.state, r.other FROM holdfast.retry_job(v_old, v_now) AS r;
+        RETURN QUERY SELECT v_old.id, r.answer, r.state, r.other FROM holdfast.retry_job(v_old, v_now, p_from) AS r;
     END LOOP;
     RETURN QUERY
     SELECT j.id, 'wrong_state', j.state, NULL::bigint

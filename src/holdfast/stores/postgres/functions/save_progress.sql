@@ -1,10 +1,12 @@
--- Keep the last report of running jobs; `p_ids` must be sorted. Answers, in order, whether the claim was still ours.
+-- Keep the last report of running jobs, and what changed beside it; `p_ids` must be sorted. Answers, in order, whether
+-- the claim was still ours.
 --
 -- After the first report of a claim only the narrow progress row is touched: it carries the claim, which ends with it.
 -- Jobs are locked before progress, as a finish does it.
 DROP FUNCTION IF EXISTS holdfast.save_progress;
 CREATE FUNCTION holdfast.save_progress(
-    p_ids bigint[], p_claims integer[], p_percents double precision[], p_messages text[], p_datas jsonb[]
+    p_ids bigint[], p_claims integer[], p_percents double precision[], p_messages text[], p_datas jsonb[],
+    p_phases text[] DEFAULT '{}', p_phase_percents double precision[] DEFAULT '{}', p_changes jsonb[] DEFAULT '{}'
 ) RETURNS boolean[]
 LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan
@@ -14,6 +16,7 @@ DECLARE
     v_first bigint[];
     v_done boolean[] := '{}';
     v_report record;
+    v_is_watched boolean := holdfast.is_watched();
 BEGIN
     v_first := ARRAY(
         SELECT held.id
@@ -30,23 +33,43 @@ BEGIN
         ) AS held
     );
     FOR v_report IN
-        SELECT * FROM unnest(p_ids, p_claims, p_percents, p_messages, p_datas) AS t (id, claim, percent, message, data)
+        SELECT *
+        FROM unnest(
+            p_ids, p_claims, p_percents, p_messages, p_datas, p_phases, p_phase_percents, p_changes
+        ) AS t (id, claim, percent, message, data, phase, phase_percent, changes)
     LOOP
         IF v_report.id = ANY (v_first) THEN
-            INSERT INTO holdfast.progress (job_id, claim, percent, message, data, updated_at)
+            INSERT INTO holdfast.progress AS p (
+                job_id, claim, percent, message, data, updated_at, phase, phase_percent
+            )
             VALUES (
-                v_report.id, v_report.claim, v_report.percent, v_report.message, v_report.data, v_now
+                v_report.id, v_report.claim, v_report.percent, v_report.message, v_report.data, v_now, v_report.phase,
+                v_report.phase_percent
             )
             ON CONFLICT (job_id) DO UPDATE
             SET
-                claim = excluded.claim, percent = excluded.percent, message = excluded.message, data = excluded.data,
-                updated_at = excluded.updated_at;
+                claim = excluded.claim, updated_at = excluded.updated_at,
+                percent = CASE WHEN v_report.changes ? 'bare' THEN p.percent ELSE excluded.percent END,
+                message = CASE WHEN v_report.changes ? 'bare' THEN p.message ELSE excluded.message END,
+                data = CASE WHEN v_report.changes ? 'bare' THEN p.data ELSE excluded.data END,
+                phase = CASE WHEN v_report.changes ? 'bare' THEN p.phase ELSE excluded.phase END,
+                phase_percent = CASE WHEN v_report.changes ? 'bare' THEN p.phase_percent ELSE excluded.phase_percent END;
+        ELSIF v_report.changes ? 'bare' THEN
+            UPDATE holdfast.progress SET updated_at = v_now WHERE job_id = v_report.id AND claim = v_report.claim;
         ELSE
             UPDATE holdfast.progress
-            SET percent = v_report.percent, message = v_report.message, data = v_report.data, updated_at = v_now
+            SET
+                percent = v_report.percent, message = v_report.message, data = v_report.data, updated_at = v_now,
+                phase = v_report.phase, phase_percent = v_report.phase_percent
             WHERE job_id = v_report.id AND claim = v_report.claim;
         END IF;
         v_done := v_done || FOUND;
+        IF FOUND AND v_report.changes IS NOT NULL THEN
+            PERFORM holdfast.save_changes(v_report.id, v_report.claim, v_report.changes, v_now);
+        END IF;
+        IF v_is_watched AND v_done[cardinality(v_done)] THEN
+            PERFORM holdfast.publish_report(v_report.id, v_report.changes, v_now);
+        END IF;
     END LOOP;
     RETURN v_done;
 END

@@ -5,7 +5,7 @@ SELECT * FROM holdfast.take_ids($1);
 -- name: insert_jobs
 -- Store jobs; answers only for those with a key, a unique key, or sent again.
 SELECT ordinal, outcome, id
-FROM holdfast.insert_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16);
+FROM holdfast.insert_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17);
 
 -- name: get_jobs
 -- Read jobs, live or finished, in one snapshot.
@@ -62,7 +62,7 @@ SELECT id, answer, state, other FROM holdfast.cancel_jobs($1, $2);
 
 -- name: retry_jobs
 -- Give finished jobs a new life.
-SELECT id, answer, state, other FROM holdfast.retry_jobs($1);
+SELECT id, answer, state, other FROM holdfast.retry_jobs($1, $2);
 
 -- name: delete_jobs
 -- Delete finished jobs.
@@ -71,11 +71,26 @@ WITH finished AS MATERIALIZED (
     WHERE id = ANY ($1::bigint[]) AND delete_at > holdfast.clock()
     ORDER BY id
     FOR UPDATE
+),
+
+gone AS (
+    DELETE FROM holdfast.history
+    WHERE id = ANY (ARRAY(SELECT id FROM finished))
+    RETURNING id, kind, queue, state, life, claim, attempt
+),
+
+published AS (
+    INSERT INTO holdfast.events (at, kind, job_id, task, queue, state, life, claim, attempt)
+    SELECT holdfast.clock(), 'job:deleted', id, kind, queue, state, life, claim, attempt
+    FROM gone
+    WHERE holdfast.is_watched()
+),
+
+settled AS (
+    DELETE FROM holdfast.retention_due WHERE job_id = ANY (ARRAY(SELECT id FROM gone))
 )
 
-DELETE FROM holdfast.history
-WHERE id = ANY (ARRAY(SELECT id FROM finished))
-RETURNING id, 'done' AS answer, state, NULL::bigint AS other;
+SELECT id, 'done' AS answer, state, NULL::bigint AS other FROM gone;
 
 -- name: reschedule_jobs
 -- Set when waiting jobs are due: at $2, or $3 milliseconds from now.

@@ -17,14 +17,20 @@ SELECT ordinal, id, existing, conflict FROM holdfast.enqueue_v1($1::text::jsonb,
 
 -- name: insert_one_job
 -- Store one job that may run now and has no key: the most frequent insert, without a function around it.
-INSERT INTO holdfast.jobs (
-    id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at, max_attempts, max_crashes,
-    timeout_ms
+WITH stored AS (
+    INSERT INTO holdfast.jobs (
+        id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at, max_attempts,
+        max_crashes, timeout_ms, extra
+    )
+    VALUES (
+        $1, $2, $3, $4, 'queued', nextval('holdfast.position_seq'::regclass), $5, $6, $7, holdfast.clock(),
+        holdfast.clock(), $8, $9, $10, $11
+    )
+    RETURNING id, kind, queue, enqueued_at
 )
-VALUES (
-    $1, $2, $3, $4, 'queued', nextval('holdfast.position_seq'::regclass), $5, $6, $7, holdfast.clock(),
-    holdfast.clock(), $8, $9, $10
-);
+
+INSERT INTO holdfast.events (at, kind, job_id, task, queue, state, life, claim, attempt)
+SELECT enqueued_at, 'job:enqueued', id, kind, queue, 'queued', 1, 0, 0 FROM stored WHERE holdfast.is_watched();
 
 -- name: announce
 -- Hint that jobs of the named queues may run; a name means the same to whoever listens as in enqueue_v1. A hint may be
@@ -48,3 +54,16 @@ SELECT (holdfast.finish_jobs(
 -- name: job_states
 -- Look again at jobs that a verb did not change: after a wait only a later statement is fresh.
 SELECT id, state FROM holdfast.all_jobs WHERE id = ANY ($1::bigint[]);
+
+-- name: open_transactions
+-- Tell up to which transaction all have ended, and which one will come next.
+SELECT
+    pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS ended_before,
+    pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next;
+
+-- name: report_in_transaction
+-- Keep one report on a connection that a handler has used: plain types only, whatever codecs it has set for others.
+SELECT (holdfast.save_progress(
+    ARRAY[$1::bigint], ARRAY[$2::integer], ARRAY[$3::double precision], ARRAY[$4::text], ARRAY[$5::text::jsonb],
+    ARRAY[$6::text], ARRAY[$7::double precision], ARRAY[$8::text::jsonb]
+))[1];

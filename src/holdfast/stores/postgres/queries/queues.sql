@@ -1,8 +1,14 @@
 -- name: define_queues
--- Publish how long queues keep finished jobs; an unchanged definition costs no write.
-INSERT INTO holdfast.queues AS q (name, retention)
-SELECT t.name, t.retention FROM unnest($1::text[], $2::jsonb[]) AS t (name, retention) ORDER BY t.name
-ON CONFLICT (name) DO UPDATE SET retention = excluded.retention WHERE q.retention <> excluded.retention;
+-- Publish what holds for the finished jobs of queues; an unchanged definition costs no write.
+INSERT INTO holdfast.queues AS q (name, retention, stale, tells, webhook)
+SELECT t.name, t.retention, t.stale, t.tells, t.webhook
+FROM unnest($1::text[], $2::jsonb[], $3::jsonb[], $4::boolean[], $5::jsonb[])
+    AS t (name, retention, stale, tells, webhook)
+ORDER BY t.name
+ON CONFLICT (name) DO UPDATE
+SET retention = excluded.retention, stale = excluded.stale, tells = excluded.tells, webhook = excluded.webhook
+WHERE (q.retention, q.stale, q.tells) <> (excluded.retention, excluded.stale, excluded.tells)
+    OR q.webhook IS DISTINCT FROM excluded.webhook;
 
 -- name: pause_queue
 -- Let no job of the queue be claimed.

@@ -26,6 +26,17 @@ WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'holdfast.
         OR to_date(substring(c.relname FROM '[0-9]{8}$'), 'YYYYMMDD')::timestamp AT TIME ZONE 'UTC' + interval '7 days'
             <= holdfast.clock()
     )
+    -- What has still to be told of its jobs keeps a week, but not for longer than another one.
+    AND NOT (i.inhrelid IS NOT NULL AND NOT i.inhdetachpending AND EXISTS (
+        SELECT
+        FROM holdfast.retention_due AS d
+        WHERE d.what = 'delete'
+            AND d.delete_at >= to_date(substring(c.relname FROM '[0-9]{8}$'), 'YYYYMMDD')::timestamp AT TIME ZONE 'UTC'
+            AND d.delete_at
+                < to_date(substring(c.relname FROM '[0-9]{8}$'), 'YYYYMMDD')::timestamp AT TIME ZONE 'UTC'
+                + interval '7 days'
+            AND d.delete_at > holdfast.clock() - interval '14 days'
+    ))
 ORDER BY c.relname;
 
 -- name: prune_keys

@@ -9,11 +9,11 @@ RETURNING (SELECT CAST(value AS INTEGER) FROM holdfast_meta WHERE key = 'store_t
 -- Store one new job.
 INSERT INTO holdfast_jobs (
     id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at, max_attempts, max_crashes,
-    timeout_ms, unique_key, idempotency_key
+    timeout_ms, unique_key, idempotency_key, extra
 )
 VALUES (
     :id, :kind, :queue, :priority, :state, :position, :payload, :tags, :actor, :run_at, :now, :max_attempts,
-    :max_crashes, :timeout_ms, :unique_key, :idempotency_key
+    :max_crashes, :timeout_ms, :unique_key, :idempotency_key, :extra
 );
 
 -- name: get_jobs
@@ -122,12 +122,13 @@ FROM holdfast_history
 WHERE id = :id AND claimed_at IS NOT NULL;
 
 DELETE FROM holdfast_history WHERE id = :id AND EXISTS (SELECT 1 FROM holdfast_jobs WHERE holdfast_jobs.id = :id);
+DELETE FROM holdfast_retention_due WHERE job_id = :id;
 
 -- name: delete_jobs
 -- Delete finished jobs.
 DELETE FROM holdfast_history
 WHERE id IN (SELECT value FROM json_each(:ids)) AND delete_at > :now
-RETURNING id, state;
+RETURNING id, kind, queue, state, life, claim, attempt;
 
 -- name: reschedule_jobs
 -- Set when one waiting job is due.

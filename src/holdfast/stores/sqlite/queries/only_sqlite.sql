@@ -62,11 +62,18 @@ WHERE id = :id AND delete_at > :now;
 PRAGMA data_version;
 
 -- name: ready_queues
--- Find which of the named queues have a job that anyone may take now, or one that is due within the next second.
+-- Find which of the named queues have a job that anyone may take now, or one that is due within the next second. What
+-- stands for cancellations is found while a running job is asked to stop.
 SELECT asked.value
 FROM json_each(:queues) AS asked
 WHERE (
-        EXISTS (SELECT 1 FROM holdfast_jobs AS job WHERE job.queue = asked.value AND job.state = 'queued')
+        (
+            asked.value = '!cancel'
+            AND EXISTS (
+                SELECT 1 FROM holdfast_jobs WHERE cancel_requested_at IS NOT NULL AND state = 'running'
+            )
+        )
+        OR EXISTS (SELECT 1 FROM holdfast_jobs AS job WHERE job.queue = asked.value AND job.state = 'queued')
         OR asked.value IN (
             SELECT due.queue
             FROM holdfast_jobs AS due
@@ -97,7 +104,9 @@ RETURNING *;
 
 -- name: fenced_jobs
 -- Look at the jobs that are still running under the named claims; an item is [id, claim].
-SELECT job.id, job.claim, job.crashes, job.max_crashes, job.cancel_requested_at IS NOT NULL
+SELECT
+    job.id, job.claim, job.crashes, job.max_crashes, job.cancel_requested_at IS NOT NULL,
+    json_extract(job.extra, '$.on_restart') = 'fail'
 FROM json_each(:items) AS item
 CROSS JOIN holdfast_jobs AS job ON job.id = json_extract(item.value, '$[0]')
 WHERE job.claim = json_extract(item.value, '$[1]') AND job.state = 'running';
@@ -166,7 +175,7 @@ VALUES (:now / 60000 * 60000, :queue, :kind, :state, :jobs, :wait, :run);
 
 -- name: lost_jobs
 -- Find running jobs without a living worker. The index is named, or the order would lead through every job there is.
-SELECT id, claim, crashes, max_crashes, cancel_requested_at IS NOT NULL
+SELECT id, claim, crashes, max_crashes, cancel_requested_at IS NOT NULL, json_extract(extra, '$.on_restart') = 'fail'
 FROM holdfast_jobs AS job INDEXED BY holdfast_jobs_running
 WHERE state = 'running'
     AND NOT EXISTS (SELECT 1 FROM holdfast_workers AS worker WHERE worker.id = job.worker AND worker.dead_at IS NULL)
@@ -196,3 +205,194 @@ PRAGMA freelist_count;
 -- name: shrink_file
 -- Give one free page back to the disk: Python steps this statement once, whatever number stands here.
 PRAGMA incremental_vacuum(1);
+
+-- name: is_watched
+-- Whether anybody watches: only then are events written.
+SELECT EXISTS (SELECT 1 FROM holdfast_watchers WHERE until > :now);
+
+-- name: publish
+-- Write one event.
+INSERT INTO holdfast_events (at, kind, job_id, task, queue, state, life, claim, attempt, data)
+VALUES (:at, :kind, :job_id, :task, :queue, :state, :life, :claim, :attempt, :data);
+
+-- name: told_jobs
+-- Look at jobs, live or finished, to tell of them.
+SELECT id, kind, queue, state, life, claim, attempt, started_at, error_class, error, run_at
+FROM holdfast_jobs
+WHERE id IN (SELECT value FROM json_each(:ids))
+UNION ALL
+SELECT id, kind, queue, state, life, claim, attempt, started_at, error_class, error, run_at
+FROM holdfast_history
+WHERE id IN (SELECT value FROM json_each(:ids));
+
+-- name: reported_jobs
+-- Find which of the given jobs have a report, and so perhaps phases, items and lines.
+SELECT job_id FROM holdfast_progress WHERE job_id IN (SELECT value FROM json_each(:ids));
+
+-- name: fold_reports
+-- Fold what is kept beside jobs into their history rows, and remove it.
+UPDATE holdfast_history
+SET
+    phases = (SELECT part.folded FROM holdfast_folded_phases AS part WHERE part.job_id = holdfast_history.id),
+    items = (SELECT part.folded FROM holdfast_folded_items AS part WHERE part.job_id = holdfast_history.id),
+    logs = (SELECT part.folded FROM holdfast_folded_logs AS part WHERE part.job_id = holdfast_history.id)
+WHERE id IN (SELECT value FROM json_each(:ids));
+
+DELETE FROM holdfast_progress WHERE job_id IN (SELECT value FROM json_each(:ids));
+DELETE FROM holdfast_phases WHERE job_id IN (SELECT value FROM json_each(:ids));
+DELETE FROM holdfast_item_sets WHERE job_id IN (SELECT value FROM json_each(:ids));
+DELETE FROM holdfast_items WHERE job_id IN (SELECT value FROM json_each(:ids));
+DELETE FROM holdfast_logs WHERE job_id IN (SELECT value FROM json_each(:ids));
+
+-- name: forget_reports
+-- Forget the phases and items of one job, which begins anew.
+DELETE FROM holdfast_phases WHERE job_id = :id;
+DELETE FROM holdfast_item_sets WHERE job_id = :id;
+DELETE FROM holdfast_items WHERE job_id = :id;
+
+-- name: save_phase
+-- Keep how one phase began or ended.
+INSERT INTO holdfast_phases (
+    job_id, name, ordinal, weight, state, claim, percent, message, data, error, result, started_at, ended_at
+)
+VALUES (
+    :id, :name, :ordinal, :weight, :state, :claim, :percent, :message, :data, :error, :result, :now - :started_ago,
+    :now - :ended_ago
+)
+ON CONFLICT (job_id, name) DO UPDATE
+SET
+    ordinal = excluded.ordinal,
+    weight = excluded.weight,
+    state = excluded.state,
+    claim = excluded.claim,
+    percent = excluded.percent,
+    message = excluded.message,
+    data = excluded.data,
+    error = excluded.error,
+    result = excluded.result,
+    started_at = excluded.started_at,
+    ended_at = excluded.ended_at;
+
+-- name: save_item_set
+-- Open one set of items: what ended well stays so, everything else is worked through again.
+INSERT INTO holdfast_item_sets (job_id, name, word, phase) VALUES (:id, :name, :word, :phase)
+ON CONFLICT (job_id, name) DO UPDATE SET word = excluded.word, phase = excluded.phase;
+
+DELETE FROM holdfast_items
+WHERE job_id = :id AND set_name = :name AND key NOT IN (SELECT value FROM json_each(:keys));
+
+INSERT INTO holdfast_items (job_id, set_name, key, ordinal, state)
+SELECT :id, :name, asked.value, asked.key, 'in_progress' FROM json_each(:keys) AS asked WHERE true
+ON CONFLICT (job_id, set_name, key) DO UPDATE
+SET
+    ordinal = excluded.ordinal,
+    state = CASE WHEN state IN ('completed', 'skipped') THEN state ELSE 'in_progress' END,
+    note = CASE WHEN state = 'skipped' THEN note END;
+
+-- name: save_item
+-- Keep how one item ended.
+UPDATE holdfast_items SET state = :state, note = :note WHERE job_id = :id AND set_name = :set_name AND key = :key;
+
+-- name: save_line
+-- Keep one line that was logged; those of the last five claims are enough.
+INSERT INTO holdfast_logs (job_id, claim, line, at, level, text)
+VALUES (:id, :claim, :line, :now - :ago, :level, :text)
+ON CONFLICT (job_id, claim, line) DO NOTHING;
+
+DELETE FROM holdfast_logs WHERE job_id = :id AND claim <= :claim - 5;
+
+-- name: folded_reports
+-- Read what was folded into the history row of one job.
+SELECT state, progress, phases, items, logs FROM holdfast_history WHERE id = :id;
+
+-- name: restore_progress
+-- Lay the last report of a job out as a row again; nobody holds it.
+INSERT INTO holdfast_progress (job_id, percent, message, data, updated_at, phase, phase_percent)
+VALUES (:id, :percent, :message, :data, :updated_at, :phase, :phase_percent);
+
+-- name: restore_phase
+-- Lay one phase out as a row again.
+INSERT INTO holdfast_phases (
+    job_id, name, ordinal, weight, state, claim, percent, message, data, error, result, started_at, ended_at
+)
+VALUES (
+    :id, :name, :ordinal, :weight, :state, :claim, :percent, :message, :data, :error, :result, :started_at, :ended_at
+);
+
+-- name: restore_item_set
+-- Lay one set of items out as a row again.
+INSERT INTO holdfast_item_sets (job_id, name, word, phase) VALUES (:id, :name, :word, :phase);
+
+-- name: restore_item
+-- Lay one item out as a row again.
+INSERT INTO holdfast_items (job_id, set_name, key, ordinal, state, note)
+VALUES (:id, :set_name, :key, :ordinal, :state, :note);
+
+-- name: restore_line
+-- Lay one logged line out as a row again.
+INSERT INTO holdfast_logs (job_id, claim, line, at, level, text) VALUES (:id, :claim, :line, :at, :level, :text)
+ON CONFLICT DO NOTHING;
+
+-- name: hooked_queues
+-- Tell whether the ends of any queue's jobs are posted or told, or those of the given jobs are posted.
+SELECT
+    EXISTS (SELECT 1 FROM holdfast_queues WHERE webhook IS NOT NULL OR tells),
+    EXISTS (
+        SELECT 1 FROM holdfast_jobs
+        WHERE id IN (SELECT value FROM json_each(:ids)) AND extra IS NOT NULL
+            AND json_extract(extra, '$.webhook') IS NOT NULL
+    );
+
+-- name: post_ends
+-- Let the ends of jobs be posted, where their queue or they themselves ask for it; the job's own wish wins.
+WITH ended AS MATERIALIZED (
+    SELECT
+        history.*,
+        COALESCE(json_extract(history.extra, '$.webhook'), queues.webhook) AS wish,
+        CASE history.state WHEN 'completed_with_errors' THEN 'job:completed' ELSE 'job:' || history.state END AS event
+    FROM holdfast_history AS history
+    LEFT JOIN holdfast_queues AS queues ON queues.name = history.queue
+    WHERE history.id IN (SELECT value FROM json_each(:ids))
+)
+
+INSERT INTO holdfast_deliveries (
+    job_id, life, event, url, endpoint, at, task, queue, status, attempt, tags, error_class, error, result,
+    result_omitted, next_at, expires_at
+)
+SELECT
+    id, life, event, json_extract(wish, '$.url'),
+    substr(json_extract(wish, '$.url'), 1, instr(json_extract(wish, '$.url') || '?', '?') - 1),
+    finished_at, kind, queue, state, attempt, tags, error_class, error,
+    CASE WHEN length(CAST(result AS BLOB)) <= 16000 THEN result END,
+    COALESCE(length(CAST(result AS BLOB)) > 16000, 0), finished_at, delete_at
+FROM ended
+WHERE wish IS NOT NULL
+    AND (
+        json_extract(wish, '$.events') IS NULL
+        OR EXISTS (SELECT 1 FROM json_each(wish, '$.events') AS named WHERE named.value = ended.event)
+    )
+ON CONFLICT (job_id, life, event) DO NOTHING;
+
+-- name: note_retention
+-- Note what has to be told of finished jobs before they are deleted, for the queues that ask for it.
+INSERT INTO holdfast_retention_due (job_id, life, what, at, delete_at)
+SELECT history.id, history.life, due.what, due.at, history.delete_at
+FROM holdfast_history AS history
+INNER JOIN holdfast_queues AS queues ON queues.name = history.queue AND queues.tells
+INNER JOIN (
+    SELECT id, 'stale' AS what, stale_at AS at FROM holdfast_history
+    UNION ALL
+    SELECT id, 'delete', delete_at FROM holdfast_history
+) AS due ON due.id = history.id
+WHERE history.id IN (SELECT value FROM json_each(:ids)) AND due.at < 253370764800000
+ON CONFLICT (job_id, what) DO UPDATE
+SET life = excluded.life, at = excluded.at, delete_at = excluded.delete_at, tries = 0, error = NULL;
+
+-- name: delete_expired
+-- Delete one finished job whose retention has ended, in the life that was told of.
+DELETE FROM holdfast_history WHERE id = :id AND life = :life AND delete_at <= :now;
+
+-- name: keep_progress
+-- Let the last report of one running job stand, and belong to its claim.
+INSERT INTO holdfast_progress (job_id, claim, updated_at) VALUES (:id, :claim, :now)
+ON CONFLICT (job_id) DO UPDATE SET claim = excluded.claim, updated_at = excluded.updated_at;

@@ -1,8 +1,11 @@
 -- name: define_queues
--- Publish how long one queue keeps finished jobs; an unchanged definition costs no write.
-INSERT INTO holdfast_queues (name, retention)
-VALUES (:name, :retention)
-ON CONFLICT (name) DO UPDATE SET retention = excluded.retention WHERE retention <> excluded.retention;
+-- Publish what holds for the finished jobs of one queue; an unchanged definition costs no write.
+INSERT INTO holdfast_queues (name, retention, stale, tells, webhook)
+VALUES (:name, :retention, :stale, :tells, :webhook)
+ON CONFLICT (name) DO UPDATE
+SET retention = excluded.retention, stale = excluded.stale, tells = excluded.tells, webhook = excluded.webhook
+WHERE (retention, stale, tells) <> (excluded.retention, excluded.stale, excluded.tells)
+    OR webhook IS NOT excluded.webhook;
 
 -- name: pause_queue
 -- Let no job of the queue be claimed.

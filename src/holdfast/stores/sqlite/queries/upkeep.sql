@@ -17,7 +17,18 @@ LIMIT :limit;
 -- name: prune_history
 -- Delete finished jobs that have outlived their retention.
 DELETE FROM holdfast_history
-WHERE id IN (SELECT id FROM holdfast_history WHERE delete_at <= :now ORDER BY delete_at LIMIT :limit);
+WHERE id IN (
+    SELECT history.id
+    FROM holdfast_history AS history
+    WHERE history.delete_at <= :now
+        -- What has still to be told of a job keeps it, but not for longer than two weeks.
+        AND NOT EXISTS (
+            SELECT 1 FROM holdfast_retention_due AS due
+            WHERE due.job_id = history.id AND due.what = 'delete' AND due.delete_at > :now - 1209600000
+        )
+    ORDER BY history.delete_at
+    LIMIT :limit
+);
 
 -- name: prune_keys
 -- Delete idempotency keys that have expired.

@@ -20,7 +20,7 @@ LIMIT :limit;
 
 -- name: give_back_batch
 -- Find what one claim of a worker has taken; no batch stands for everything that the worker holds.
-SELECT id, claim, crashes, max_crashes, cancel_requested_at IS NOT NULL
+SELECT id, claim, crashes, max_crashes, cancel_requested_at IS NOT NULL, json_extract(extra, '$.on_restart') = 'fail'
 FROM holdfast_jobs
 WHERE state = 'running' AND worker = :worker AND (:batch IS NULL OR claim_batch = :batch)
 ORDER BY id;
@@ -67,7 +67,11 @@ SELECT
     CASE WHEN is_success THEN NULL ELSE COALESCE(item.error, live.error) END,
     CASE WHEN is_success THEN NULL ELSE COALESCE(item.error_fingerprint, live.error_fingerprint) END,
     CASE WHEN notes IS NULL THEN extra ELSE json_patch(COALESCE(extra, '{}'), notes) END,
-    stale_at,
+    (
+        SELECT :now + json_extract(queues.stale, '$.' || item.state)
+        FROM holdfast_queues AS queues
+        WHERE queues.name = live.queue
+    ),
     -- The policy of the queue, or the default of the state; the last instant that can be written means "for ever".
     COALESCE(
         (
@@ -88,7 +92,6 @@ SELECT
 FROM item
 CROSS JOIN holdfast_live_jobs AS live ON live.id = item.id;
 
-DELETE FROM holdfast_progress WHERE job_id IN (SELECT value FROM json_each(:ids));
 DELETE FROM holdfast_attempts WHERE job_id IN (SELECT value FROM json_each(:ids));
 -- Nothing is ever deleted that is not in history.
 DELETE FROM holdfast_jobs
@@ -97,12 +100,18 @@ WHERE id IN (SELECT value FROM json_each(:ids))
 
 -- name: save_progress
 -- Keep the last report of one running job.
-INSERT INTO holdfast_progress (job_id, claim, percent, message, data, updated_at)
-VALUES (:id, :claim, :percent, :message, :data, :now)
+INSERT INTO holdfast_progress (job_id, claim, percent, message, data, updated_at, phase, phase_percent)
+VALUES (:id, :claim, :percent, :message, :data, :now, :phase, :phase_percent)
 ON CONFLICT (job_id) DO UPDATE
 SET
     claim = excluded.claim,
     percent = excluded.percent,
     message = excluded.message,
     data = excluded.data,
-    updated_at = excluded.updated_at;
+    updated_at = excluded.updated_at,
+    phase = excluded.phase,
+    phase_percent = excluded.phase_percent;
+
+-- name: cancelled_claims
+-- Read which of a worker's claims are asked to stop.
+SELECT id, claim FROM holdfast_jobs WHERE state = 'running' AND worker = :worker AND cancel_requested_at IS NOT NULL;

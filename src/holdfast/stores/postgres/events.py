@@ -1,0 +1,58 @@
+"""What those who watch hear of, on PostgreSQL."""
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.events import Event, EventKind
+from holdfast.stores.postgres import rows
+from holdfast.stores.postgres.role import Role
+from holdfast.stores.values import Horizon
+
+_LOOK_S = 0.02
+
+
+class PostgresEvents(Role):
+    """The verbs of `EventStore`."""
+
+    async def watch(self, watcher: str, lasts_ms: int) -> None:
+        await self.fetch("watch", watcher, lasts_ms)
+
+    async def unwatch(self, watcher: str) -> None:
+        await self.fetch("unwatch", watcher)
+
+    async def first_event(self, patience_s: float) -> Horizon:
+        # A change that began before the watch was committed may have looked for watchers and found none.
+        ((_, barrier),) = await self.fetch("open_transactions")
+        gives_up_at = asyncio.get_running_loop().time() + patience_s
+        while asyncio.get_running_loop().time() < gives_up_at:
+            ((ended_before, _),) = await self.fetch("open_transactions")
+            if ended_before >= barrier:
+                break
+            await asyncio.sleep(_LOOK_S)
+        (row,) = await self.fetch("first_event")
+        return Horizon(row["last"], tuple(row["missing"]))
+
+    async def read_events(self, after: int, missing: Sequence[int], limit: int) -> list[Event]:
+        return [
+            Event(
+                seq=seq,
+                at=at,
+                kind=EventKind(kind),
+                job_id=job_id,
+                task=task,
+                queue=queue,
+                state=None if state is None else rows.state(state),
+                life=life,
+                claim=claim,
+                attempt=attempt,
+                data={} if data is None else msgspec.json.decode(data),
+            )
+            for seq, at, kind, job_id, task, queue, state, life, claim, attempt, data in await self.fetch(
+                "read_events", after, list(missing), limit
+            )
+        ]
+
+    async def prune_events(self, limit: int) -> int:
+        return len(await self.fetch("prune_events", limit))
