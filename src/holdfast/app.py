@@ -20,10 +20,12 @@ from holdfast.client.blocking import BlockingClient
 from holdfast.client.client import Client, ClientStore
 from holdfast.client.jobs import EVERY_JOB
 from holdfast.client.opening import Door
+from holdfast.client.subscription import Subscription
 from holdfast.config import OnError, Queue, Settings, Synchronous, WorkerSettings, masked, read_settings
 from holdfast.context import Around
 from holdfast.duration import Duration
 from holdfast.errors import ConfigError
+from holdfast.events import Event
 from holdfast.handle import JobHandle
 from holdfast.job import Job
 from holdfast.retry import Backoff, backoff
@@ -288,6 +290,39 @@ class Holdfast:
     def iterate(self, which: JobFilter = EVERY_JOB) -> AsyncIterator[Job]:
         """Go through all jobs that fit, newest first, reading page by page."""
         return self.client.iterate(which)
+
+    def events(
+        self,
+        *,
+        kinds: Iterable[str] = (),
+        queues: Iterable[str] = (),
+        tasks: Iterable[str] = (),
+        jobs: Iterable[int | str] = (),
+    ) -> AbstractAsyncContextManager[Subscription]:
+        """Hear of everything that happens to jobs, in whatever process, from the moment the block is entered.
+
+            async with app.events(queues=["bulk"]) as events:
+                async for event in events: ...
+
+        One who reads too slowly gets EventsMissed instead of what was lost, and may go on.
+        """
+        return self.client.events(kinds=kinds, queues=queues, tasks=tasks, jobs=jobs)
+
+    def subscribe(
+        self,
+        callback: Callable[[Event], Any],
+        *,
+        kinds: Iterable[str] = (),
+        queues: Iterable[str] = (),
+        tasks: Iterable[str] = (),
+        jobs: Iterable[int | str] = (),
+    ) -> AbstractAsyncContextManager[None]:
+        """Call a function, or a coroutine function, with each event while the block runs; what it raises is logged."""
+        return self.client.subscribe(callback, kinds=kinds, queues=queues, tasks=tasks, jobs=jobs)
+
+    def watch(self, job: int | str) -> AsyncIterator[Event]:
+        """Follow one job: everything that happens to it from here on, to the end of its life."""
+        return self.client.watch(job)
 
     cancel = _asks(Client.cancel)
     cancel_many = _asks(Client.cancel_many)

@@ -1,5 +1,6 @@
 """What an enqueue gives back: a job that can be asked about, waited for, cancelled and retried."""
 
+from collections.abc import AsyncIterator
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -7,6 +8,7 @@ import msgspec
 from holdfast import payload, public_id
 from holdfast.duration import Duration
 from holdfast.errors import Conflict, InvalidValue, JobCancelled, JobFailed
+from holdfast.events import Event
 from holdfast.job import Job, JobState
 
 R_co = TypeVar("R_co", covariant=True)
@@ -20,6 +22,9 @@ class Jobs(Protocol):
 
     async def wait(self, job: int | str, timeout: Duration | None = None) -> Job:
         """Wait until a job has ended."""
+
+    def watch(self, job: int | str) -> AsyncIterator[Event]:
+        """Follow a job to the end of its life."""
 
     async def cancel(self, job: int | str, *, actor: str | None = None, reason: str | None = None) -> JobState:
         """Cancel a job."""
@@ -71,6 +76,16 @@ class JobHandle(Generic[R_co]):
             message += " (await job.get()).result has it as plain JSON"
             raise InvalidValue(message) from error
         return result
+
+    def watch(self) -> AsyncIterator[Event]:
+        """Follow the job: everything that happens to it from here on, in whatever process, to the end of its life.
+
+            async for event in job.watch():
+                print(event.kind, event.data.get("percent"))
+
+        Of a job that has ended already it gives that end, and nothing else.
+        """
+        return self._jobs.watch(self._known_id())
 
     async def cancel(self, *, actor: str | None = None, reason: str | None = None) -> JobState:
         """Cancel the job: a waiting one at once; a running one is told, and the answer is `running`."""

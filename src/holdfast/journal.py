@@ -84,12 +84,14 @@ class PhaseChange(msgspec.Struct, frozen=True, kw_only=True):
 class Changes(msgspec.Struct, frozen=True, omit_defaults=True):
     """Everything that a report says beside progress; what is not there has not changed.
 
-    `reset` forgets all phases and items, before the rest; `bare` leaves the progress as it was. An item's end is (set,
-    key, state, note), a line is (number, milliseconds before now, level, text).
+    `reset` forgets all phases and items, before the rest; `bare` leaves the progress as it was. `started` says how many
+    milliseconds ago the handler began, while the store may not know it. An item's end is (set, key, state, note), a
+    line is (number, milliseconds before now, level, text).
     """
 
     reset: bool = False
     bare: bool = False
+    started: int | None = None
     sets: list[ItemsNote] = msgspec.field(default_factory=list)
     items: list[tuple[str, str, str, str | None]] = msgspec.field(default_factory=list)
     phases: list[PhaseChange] = msgspec.field(default_factory=list)
@@ -162,12 +164,13 @@ class Journal:
         self.phases = older.phases | self.phases
         self.lines = older.lines + self.lines
 
-    def changes(self) -> str | None:
+    def changes(self, started_ago_ms: int | None = None) -> str | None:
         """Write what is said beside progress as JSON; None when there is nothing."""
         now = time.monotonic()
         changes = Changes(
             reset=self.reset,
             bare=not self.has_said,
+            started=started_ago_ms,
             sets=list(self.sets.values()),
             items=list(self.items.values()),
             phases=[_change(note, now) for note in self.phases.values()],

@@ -933,7 +933,7 @@ CREATE FUNCTION publish_report(
     p_changes jsonb,
     p_now timestamp with time zone
 )
-RETURNS void LANGUAGE plpgsql VOLATILE -- md5 8e0272d97c63da939c8d600c1824c361
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 e6351d6e2ec32facb86b65d6e781a669
 
 CREATE FUNCTION publish_waiting(
     p_ids bigint[]

@@ -6,13 +6,14 @@ Only the caller's own synchronous connection stays on the caller's thread, becau
 import asyncio
 import functools
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from holdfast.client.client import Client
 from holdfast.client.jobs import EVERY_JOB, LARGEST_PAGE
 from holdfast.duration import Duration
 from holdfast.errors import ConfigError, NotOpen
+from holdfast.events import Event
 from holdfast.handle import JobHandle
 from holdfast.job import Job, JobState
 from holdfast.stores.values import Cursor, JobFilter
@@ -71,6 +72,23 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
+def follow(loop: asyncio.AbstractEventLoop, events: AsyncIterator[Event]) -> Iterator[Event]:
+    """Go through events that come on a loop in another thread."""
+
+    async def following() -> Event | None:
+        return await anext(events, None)
+
+    async def leaving() -> None:
+        if isinstance(events, AsyncGenerator):
+            await events.aclose()
+
+    try:
+        while (event := run_on(loop, following)) is not None:
+            yield event
+    finally:
+        run_on(loop, leaving)
+
+
 class BlockingHandle(Generic[R_co]):
     """A `JobHandle` whose verbs wait."""
 
@@ -107,6 +125,10 @@ class BlockingHandle(Generic[R_co]):
     def cancel(self, *, actor: str | None = None, reason: str | None = None) -> JobState:
         """Cancel the job."""
         return run_on(self._loop, functools.partial(self._handle.cancel, actor=actor, reason=reason))
+
+    def watch(self) -> Iterator[Event]:
+        """Follow the job: everything that happens to it from here on, to the end of its life."""
+        return follow(self._loop, self._handle.watch())
 
     def retry(self, *, from_phase: str | None = None) -> JobState:
         """Give the job a new life."""
@@ -146,6 +168,10 @@ class BlockingClient:
             all_calls = list(calls)  # the caller's iterator runs on the caller's thread
             handles = run_on(self.loop, lambda: self.client.enqueue_many(all_calls))
         return [BlockingHandle(handle, self.loop) for handle in handles]
+
+    def watch(self, job: int | str) -> Iterator[Event]:
+        """Follow one job: everything that happens to it from here on, to the end of its life."""
+        return follow(self.loop, self.client.watch(job))
 
     def iterate(self, which: JobFilter = EVERY_JOB) -> Iterator[Job]:
         """Go through all jobs that fit, newest first, reading page by page."""

@@ -1,23 +1,32 @@
 """The client of one opened store: all verbs together."""
 
-from collections.abc import Iterable
+import asyncio
+import inspect
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
 from holdfast.client.enqueue import Enqueuing
 from holdfast.client.jobs import JobId, JobVerbs, job_id
 from holdfast.client.queues import QueueVerbs
+from holdfast.client.subscription import EventFilter, EventsMissed, Subscription, read_filter
 from holdfast.client.transactional import CallerStore
 from holdfast.client.waiting import Waiting
+from holdfast.client.watching import Watching
 from holdfast.config import Settings
 from holdfast.delivery.delivery import Delivery
 from holdfast.delivery.in_store import InStore
 from holdfast.duration import Duration
+from holdfast.events import TERMINAL_EVENTS, Event, EventKind
 from holdfast.handle import JobHandle
-from holdfast.job import Job
+from holdfast.job import Job, JobState
 from holdfast.stores.store import Store
 from holdfast.tasks.call import Call
 
 R = TypeVar("R")
+
+_logger = logging.getLogger("holdfast")
 
 
 class ClientStore(Store, CallerStore, Protocol):
@@ -33,6 +42,7 @@ class Client(JobVerbs, QueueVerbs):
         JobVerbs.__init__(self, store, settings.deadline_s, self.delivery.announce)
         QueueVerbs.__init__(self, store, settings.deadline_s)
         self.enqueuing = Enqueuing(store, settings, self, self.delivery)
+        self.watching = Watching(store)
         self._waiting = Waiting(store)
 
     async def enqueue(self, call: Call[R]) -> JobHandle[R]:
@@ -50,8 +60,100 @@ class Client(JobVerbs, QueueVerbs):
         """Wait until a job has ended and return it; ResultTimeout when it takes longer."""
         return await self._waiting.ended(job_id(job), timeout)
 
+    async def watch(self, job: JobId) -> AsyncIterator[Event]:
+        """Follow one job: everything that happens to it from here on, to the end of its life.
+
+        Of a job that has ended already it gives that end, and nothing else.
+        """
+        wanted = job_id(job)
+        async with self.watching.subscribe(EventFilter(jobs=frozenset({wanted}))) as events:
+            seen = await self.get(wanted)
+            while not seen.is_finished:
+                try:
+                    event = await anext(events, None)
+                except EventsMissed:
+                    seen = await self.get(wanted)
+                    continue
+                if event is None:
+                    return
+                yield event
+                if event.kind in TERMINAL_EVENTS and event.life >= seen.life:
+                    return
+            yield _end_of(seen)
+
+    def events(
+        self,
+        *,
+        kinds: Iterable[str] = (),
+        queues: Iterable[str] = (),
+        tasks: Iterable[str] = (),
+        jobs: Iterable[JobId] = (),
+    ) -> AbstractAsyncContextManager[Subscription]:
+        """Hear of everything that happens to jobs, in whatever process, from the moment the block is entered.
+
+            async with app.events(queues=["bulk"]) as events:
+                async for event in events: ...
+
+        One who reads too slowly gets EventsMissed instead of what was lost, and may go on.
+        """
+        return self.watching.subscribe(read_filter(kinds, queues, tasks, jobs))
+
+    @asynccontextmanager
+    async def subscribe(
+        self,
+        callback: Callable[[Event], Any],
+        *,
+        kinds: Iterable[str] = (),
+        queues: Iterable[str] = (),
+        tasks: Iterable[str] = (),
+        jobs: Iterable[JobId] = (),
+    ) -> AsyncIterator[None]:
+        """Call a function, or a coroutine function, with each event while the block runs; what it raises is logged."""
+        async with self.events(kinds=kinds, queues=queues, tasks=tasks, jobs=jobs) as events:
+            calling = asyncio.create_task(_call_each(events, callback), name="holdfast subscription")
+            try:
+                yield
+            finally:
+                calling.cancel()
+                await asyncio.gather(calling, return_exceptions=True)
+
     async def close(self) -> None:
         """Let accepted jobs and their hints go out and end every wait; the store stays open."""
         await self.enqueuing.close()
         await self.delivery.close()
         await self._waiting.close()
+        await self.watching.close()
+
+
+async def _call_each(events: Subscription, callback: Callable[[Event], Any]) -> None:
+    while True:
+        try:
+            event = await anext(events, None)
+            if event is None:
+                return
+            answer = callback(event)
+            if inspect.isawaitable(answer):
+                await answer
+        except EventsMissed:
+            _logger.warning("a subscription has missed events: its callback is slower than what happens")
+        except Exception:
+            _logger.exception("a callback of a subscription failed; it is called for the next event all the same")
+
+
+def _end_of(job: Job) -> Event:
+    """Tell how a job has ended, from its row."""
+    kinds = {JobState.FAILED: EventKind.FAILED, JobState.CANCELLED: EventKind.CANCELLED}
+    error = {"error_class": job.error_class, "error": job.error}
+    return Event(
+        seq=0,
+        at=job.finished_at or job.enqueued_at,
+        kind=kinds.get(job.state, EventKind.COMPLETED),
+        job_id=job.id,
+        task=job.kind,
+        queue=job.queue,
+        state=job.state,
+        life=job.life,
+        claim=job.claim,
+        attempt=job.attempt,
+        data={name: value for name, value in error.items() if value is not None},
+    )

@@ -150,10 +150,8 @@ class Reporter:
 
 def report_of(run: Run, journal: Journal) -> ProgressReport:
     """Make a report of what was said."""
-    said = journal.said
-    return ProgressReport(
-        *run.key, said.percent, said.message, said.data, said.phase, said.phase_percent, journal.changes()
-    )
+    said, changes = journal.said, journal.changes(None if run.is_recorded else run.started_ago_ms)
+    return ProgressReport(*run.key, said.percent, said.message, said.data, said.phase, said.phase_percent, changes)
 
 
 def _stop_if_lost(run: Run, verdict: Verdict) -> None:

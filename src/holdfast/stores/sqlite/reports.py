@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from holdfast import journal
+from holdfast.events import EventKind
 from holdfast.job import JobState, LogLine, Progress
 from holdfast.journal import Changes
 from holdfast.phases import JobPhase
@@ -88,6 +89,11 @@ def _save_changes(connection: sqlite3.Connection, now: int, report: ProgressRepo
 def _publish(connection: sqlite3.Connection, now: int, reports: Sequence[ProgressReport]) -> None:
     told = publishing.look(connection, (report.id for report in reports))
     for report in reports:
+        changes = journal.read_changes(report.changes)
+        if changes.started is not None and told[report.id].started_at is None:  # what began is told before the rest
+            start = {"id": report.id, "claim": report.claim, "now": now, "started_ago_ms": changes.started}
+            statements.change_many(connection, "start_jobs", [start])
+            publishing.publish(connection, now - changes.started, EventKind.STARTED, told[report.id])
         said = {
             "percent": report.percent,
             "message": report.message,
@@ -95,7 +101,7 @@ def _publish(connection: sqlite3.Connection, now: int, reports: Sequence[Progres
             "phase": report.phase,
             "phase_percent": report.phase_percent,
         }
-        publishing.report(connection, now, told[report.id], said, journal.read_changes(report.changes))
+        publishing.report(connection, now, told[report.id], said, changes)
 
 
 def _first_forgotten(

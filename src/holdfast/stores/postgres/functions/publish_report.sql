@@ -4,6 +4,17 @@ CREATE FUNCTION holdfast.publish_report(p_id bigint, p_changes jsonb, p_now time
 LANGUAGE plpgsql
 AS $$
 BEGIN
+    -- What began is told before the rest; otherwise the next round or the end would tell it.
+    WITH started AS (
+        UPDATE holdfast.jobs
+        SET started_at = p_now - (p_changes ->> 'started')::bigint * interval '1 millisecond'
+        WHERE id = p_id AND state = 'running' AND started_at IS NULL AND p_changes ? 'started'
+        RETURNING id, kind, queue, life, claim, attempt, started_at
+    )
+
+    INSERT INTO holdfast.events (at, kind, job_id, task, queue, state, life, claim, attempt)
+    SELECT started_at, 'job:started', id, kind, queue, 'running', life, claim, attempt FROM started;
+
     INSERT INTO holdfast.events (at, kind, job_id, task, queue, state, life, claim, attempt, data)
     SELECT p_now, told.kind, j.id, j.kind, j.queue, j.state, j.life, j.claim, j.attempt, told.data
     FROM holdfast.jobs AS j

@@ -1,0 +1,111 @@
+"""One who watches: the events that wait for it, and never more of them than it may have."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from holdfast.errors import HoldfastError
+from holdfast.events import Event, EventKind
+from holdfast.public_id import decode
+
+MOST_WAITING = 1_000
+
+
+class EventsMissed(HoldfastError):
+    """Events were lost for this watcher: it read too slowly, or the store was away; look at the jobs themselves."""
+
+
+class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which events somebody wants; every condition given must hold."""
+
+    kinds: frozenset[EventKind] = frozenset()
+    queues: frozenset[str] = frozenset()
+    tasks: frozenset[str] = frozenset()
+    jobs: frozenset[int] = frozenset()
+
+    def fits(self, event: Event) -> bool:
+        """Whether an event is wanted."""
+        return (
+            (not self.kinds or event.kind in self.kinds)
+            and (not self.queues or event.queue in self.queues)
+            and (not self.tasks or event.task in self.tasks)
+            and (not self.jobs or event.job_id in self.jobs)
+        )
+
+
+def read_filter(
+    kinds: Iterable[str] = (), queues: Iterable[str] = (), tasks: Iterable[str] = (), jobs: Iterable[int | str] = ()
+) -> EventFilter:
+    """Make a filter of what a caller named."""
+    return EventFilter(
+        kinds=frozenset(EventKind(kind) for kind in kinds),
+        queues=frozenset(queue.lower() for queue in queues),
+        tasks=frozenset(task.lower() for task in tasks),
+        jobs=frozenset(decode(job) if isinstance(job, str) else job for job in jobs),
+    )
+
+
+class Numbered(NamedTuple):
+    """An event with its number in the order in which this process heard of it."""
+
+    number: int
+    event: Event
+
+
+class Subscription:
+    """What waits for one watcher; `async for` gives the events, and raises EventsMissed where some were lost."""
+
+    def __init__(self, wanted: EventFilter, left: Callable[["Subscription"], None], most: int = MOST_WAITING) -> None:
+        self._wanted = wanted
+        self._left = left
+        self._most = most
+        self._waiting: deque[Numbered] = deque()
+        self._has_news = asyncio.Event()
+        self._is_missing = False
+        self._is_closed = False
+
+    def hear(self, numbered: Numbered) -> None:
+        """Take an event if it is wanted; one who lets too many wait loses them all, and is told so."""
+        if self._is_missing or not self._wanted.fits(numbered.event):
+            return
+        if len(self._waiting) >= self._most:
+            self.miss()
+            return
+        self._waiting.append(numbered)
+        self._has_news.set()
+
+    def miss(self) -> None:
+        """Say that events were lost."""
+        self._waiting.clear()
+        self._is_missing = True
+        self._has_news.set()
+
+    def close(self) -> None:
+        """Hear no more; whoever waits is told that it is over."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._waiting.clear()
+            self._has_news.set()
+            self._left(self)
+
+    async def next(self) -> Numbered:
+        """Wait for the next event."""
+        while not self._waiting:
+            if self._is_closed:
+                raise StopAsyncIteration
+            if self._is_missing:
+                self._is_missing = False
+                message = "events were lost: they came faster than they were read, or the store was away"
+                raise EventsMissed(message)
+            self._has_news.clear()
+            await self._has_news.wait()
+        return self._waiting.popleft()
+
+    def __aiter__(self) -> "Subscription":
+        return self
+
+    async def __anext__(self) -> Event:
+        return (await self.next()).event
