@@ -2,9 +2,11 @@
 
 from holdfast.app import Holdfast
 from holdfast.client.blocking import BlockingClient, BlockingHandle
+from holdfast.client.subscription import EventsMissed, Subscription
 from holdfast.config import Queue, WorkerSettings
 from holdfast.context import Context
 from holdfast.errors import (
+    AllItemsFailed,
     ArgumentError,
     ClaimLost,
     ConfigError,
@@ -21,6 +23,7 @@ from holdfast.errors import (
     OutcomeUnknown,
     ResultTimeout,
     SchemaError,
+    ShutdownTimeout,
     StoreError,
     StoreUnavailable,
     TimedOut,
@@ -29,19 +32,26 @@ from holdfast.errors import (
     UnknownKind,
     WrongState,
 )
+from holdfast.events import Event, EventKind
 from holdfast.handle import JobHandle
-from holdfast.job import Attempt, Job, JobState, Progress
+from holdfast.items import ItemCounts, Items
+from holdfast.job import Attempt, Delivery, Job, JobState, LogLine, Progress, StateChange
 from holdfast.outcomes import Cancel, Fatal, Retry, Skip, Snooze
+from holdfast.phases import JobPhase, PhaseState
+from holdfast.phasing import PhaseBlock
 from holdfast.release import RELEASE
 from holdfast.retry import Backoff, backoff
-from holdfast.stores.values import Answer, Answered, Count, Cursor, JobFilter, Page, QueueRow
+from holdfast.stores.values import Answer, Answered, Count, Cursor, Endpoint, JobFilter, Page, QueueRow
+from holdfast.stream import EventResponse, EventStream
 from holdfast.tasks.call import Call
 from holdfast.tasks.pipeline import Pipeline, phase
 from holdfast.tasks.task import Task
+from holdfast.webhooks.settings import WebhookSettings
 
 __version__ = RELEASE
 
 __all__ = [
+    "AllItemsFailed",
     "Answer",
     "Answered",
     "ArgumentError",
@@ -58,22 +68,35 @@ __all__ = [
     "Count",
     "Cursor",
     "DataRefused",
+    "Delivery",
     "DuplicateKind",
+    "Endpoint",
+    "Event",
+    "EventKind",
+    "EventResponse",
+    "EventStream",
+    "EventsMissed",
     "Fatal",
     "Holdfast",
     "HoldfastError",
     "InvalidValue",
+    "ItemCounts",
+    "Items",
     "Job",
     "JobCancelled",
     "JobFailed",
     "JobFilter",
     "JobHandle",
     "JobNotFound",
+    "JobPhase",
     "JobState",
     "KeyConflict",
+    "LogLine",
     "NotOpen",
     "OutcomeUnknown",
     "Page",
+    "PhaseBlock",
+    "PhaseState",
     "Pipeline",
     "Progress",
     "Queue",
@@ -81,15 +104,19 @@ __all__ = [
     "ResultTimeout",
     "Retry",
     "SchemaError",
+    "ShutdownTimeout",
     "Skip",
     "Snooze",
+    "StateChange",
     "StoreError",
     "StoreUnavailable",
+    "Subscription",
     "Task",
     "TimedOut",
     "TransactionTooLong",
     "UniqueConflict",
     "UnknownKind",
+    "WebhookSettings",
     "WorkerSettings",
     "WrongState",
     "__version__",

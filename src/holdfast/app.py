@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import msgspec
 
-from holdfast import payload
+from holdfast import names, payload
 from holdfast.client.blocking import BlockingClient
 from holdfast.client.client import Client, ClientStore
 from holdfast.client.jobs import EVERY_JOB
@@ -24,11 +24,12 @@ from holdfast.client.subscription import Subscription
 from holdfast.config import OnError, Queue, Settings, Synchronous, WorkerSettings, masked, read_settings
 from holdfast.context import Around
 from holdfast.duration import Duration
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, ShutdownTimeout
 from holdfast.events import Event
 from holdfast.handle import JobHandle
 from holdfast.job import Job
 from holdfast.retry import Backoff, backoff
+from holdfast.services.farewells import Callback
 from holdfast.stores import open_store
 from holdfast.stores.values import JobFilter, QueueTerms
 from holdfast.tasks.call import Call
@@ -38,12 +39,13 @@ from holdfast.webhooks.settings import WebhookSettings
 from holdfast.worker.embedded import Embedded
 from holdfast.worker.parts import Parts
 from holdfast.worker.threaded import ThreadedWorker
-from holdfast.worker.worker import Until
+from holdfast.worker.worker import Left, Until
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 AroundFunction = TypeVar("AroundFunction", bound=Around)
+CallbackFunction = TypeVar("CallbackFunction", bound=Callback)
 
 Lifespan = Callable[["Holdfast"], AbstractAsyncContextManager[Any]]
 
@@ -123,6 +125,7 @@ class Holdfast:
         )
         self.tasks = Registry()
         self._arounds: list[Around] = []
+        self._farewells: dict[tuple[str, str], list[Callback]] = {}
         self._lifespan = lifespan
         self._door = Door(self.settings)
 
@@ -138,6 +141,26 @@ class Holdfast:
         """Put code around each run, the first one outermost: `async def tenant(ctx, call): return await call()`."""
         self._arounds.append(function)
         return function
+
+    def on_stale(self, queue: str) -> Callable[[CallbackFunction], CallbackFunction]:
+        """Call a function with each finished job of a queue when it becomes stale; see `Queue(stale_after=...)`."""
+        return self._told(queue, "stale")
+
+    def on_delete(self, queue: str) -> Callable[[CallbackFunction], CallbackFunction]:
+        """Call a function with each finished job of a queue just before retention deletes it.
+
+        It runs in a worker, and gets the job as it was. One that raises is called again, at most five times in all.
+        """
+        return self._told(queue, "delete")
+
+    def _told(self, queue: str, what: str) -> Callable[[CallbackFunction], CallbackFunction]:
+        name = names.name(queue, "queue")
+
+        def register(function: CallbackFunction) -> CallbackFunction:
+            self._farewells.setdefault((name, what), []).append(function)
+            return function
+
+        return register
 
     # ---- open and closed -------------------------------------------------------------------------------------------
 
@@ -189,7 +212,8 @@ class Holdfast:
 
     async def _published(self, store: ClientStore) -> ClientStore:
         """Let the store know what holds for the finished jobs of the queues defined here."""
-        terms = {queue.name: self._terms(queue) for queue in self.settings.queues.values()}
+        told = {name: Queue(name) for name, _ in self._farewells}
+        terms = {queue.name: self._terms(queue) for queue in (told | dict(self.settings.queues)).values()}
         if terms:
             try:
                 await store.define_queues(terms)
@@ -206,7 +230,7 @@ class Holdfast:
         return QueueTerms(
             kept_ms=dict(queue.retention_ms),
             stale_ms=dict(queue.stale_ms),
-            tells=queue.tell_retention,
+            tells=queue.tell_retention or any(name == queue.name for name, _ in self._farewells),
             webhook=hook,
         )
 
@@ -217,7 +241,11 @@ class Holdfast:
         """What a worker needs of this app."""
         lifespan = self._lifespan
         return Parts(
-            self.tasks, self.settings, self._arounds, lambda: nullcontext() if lifespan is None else lifespan(self)
+            self.tasks,
+            self.settings,
+            self._arounds,
+            lambda: nullcontext() if lifespan is None else lifespan(self),
+            self._farewells,
         )
 
     async def run_worker(
@@ -233,7 +261,10 @@ class Holdfast:
         `stop` lets running jobs end within the shutdown grace; a cancellation gives them back at once. `until="empty"`
         leaves when nothing is left that may run now, `until="one"` after one job. Many workers may run beside this one,
         in other processes as well; for handlers that block or crash, `holdfast worker` supervises processes.
+
+        What has not ended within the grace is given back; ShutdownTimeout then says so, after everything is closed.
         """
+        grace_s = self.settings.worker.shutdown_grace_s
         async with self:
             worker = Embedded(
                 self.parts,
@@ -248,9 +279,13 @@ class Holdfast:
                 return
             stopping = asyncio.create_task(_drain_when(stop, worker), name="holdfast stop")
             try:
-                await worker.run()
+                left = await worker.run()
             finally:
                 stopping.cancel()
+        if left is Left.INTERRUPTED:
+            message = f"the worker has left, but not all of its jobs had ended within its grace of {grace_s:g} s: they"
+            message += " were given back and run again elsewhere"
+            raise ShutdownTimeout(message)
 
     @contextmanager
     def worker_thread(
@@ -329,10 +364,13 @@ class Holdfast:
     counts = _asks(Client.counts)
     delete = _asks(Client.delete)
     delete_many = _asks(Client.delete_many)
+    enable_endpoint = _asks(Client.enable_endpoint)
+    endpoints = _asks(Client.endpoints)
     get = _asks(Client.get)
     get_many = _asks(Client.get_many)
     list = _asks(Client.list)
     pause = _asks(Client.pause)
+    prune = _asks(Client.prune)
     queues = _asks(Client.queues)
     reprioritise = _asks(Client.reprioritise)
     reprioritise_many = _asks(Client.reprioritise_many)

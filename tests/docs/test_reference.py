@@ -249,6 +249,9 @@ def test_every_verb_says_how_the_unknown_is_resolved() -> None:
         store.UpkeepStore,
         store.LeaseStore,
         store.QueueStore,
+        store.EventStore,
+        store.DeliveryStore,
+        store.RetentionStore,
         store.WakeStore,
         store.TransactionStore,
     )

@@ -5,14 +5,53 @@ from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.store import JobStore, LeaseStore, QueueStore, UpkeepStore, WakeStore, WorkStore
-from holdfast.stores.values import JobFilter, ProgressReport, Started, WorkerInfo
+from holdfast.stores.store import (
+    DeliveryStore,
+    EventStore,
+    JobStore,
+    LeaseStore,
+    QueueStore,
+    RetentionStore,
+    UpkeepStore,
+    WakeStore,
+    WorkStore,
+)
+from holdfast.stores.values import JobFilter, Message, ProgressReport, RetentionDue, Started, WorkerInfo
 from holdfast.transitions import completed
 from tests.conformance.builders import keeping
 from tests.races.making import new_job, request
 
 Call = Callable[[PostgresStore], Awaitable[Any]]
-ROLES: tuple[Any, ...] = (JobStore, WorkStore, UpkeepStore, LeaseStore, QueueStore, WakeStore)
+ROLES: tuple[Any, ...] = (
+    JobStore,
+    WorkStore,
+    UpkeepStore,
+    LeaseStore,
+    QueueStore,
+    EventStore,
+    DeliveryStore,
+    RetentionStore,
+    WakeStore,
+)
+MESSAGE = Message(
+    id=1,
+    job_id=1,
+    life=1,
+    event="job:completed",
+    url="https://example.org/",
+    at=datetime.now(UTC),
+    task="work",
+    queue="q",
+    status="completed",
+    attempt=1,
+    tags=None,
+    error_class=None,
+    error=None,
+    result=None,
+    result_omitted=False,
+    tries=1,
+)
+DUE = RetentionDue(job_id=1, life=1, what="stale", tries=1)
 
 VERBS: dict[str, Call] = {
     "take_ids": lambda store: store.take_ids(3),
@@ -48,6 +87,24 @@ VERBS: dict[str, Call] = {
     "pause_queue": lambda store: store.pause_queue("q", actor=None, reason=None),
     "resume_queue": lambda store: store.resume_queue("q"),
     "list_queues": lambda store: store.list_queues(),
+    "cancelled_claims": lambda store: store.cancelled_claims(1),
+    "watch": lambda store: store.watch("test", 1_000),
+    "unwatch": lambda store: store.unwatch("test"),
+    "first_event": lambda store: store.first_event(0.1),
+    "read_events": lambda store: store.read_events(0, [], 10),
+    "prune_events": lambda store: store.prune_events(10),
+    "claim_deliveries": lambda store: store.claim_deliveries(1, 1_000),
+    "end_delivery": lambda store: store.end_delivery(MESSAGE, "delivered", 0, "{}"),
+    "postpone_delivery": lambda store: store.postpone_delivery(MESSAGE, 1_000),
+    "next_delivery_ms": lambda store: store.next_delivery_ms(),
+    "disable_endpoint": lambda store: store.disable_endpoint("https://example.org/", "gone"),
+    "enable_endpoint": lambda store: store.enable_endpoint("https://example.org/"),
+    "list_endpoints": lambda store: store.list_endpoints(),
+    "prune_deliveries": lambda store: store.prune_deliveries(10),
+    "claim_retention": lambda store: store.claim_retention(1, 1_000),
+    "kept_jobs": lambda store: store.kept_jobs([1]),
+    "end_retention": lambda store: store.end_retention(DUE),
+    "postpone_retention": lambda store: store.postpone_retention(DUE, 1_000, "it failed"),
     "announce": lambda store: store.announce(["q"]),
 }
 

@@ -758,7 +758,7 @@ CREATE FUNCTION finish_jobs(
     p_started_agos bigint[],
     p_extras jsonb[]
 )
-RETURNS text[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 1d258b5988939efff35efdb797f01f89
+RETURNS text[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 e9b2cbe5294787be153f7aa1904b22a1
 
 CREATE FUNCTION folded_deliveries(
     p_id bigint

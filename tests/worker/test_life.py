@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import ConfigError, Context, Holdfast, InvalidValue, JobState, Snooze
+from holdfast import ConfigError, Context, Holdfast, InvalidValue, JobState, ShutdownTimeout, Snooze
 from tests.worker.working import BRISK, MakeApp, drained, ended, until, until_state, working
 
 # ---- until -----------------------------------------------------------------------------------------------------------
@@ -135,7 +135,8 @@ async def test_what_does_not_end_within_the_grace_is_given_back_and_keeps_its_pl
         await until(lambda: order == ["first"], "it runs")
         second = await work.enqueue("second")
         stop.set()
-        await worker
+        with pytest.raises(ShutdownTimeout, match="given back"):
+            await worker
         job = await first.get()
         assert (job.state, job.attempt, job.attempts[-1].outcome) == (JobState.QUEUED, 0, "interrupt")
         await drained(app, concurrency=1)

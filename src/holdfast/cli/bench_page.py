@@ -6,7 +6,7 @@ import platform
 from holdfast.bench.figure import TIE, Figure, Unit
 from holdfast.bench.plan import Part, Plan
 from holdfast.bench.report import Report
-from holdfast.cli import output, shapes
+from holdfast.cli import bench_shapes, output
 from holdfast.cli.output import Cell, Column
 from holdfast.config import Settings, masked
 from holdfast.release import RELEASE
@@ -111,24 +111,24 @@ def _counted(number: int, what: str) -> str:
 def write_json(report: Report, plan: Plan, settings: Settings) -> None:
     """Print the report for programs."""
     output.write_json(
-        shapes.BenchShape(
+        bench_shapes.BenchShape(
             store=masked(settings.url),
-            database=shapes.DatabaseShape(report.facts.software, dict(report.facts.settings)),
-            machine=shapes.MachineShape(
+            database=bench_shapes.DatabaseShape(report.facts.software, dict(report.facts.settings)),
+            machine=bench_shapes.MachineShape(
                 cores=_cores(),
                 load_before=report.load,
                 platform=platform.platform(),
                 python=platform.python_version(),
                 holdfast=RELEASE,
             ),
-            plan=shapes.BenchPlanShape(
+            plan=bench_shapes.BenchPlanShape(
                 jobs=plan.jobs,
                 rounds=plan.rounds,
                 concurrency=plan.concurrency,
                 processes=plan.processes,
                 parts=[part.value for part in Part if part in plan.parts],
             ),
-            figures=[shapes.figure(figure) for figure in report.figures],
+            figures=[bench_shapes.figure(figure) for figure in report.figures],
             jobs_run=report.jobs,
         )
     )

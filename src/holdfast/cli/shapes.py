@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 
 from holdfast import public_id
-from holdfast.bench.figure import Figure
+from holdfast.events import Event
 from holdfast.handle import JobHandle
-from holdfast.job import Attempt, Job, JobState, Progress
+from holdfast.job import Attempt, Delivery, Job, JobState, LogLine, Progress
+from holdfast.phases import JobPhase
 from holdfast.stores.migrate import Plan
-from holdfast.stores.values import Answered, Count, QueueRow, WorkerRow
+from holdfast.stores.values import Answered, Count, Endpoint, QueueRow, WorkerRow
 
 
 class EnqueuedShape(msgspec.Struct, frozen=True):
@@ -63,6 +64,12 @@ class JobShape(msgspec.Struct, frozen=True, kw_only=True):
     error_fingerprint: str | None
     traceback: str | None
     attempts: list[Attempt]
+    stale_at: datetime | None
+    phases: list[JobPhase]
+    items: dict[str, Any]
+    logs: list[LogLine]
+    deliveries: list[Delivery]
+    webhook_sent: bool
 
 
 class JobsShape(msgspec.Struct, frozen=True):
@@ -86,6 +93,30 @@ class AnswersShape(msgspec.Struct, frozen=True):
     """`jobs cancel|retry|delete --json`."""
 
     jobs: list[AnswerShape]
+
+
+class EventShape(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of `jobs watch --json`; `kind` is that of the job, `data` what there is to say beyond its state."""
+
+    event: str
+    at: datetime
+    id: str
+    public_id: str
+    kind: str
+    queue: str
+    state: JobState | None
+    life: int
+    claim: int
+    attempt: int
+    data: dict[str, Any]
+
+
+class LogsShape(msgspec.Struct, frozen=True):
+    """`jobs logs --json`."""
+
+    id: str
+    public_id: str
+    logs: list[LogLine]
 
 
 class WaitedShape(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +165,30 @@ class QueuesShape(msgspec.Struct, frozen=True):
     """`queues list --json`; states without jobs are left out of `counts`."""
 
     queues: list[QueueShape]
+
+
+class EndpointShape(msgspec.Struct, frozen=True, kw_only=True):
+    """`webhooks enable --json`, and each entry of `webhooks list --json`."""
+
+    endpoint: str
+    enabled: bool
+    disabled_at: datetime | None
+    reason: str | None
+    pending: int
+    delivered: int
+    failed: int
+
+
+class EndpointsShape(msgspec.Struct, frozen=True):
+    """`webhooks list --json`."""
+
+    endpoints: list[EndpointShape]
+
+
+class PrunedShape(msgspec.Struct, frozen=True):
+    """`prune --json`."""
+
+    deleted: int
 
 
 class WorkerShape(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,56 +260,6 @@ class VersionShape(msgspec.Struct, frozen=True):
     platform: str
 
 
-class DatabaseShape(msgspec.Struct, frozen=True):
-    """The database that was measured, and its settings that say how durable a commit is."""
-
-    software: str
-    settings: dict[str, str]
-
-
-class MachineShape(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine on which the bench and its workers ran; `load_before` is its load in the minute before."""
-
-    cores: int
-    load_before: float
-    platform: str
-    python: str
-    holdfast: str
-
-
-class BenchPlanShape(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for."""
-
-    jobs: int
-    rounds: int
-    concurrency: int
-    processes: int
-    parts: list[str]
-
-
-class FigureShape(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure; `rounds` has its value in each round."""
-
-    name: str
-    label: str
-    unit: str
-    median: float
-    lowest: float
-    highest: float
-    rounds: list[float]
-
-
-class BenchShape(msgspec.Struct, frozen=True, kw_only=True):
-    """`bench --json`; `jobs_run` is how many jobs ran, each exactly once."""
-
-    store: str
-    database: DatabaseShape
-    machine: MachineShape
-    plan: BenchPlanShape
-    figures: list[FigureShape]
-    jobs_run: int
-
-
 def enqueued(handle: JobHandle[Any]) -> EnqueuedShape:
     """Describe an enqueued job."""
     return EnqueuedShape(str(handle.id), handle.public_id, handle.created)
@@ -276,8 +281,35 @@ def job(found: Job) -> JobShape:
             "cancel_reason": found.extra.get("cancel_reason"),
             "traceback": found.extra.get("traceback"),
             "attempts": found.attempts,
+            "phases": found.phases,
+            "items": found.items,
+            "logs": found.logs,
+            "deliveries": found.deliveries,
+            "webhook_sent": found.webhook_sent,
         }
     )
+
+
+def event(happened: Event) -> EventShape:
+    """Describe what happened to a job."""
+    return EventShape(
+        event=happened.kind.value,
+        at=happened.at,
+        id=str(happened.job_id),
+        public_id=happened.public_id,
+        kind=happened.task,
+        queue=happened.queue,
+        state=happened.state,
+        life=happened.life,
+        claim=happened.claim,
+        attempt=happened.attempt,
+        data=happened.data,
+    )
+
+
+def logs(found: Job) -> LogsShape:
+    """Describe what the handler of a job logged."""
+    return LogsShape(str(found.id), found.public_id, found.logs)
 
 
 def answer(answered: Answered, error: str | None) -> AnswerShape:
@@ -338,6 +370,19 @@ def queue(row: QueueRow, counts: list[Count]) -> QueueShape:
     )
 
 
+def endpoint(row: Endpoint) -> EndpointShape:
+    """Describe a place that webhooks are posted to."""
+    return EndpointShape(
+        endpoint=row.endpoint,
+        enabled=row.disabled_at is None,
+        disabled_at=row.disabled_at,
+        reason=row.reason,
+        pending=row.pending,
+        delivered=row.delivered,
+        failed=row.failed,
+    )
+
+
 def schema(store: str, plan: Plan) -> SchemaShape:
     """Describe a schema and what it lacks."""
     applied = [StepShape(step.version, step.name, "applied", step.applied_at) for step in plan.applied]
@@ -349,17 +394,4 @@ def schema(store: str, plan: Plan) -> SchemaShape:
         current=plan.is_empty,
         migrations=applied + pending,
         functions=[function.name for function in plan.functions],
-    )
-
-
-def figure(found: Figure) -> FigureShape:
-    """Describe a figure of the bench."""
-    return FigureShape(
-        name=found.name,
-        label=found.label,
-        unit=found.unit.value,
-        median=found.median,
-        lowest=found.low,
-        highest=found.high,
-        rounds=found.rounds,
     )

@@ -22,11 +22,14 @@ from holdfast.events import TERMINAL_EVENTS, Event, EventKind
 from holdfast.handle import JobHandle
 from holdfast.job import Job, JobState
 from holdfast.stores.store import Store
+from holdfast.stores.values import Endpoint
 from holdfast.tasks.call import Call
 
 R = TypeVar("R")
 
 _logger = logging.getLogger("holdfast")
+
+_PRUNED = 500  # in one commit
 
 
 class ClientStore(Store, CallerStore, Protocol):
@@ -59,6 +62,32 @@ class Client(JobVerbs, QueueVerbs):
     async def wait(self, job: JobId, timeout: Duration | None = None) -> Job:
         """Wait until a job has ended and return it; ResultTimeout when it takes longer."""
         return await self._waiting.ended(job_id(job), timeout)
+
+    async def prune(self) -> int:
+        """Delete what has outlived its retention now, instead of within the next minute; the answer is how much.
+
+        On PostgreSQL finished jobs go by whole weeks, and one whole week counts as one.
+        """
+        total = 0
+        while True:
+            kept = await self.store.keep_history(_PRUNED)
+            deleted = [
+                kept.deleted,
+                await self.store.prune_keys(_PRUNED),
+                await self.store.prune_events(_PRUNED),
+                await self.store.prune_deliveries(_PRUNED),
+            ]
+            total += sum(deleted) + kept.dropped
+            if max(deleted) < _PRUNED:
+                return total
+
+    async def endpoints(self) -> list[Endpoint]:
+        """Read the places that webhooks are posted to, and which of them are disabled."""
+        return await self.store.list_endpoints()
+
+    async def enable_endpoint(self, url: str) -> bool:
+        """Let webhooks be posted again to a place that answered 410 Gone; False when it was not disabled."""
+        return await self.store.enable_endpoint(url.partition("?")[0])
 
     async def watch(self, job: JobId) -> AsyncIterator[Event]:
         """Follow one job: everything that happens to it from here on, to the end of its life.

@@ -64,6 +64,10 @@ class Poster:
     ) -> None:
         await self._client.__aexit__(kind, error, trace)
 
+    async def close(self) -> None:
+        """Let go of everything, without a block."""
+        await self._client.aclose()
+
     async def post(self, target: Target, headers: Mapping[str, str], body: bytes) -> Posted:
         """Post a body once; whatever goes wrong is told by what comes back, and only cancellation is raised."""
         started = time.monotonic()

@@ -13,7 +13,7 @@ from typing import Protocol
 from holdfast import failure, public_id
 from holdfast import transitions as ends
 from holdfast.errors import HoldfastError
-from holdfast.stores.store import LeaseStore, UpkeepStore
+from holdfast.stores.store import DeliveryStore, EventStore, LeaseStore, UpkeepStore
 from holdfast.stores.values import Rescued, WorkerRow
 from holdfast.transitions import Transition
 
@@ -26,7 +26,7 @@ _BATCHES = 10  # of what has expired, in one sweep
 _NAMED = 10
 
 
-class SweptStore(UpkeepStore, LeaseStore, Protocol):
+class SweptStore(UpkeepStore, LeaseStore, EventStore, DeliveryStore, Protocol):
     """What the sweeps need of a store."""
 
 
@@ -84,7 +84,13 @@ class Upkeep:
         """Delete what has expired, in short commits and not for long; whether nothing is left."""
         for _ in range(_BATCHES):
             kept = await self._store.keep_history(_BATCH)
-            if max(kept.deleted, await self._store.prune_keys(_BATCH)) < _BATCH:
+            deleted = [
+                kept.deleted,
+                await self._store.prune_keys(_BATCH),
+                await self._store.prune_events(_BATCH),
+                await self._store.prune_deliveries(_BATCH),
+            ]
+            if max(deleted) < _BATCH:
                 return True
         return False
 

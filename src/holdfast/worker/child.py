@@ -23,6 +23,7 @@ from holdfast.errors import ConfigError, HoldfastError, OutcomeUnknown, StoreUna
 from holdfast.stores import make_store
 from holdfast.stores.store import Store
 from holdfast.worker import marks, orders
+from holdfast.worker.errands import Errands
 from holdfast.worker.leaks import Leaks
 from holdfast.worker.lease import MARGIN, trusted_for
 from holdfast.worker.marks import Marks
@@ -178,9 +179,11 @@ class Child:
             if self._is_halted:
                 worker.stop()
             ticking = asyncio.create_task(self._tick(worker), name="holdfast tick")
+            errands = Errands(self._parts, store)
             try:
                 return await worker.run()
             finally:
+                await errands.close(worker.grace_left_s)
                 ticking.cancel()
                 # A store that is away must not keep the process: the rest of its connections ends with it.
                 with contextlib.suppress(TimeoutError):

@@ -9,7 +9,7 @@ from holdfast.config import Settings
 from holdfast.errors import TimedOut
 from holdfast.outcomes import Cancel, Fatal, Outcome, Retry, Skip, Snooze, outcome_of
 from holdfast.tasks.options import Policy
-from holdfast.transitions import Transition
+from holdfast.transitions import Transition, Verb
 from holdfast.worker.run import Run, Why
 
 UNKNOWN_KIND_DELAY_MS = 30_000
@@ -64,6 +64,15 @@ def timed_out(run: Run, settings: Settings) -> Transition:
 def refused(run: Run, error: BaseException) -> Transition:
     """The job cannot be run at all: its arguments do not fit the task."""
     return ends.failed(*run.key, failure.from_exception(error))
+
+
+def unless_run_once(run: Run, transition: Transition) -> Transition:
+    """Let what has begun and may not be begun again fail instead of being given back."""
+    is_run_once = run.task is not None and run.task.policy.on_restart == "fail"
+    if not is_run_once or transition.verb is not Verb.INTERRUPT or run.started_at is None or run.why is Why.IN_DOUBT:
+        return transition
+    why = failure.from_text("Interrupted", 'its worker left before it had ended, and its task says on_restart="fail"')
+    return ends.failed(*run.key, why, started_ago_ms=run.started_ago_ms)
 
 
 def unknown(run: Run) -> Transition:

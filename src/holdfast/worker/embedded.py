@@ -17,6 +17,7 @@ from holdfast.services.upkeep import Upkeep
 from holdfast.stores.store import LeaseStore, Store
 from holdfast.stores.values import Renewal
 from holdfast.worker import identity, marks
+from holdfast.worker.errands import Errands
 from holdfast.worker.lease import Lease, trusted_for
 from holdfast.worker.loops import keep_going
 from holdfast.worker.marks import Marks
@@ -113,9 +114,11 @@ class Embedded:
         if self._is_told is not None:
             worker.drain() if self._is_told == "drain" else worker.stop()
         async with _beside(lease.serve, upkeep.serve, lambda: self._watch(worker, lease, leases)):
+            errands = Errands(self._parts, self._store)
             try:
                 return await worker.run()
             finally:
+                await errands.close(worker.grace_left_s)
                 await self._retire(leases)
 
     async def _enter(self, leases: LeaseStore) -> None:

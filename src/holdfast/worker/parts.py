@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from holdfast import names
 from holdfast.config import Settings
 from holdfast.context import Around
 from holdfast.errors import ConfigError
+from holdfast.services.farewells import Callbacks
 from holdfast.tasks.registry import Registry
 from holdfast.worker.slots import share
 
@@ -25,6 +26,12 @@ class Parts:
     settings: Settings
     arounds: Sequence[Around]
     lifespan: Callable[[], AbstractAsyncContextManager[Any]]
+    farewells: Callbacks = field(default_factory=dict)
+
+    @property
+    def tells(self) -> bool:
+        """Whether somebody wants to hear of finished jobs before they are deleted."""
+        return bool(self.farewells) or any(queue.tell_retention for queue in self.settings.queues.values())
 
 
 @runtime_checkable

@@ -20,6 +20,7 @@ from holdfast.stores.values import Claim, Finish
 from holdfast.tasks.registry import Registry
 from holdfast.transitions import Transition, Verb
 from holdfast.worker.cancels import Cancels
+from holdfast.worker.classify import unless_run_once
 from holdfast.worker.complaint import log_failure
 from holdfast.worker.custody import Custody
 from holdfast.worker.exchange import Exchange
@@ -125,6 +126,7 @@ class Worker:
         self._will_start = False
         self._context = contextvars.copy_context()
         self._is_interrupted = False  # something that ran was given back on leaving
+        self._grace_ends = 0.0
 
     # ---- life ------------------------------------------------------------------------------------------------------
 
@@ -168,6 +170,11 @@ class Worker:
         """Whether this worker leaves, or everything is cancelled around it."""
         return self.is_leaving or (self._task is not None and self._task.cancelling() > 0)
 
+    @property
+    def grace_left_s(self) -> float:
+        """How much of the grace is left for what ends after the jobs."""
+        return max(self._grace_ends - time.monotonic(), _FLUSH_S)
+
     def _start_loops(self, listening: Listening) -> None:
         self._promoter.listening = listening
         loops: dict[str, Callable[[], Awaitable[None]]] = {
@@ -189,7 +196,7 @@ class Worker:
 
     async def _leave(self) -> Left:
         self._exchange.give_back(self._pump.empty())
-        grace_ends = time.monotonic() + self.settings.worker.shutdown_grace_s
+        self._grace_ends = grace_ends = time.monotonic() + self.settings.worker.shutdown_grace_s
         if not self._stopping.is_set():
             await self._until_ended(self.settings.worker.shutdown_grace_s)
         for run in self.executor.runs.values():
@@ -317,6 +324,7 @@ class Worker:
         """Let the end of a claim be written, unless the claim is known to be lost."""
         if self.is_leaving and run.started_at is not None and transition.verb is Verb.INTERRUPT:
             self._is_interrupted = True
+        transition = unless_run_once(run, transition)
         if run.why is Why.LOST:
             self._refuse(run)
         else:

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from holdfast.failure import from_text
 from holdfast.job import TERMINAL, WAITING, JobState
 from holdfast.stores.sqlite import publishing, reports, statements
 from holdfast.stores.sqlite.inserting import Parameters, draw_positions
@@ -17,6 +18,7 @@ from holdfast.transitions import Transition, Verb
 
 _BACKOFF_MS, _LONGEST_BACKOFF_MS = 10_000, 3_600_000
 _MOST_DOUBLINGS = 20
+_INTERRUPTED = from_text("Interrupted", "its worker left before it had ended")
 _FINAL = frozenset({Verb.COMPLETE, Verb.FAIL, Verb.CANCEL})
 
 
@@ -29,6 +31,7 @@ class Held(NamedTuple):
     max_crashes: int
     is_cancelling: int
     is_run_once: int | None = None  # what has begun and did not end is not begun again
+    is_started: int = 0
 
 
 class Ending(NamedTuple):
@@ -127,10 +130,11 @@ def _target(held: Held, transition: Transition) -> JobState:
         return transition.state
     if held.is_cancelling:
         return JobState.CANCELLED
+    may_have_begun = transition.verb is Verb.CRASH or (transition.verb is Verb.INTERRUPT and held.is_started)
+    if held.is_run_once and may_have_begun:
+        return JobState.FAILED
     if transition.verb is not Verb.CRASH:
         return transition.state
-    if held.is_run_once:
-        return JobState.FAILED
     # Buried only by a crash that it had alone, which is how it runs after the first one.
     if held.crashes >= 1 and held.crashes + 1 >= held.max_crashes:
         return JobState.FAILED
@@ -139,6 +143,8 @@ def _target(held: Held, transition: Transition) -> JobState:
 
 def _moved(transition: Transition, state: JobState) -> _Moved:
     failure, is_crash = transition.failure, transition.verb is Verb.CRASH
+    if state is JobState.FAILED and failure is None:
+        failure = _INTERRUPTED
     return _Moved(
         transition.id,
         state.value,

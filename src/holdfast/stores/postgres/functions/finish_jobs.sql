@@ -33,8 +33,9 @@ BEGIN
             CASE
                 WHEN t.verb IN ('complete', 'fail', 'cancel', 'withdraw', 'force') THEN t.target
                 WHEN j.cancel_requested_at IS NOT NULL THEN 'cancelled'
+                WHEN j.extra ->> 'on_restart' = 'fail'
+                    AND (t.verb = 'crash' OR (t.verb = 'interrupt' AND j.started_at IS NOT NULL)) THEN 'failed'
                 WHEN t.verb <> 'crash' THEN t.target
-                WHEN j.extra ->> 'on_restart' = 'fail' THEN 'failed'
                 -- Buried only by a crash that it had alone, which it runs after the first one.
                 WHEN j.crashes >= 1 AND j.crashes + 1 >= j.max_crashes THEN 'failed'
                 WHEN j.crashes = 0 THEN 'queued'
@@ -74,8 +75,16 @@ BEGIN
             e.claim_batch, e.claimed_at, COALESCE(e.began, e.started_at), e.cancel_requested_at, e.announced_at,
             e.unique_key, e.idempotency_key, e.limit_key, e.fifo_key, e.debounce_key, e.schedule, e.fire_time,
             e.parent, e.workflow, e.pending, e.origin,
-            CASE WHEN e.verb = 'complete' THEN NULL ELSE COALESCE(e.failure_class, e.error_class) END,
-            CASE WHEN e.verb = 'complete' THEN NULL ELSE COALESCE(e.failure_text, e.error) END,
+            CASE
+                WHEN e.verb = 'complete' THEN NULL
+                WHEN e.verb = 'interrupt' AND e.goes_to = 'failed' THEN 'Interrupted'
+                ELSE COALESCE(e.failure_class, e.error_class)
+            END,
+            CASE
+                WHEN e.verb = 'complete' THEN NULL
+                WHEN e.verb = 'interrupt' AND e.goes_to = 'failed' THEN 'its worker left before it had ended'
+                ELSE COALESCE(e.failure_text, e.error)
+            END,
             CASE WHEN e.verb = 'complete' THEN NULL ELSE COALESCE(e.failure_print, e.error_fingerprint) END,
             CASE
                 WHEN e.notes IS NULL AND e.failure_trace IS NULL AND e.verb NOT IN ('crash', 'force') THEN e.extra

@@ -83,9 +83,14 @@ GROUP BY e.endpoint, gone.disabled_at, gone.reason
 ORDER BY e.endpoint;
 
 -- name: prune_deliveries
--- Forget messages whose jobs have expired.
+-- Forget messages whose jobs have expired; one that is still to be posted stays for the days of its tries.
 DELETE FROM holdfast.deliveries
 WHERE id = ANY (ARRAY(
-    SELECT id FROM holdfast.deliveries WHERE expires_at <= holdfast.clock() ORDER BY expires_at LIMIT $1
+    SELECT id
+    FROM holdfast.deliveries
+    WHERE expires_at <= holdfast.clock()
+        AND (state <> 'pending' OR expires_at <= holdfast.clock() - interval '4 days')
+    ORDER BY expires_at
+    LIMIT $1
 ))
 RETURNING id;

@@ -61,6 +61,12 @@ GROUP BY known.endpoint
 ORDER BY known.endpoint;
 
 -- name: prune_deliveries
--- Forget messages whose jobs have expired.
+-- Forget messages whose jobs have expired; one that is still to be posted stays for the days of its tries.
 DELETE FROM holdfast_deliveries
-WHERE id IN (SELECT id FROM holdfast_deliveries WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit);
+WHERE id IN (
+    SELECT id
+    FROM holdfast_deliveries
+    WHERE expires_at <= :now AND (state <> 'pending' OR expires_at <= :now - 345600000)
+    ORDER BY expires_at
+    LIMIT :limit
+);

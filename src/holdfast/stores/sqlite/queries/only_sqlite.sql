@@ -106,7 +106,7 @@ RETURNING *;
 -- Look at the jobs that are still running under the named claims; an item is [id, claim].
 SELECT
     job.id, job.claim, job.crashes, job.max_crashes, job.cancel_requested_at IS NOT NULL,
-    json_extract(job.extra, '$.on_restart') = 'fail'
+    json_extract(job.extra, '$.on_restart') = 'fail', job.started_at IS NOT NULL
 FROM json_each(:items) AS item
 CROSS JOIN holdfast_jobs AS job ON job.id = json_extract(item.value, '$[0]')
 WHERE job.claim = json_extract(item.value, '$[1]') AND job.state = 'running';
@@ -175,7 +175,9 @@ VALUES (:now / 60000 * 60000, :queue, :kind, :state, :jobs, :wait, :run);
 
 -- name: lost_jobs
 -- Find running jobs without a living worker. The index is named, or the order would lead through every job there is.
-SELECT id, claim, crashes, max_crashes, cancel_requested_at IS NOT NULL, json_extract(extra, '$.on_restart') = 'fail'
+SELECT
+    id, claim, crashes, max_crashes, cancel_requested_at IS NOT NULL,
+    json_extract(extra, '$.on_restart') = 'fail', started_at IS NOT NULL
 FROM holdfast_jobs AS job INDEXED BY holdfast_jobs_running
 WHERE state = 'running'
     AND NOT EXISTS (SELECT 1 FROM holdfast_workers AS worker WHERE worker.id = job.worker AND worker.dead_at IS NULL)

@@ -20,7 +20,9 @@ LIMIT :limit;
 
 -- name: give_back_batch
 -- Find what one claim of a worker has taken; no batch stands for everything that the worker holds.
-SELECT id, claim, crashes, max_crashes, cancel_requested_at IS NOT NULL, json_extract(extra, '$.on_restart') = 'fail'
+SELECT
+    id, claim, crashes, max_crashes, cancel_requested_at IS NOT NULL,
+    json_extract(extra, '$.on_restart') = 'fail', started_at IS NOT NULL
 FROM holdfast_jobs
 WHERE state = 'running' AND worker = :worker AND (:batch IS NULL OR claim_batch = :batch)
 ORDER BY id;

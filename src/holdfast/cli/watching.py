@@ -1,0 +1,135 @@
+"""Following one job: `jobs watch`, a line for each thing that happens to it."""
+
+import asyncio
+from contextlib import aclosing
+from typing import Any
+
+import click
+
+from holdfast.cli import ages, output, shapes
+from holdfast.cli.exits import Exit, show_error
+from holdfast.client.client import Client
+from holdfast.events import TERMINAL_EVENTS, Event, EventKind
+from holdfast.job import Job
+
+_KINDS = max(len(kind.value) for kind in EventKind)
+_STYLES = {
+    EventKind.STARTED: "yellow",
+    EventKind.PHASE_COMPLETED: "green",
+    EventKind.RETRYING: "cyan",
+    EventKind.COMPLETED: "green",
+    EventKind.FAILED: "red",
+    EventKind.CANCELLED: "bright_black",
+    EventKind.RESCUED: "magenta",
+    EventKind.INTERRUPTED: "magenta",
+}
+
+
+class Following:
+    """One job that is followed, and what came of it."""
+
+    def __init__(self, job_id: int, timeout_s: float | None, *, as_json: bool) -> None:
+        self.code: Exit | None = None  # known when it has ended
+        self.seen: Job | None = None
+        self._job_id = job_id
+        self._timeout_s = timeout_s
+        self._as_json = as_json
+
+    async def follow(self, client: Client) -> None:
+        """Print everything that happens, until the end of the job or of the time."""
+        self.seen = await client.get(self._job_id)
+        if output.is_terminal() and not self._as_json and not self.seen.is_finished:
+            output.note(f"{self.seen.public_id} ({self.seen.kind}) is {self.seen.state}; Ctrl-C stops the watching")
+        limit = asyncio.timeout(self._timeout_s)
+        try:
+            async with limit:
+                await self._follow(client)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+
+    async def _follow(self, client: Client) -> None:
+        events: Any = client.watch(self._job_id)  # an async generator behind a wider type
+        async with aclosing(events):
+            async for event in events:
+                self._tell(event)
+                if event.kind in TERMINAL_EVENTS:
+                    self.code = Exit.OK if event.kind is EventKind.COMPLETED else Exit.JOB_FAILED
+
+    def _tell(self, event: Event) -> None:
+        if self._as_json:
+            click.echo(output.json_line(shapes.event(event)))
+        elif output.is_terminal():
+            style = _STYLES.get(event.kind, "")
+            output.styled(
+                (f"{ages.clock(event.at)}  ", "bright_black"),
+                (f"{event.kind:<{_KINDS}}", style),
+                (f"  {told(event)}".rstrip(), ""),
+            )
+        else:
+            parts = (ages.iso(event.at), event.kind.value, told(event))
+            click.echo("\t".join(output.one_line(part) for part in parts))
+
+    def leave(self, *, is_interrupted: bool) -> int:
+        """Say why the watching ended before the job did; the answer is the exit code."""
+        if self.code is not None:
+            return int(self.code)
+        name = "" if self.seen is None else f" {self.seen.public_id}"
+        if is_interrupted:
+            output.note(f"stopped watching: job{name} goes on")
+            return int(Exit.INTERRUPTED)
+        message = f"job{name} had not ended after {self._timeout_s or 0:g} s; it goes on: watch it again, or see"
+        show_error(f"{message} `jobs show{name}`", Exit.TIMEOUT, kind="ResultTimeout", as_json=self._as_json)
+        return int(Exit.TIMEOUT)
+
+
+def told(event: Event) -> str:
+    """Say in a few words what an event is about."""
+    data = event.data
+    match event.kind:
+        case EventKind.ENQUEUED:
+            return f"{event.task} in {event.queue}, life {event.life}{_due(data)}"
+        case EventKind.STARTED:
+            return f"attempt {event.attempt}"
+        case EventKind.PROGRESS:
+            return _progress(data)
+        case EventKind.PHASE_COMPLETED:
+            return " ".join(part for part in (_percent(data.get("percent")), str(data.get("phase", ""))) if part)
+        case EventKind.WEBHOOK_DELIVERED | EventKind.WEBHOOK_FAILED:
+            return f"{data.get('url', '')}, tries: {data.get('tries', '')}"
+        case EventKind.COMPLETED:
+            return f"{event.state}, attempt {event.attempt}"
+        case _:
+            return f"attempt {event.attempt}{_error(data)}{_due(data)}"
+
+
+def _progress(data: dict[str, Any]) -> str:
+    phase, message = data.get("phase"), data.get("message")
+    parts = [_percent(data.get("percent"))]
+    if phase is not None:
+        parts.append(f"{phase} {_percent(data.get('phase_percent'))}".rstrip())
+    if message is not None:
+        parts.append(str(message))
+    if items := data.get("items"):
+        parts.append(_items(items))
+    if extra := data.get("data"):
+        parts.append(output.json_line(extra))
+    return "  ".join(part for part in parts if part)
+
+
+def _items(items: Any) -> str:
+    return output.json_line(items)
+
+
+def _percent(percent: float | None) -> str:
+    return "" if percent is None else f"{percent:3.0f} %"
+
+
+def _error(data: dict[str, Any]) -> str:
+    if not data.get("error_class"):
+        return ""
+    return f": {data['error_class']}: {data['error']}" if data.get("error") else f": {data['error_class']}"
+
+
+def _due(data: dict[str, Any]) -> str:
+    return f", due {data['run_at']}" if data.get("run_at") else ""

@@ -1,0 +1,33 @@
+"""What a process that runs jobs does beside them: it posts webhooks, and tells of jobs that go."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from holdfast.services import courier
+from holdfast.services.courier import Courier
+from holdfast.services.farewells import Farewells
+from holdfast.stores.store import Store
+from holdfast.worker.loops import keep_going
+from holdfast.worker.parts import Parts
+
+
+class Errands:
+    """The loops beside a worker, for as long as it runs."""
+
+    def __init__(self, parts: Parts, store: Store) -> None:
+        loops: list[Callable[[], Awaitable[None]]] = []
+        self._courier: Courier | None = None
+        if courier.is_wanted(parts.settings):
+            self._courier = Courier(store, parts.settings)
+            loops.append(self._courier.serve)
+        if parts.tells:
+            loops.append(Farewells(store, parts.farewells).serve)
+        self._loops = [asyncio.create_task(keep_going(loop), name="holdfast errand") for loop in loops]
+
+    async def close(self, patience_s: float) -> None:
+        """End the loops; webhooks that are under way may use the time that is left."""
+        for loop in self._loops:
+            loop.cancel()
+        await asyncio.gather(*self._loops, return_exceptions=True)
+        if self._courier is not None:
+            await self._courier.close(patience_s)
