@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import machine, servers
-from benchmarks.scale import claims, connections, history, output, pinned, proxy
+from benchmarks.scale import claims, connections, history, output, phases, pinned, proxy
 from benchmarks.scale.report import Report
 from benchmarks.scale.sizes import Sizes
 from holdfast.release import RELEASE
@@ -22,6 +22,7 @@ RUNS: Mapping[str, Callable[[str, Path, Sizes], Iterator[Report]]] = {
     "history": history.run,
     "connections": connections.run,
     "proxy": proxy.run,
+    "phases": phases.run,
 }
 
 

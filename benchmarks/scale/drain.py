@@ -11,12 +11,13 @@ import sys
 import time
 
 from benchmarks.scale.place import place_of_environment
-from benchmarks.scale.program import make_work
+from benchmarks.scale.program import make_staged, make_work
 
 
 async def _drain(concurrency: int, *, stays: bool) -> dict[str, float]:
     app = place_of_environment().app()
     make_work(app)
+    make_staged(app)
     stop = asyncio.Event()
     if stays:
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), stop.set)

@@ -1,13 +1,13 @@
 """Holdfast as the scale runs enqueue with it: `python -m benchmarks.scale.program enqueue|feed ...`."""
 
 import os
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 from benchmarks.contestants.contestant import LEDGER, Contestant, main
 from benchmarks.contestants.ledger import Ledger
 from benchmarks.scale.place import Place, place_of_environment
-from holdfast import Holdfast
+from holdfast import Call, Context, Holdfast, Pipeline, phase
 from holdfast.tasks.task import Task
 
 
@@ -20,6 +20,36 @@ def make_work(app: Holdfast) -> Task[[int], None]:
         ledger.record(number)
 
     return work
+
+
+def make_staged(app: Holdfast) -> Callable[[int], Call[Any]]:
+    """Register a job of three phases that reports ten times how far it is, and records in the end that it ran."""
+    ledger = Ledger(os.environ[LEDGER])
+
+    @app.task
+    class Staged(Pipeline):
+        number: int
+
+        @phase
+        async def first(self, ctx: Context) -> dict[str, int]:
+            for step in range(4):
+                await ctx.progress(step * 25, "on its way")
+            return {"number": self.number}
+
+        @phase
+        async def second(self, ctx: Context) -> dict[str, int]:
+            for step in range(3):
+                await ctx.progress(step * 30, "on its way")
+            return {"number": self.number}
+
+        @phase
+        async def third(self, ctx: Context) -> dict[str, int]:
+            for step in range(3):
+                await ctx.progress(step * 30, "on its way")
+            ledger.record(ctx.result("first")["number"])
+            return {"number": self.number}
+
+    return lambda number: Staged(number=number).call()
 
 
 class Enqueuer(Contestant):

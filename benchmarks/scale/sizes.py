@@ -24,6 +24,10 @@ class Sizes:
     expired_rows: int = 1_000_000
     calls: int = 200
 
+    staged_jobs: int = 3_000
+    staged_at_once: int = 64
+    watched_jobs: int = 20_000
+
     connections: tuple[int, ...] = (1, 8, 64)
     connection_jobs: int = 50_000
     connection_batch: int = 10
