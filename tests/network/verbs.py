@@ -75,6 +75,7 @@ VERBS: dict[str, Call] = {
     "rescue_jobs": lambda store: store.rescue_jobs(10),
     "force_cancels": lambda store: store.force_cancels(0, 10),
     "keep_history": lambda store: store.keep_history(10),
+    "measure_tables": lambda store: store.measure_tables(),
     "diagnose": lambda store: store.diagnose(),
     "prune_keys": lambda store: store.prune_keys(10),
     "read_rollups": lambda store: store.read_rollups(datetime.now(UTC)),

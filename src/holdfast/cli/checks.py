@@ -1,7 +1,7 @@
 """What `doctor` looks at; each check is one line: how it is, and what to do."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -10,11 +10,13 @@ from typing import NamedTuple
 from holdfast.cli import ages, mounts
 from holdfast.cli.job_page import paused_by, works
 from holdfast.job import Job, JobState
+from holdfast.stores.bounds import BOUNDS
 from holdfast.stores.migrate import Plan
-from holdfast.stores.values import Count, Diagnosis, QueueRow, WorkerRow
+from holdfast.stores.values import Count, Diagnosis, QueueRow, TableSize, WorkerRow
 from holdfast.tasks.registry import Registry
 
 SAFE_SQLITE = (3, 51, 3)
+_COUNTED = 10_000
 _LARGE_LOG_BYTES = 64_000_000
 _NAMED = 5
 _WEEKS_AHEAD = 4
@@ -48,6 +50,15 @@ def schema(plan: Plan) -> Check:
         missing.append(f"{len(plan.functions)} functions")
     message = f"version {version}, missing: {', '.join(missing)}"
     return Check("schema", Level.ERROR, message, "run `migrate up`")
+
+
+def tables(sizes: Sequence[TableSize], now: datetime) -> Iterator[Check]:
+    """How large each table is that has anything in it, and what bounds it."""
+    for size in sizes:
+        if size.rows:
+            many = f"{size.rows:,}" if size.rows <= _COUNTED else f"{_COUNTED:,}+"
+            oldest = "" if size.oldest is None else f", the oldest {ages.age(size.oldest, now)}"
+            yield Check("table", Level.OK, f"{size.name}: {many} rows{oldest}; kept: {BOUNDS[size.name].stays}")
 
 
 # ---- what a store tells about itself -------------------------------------------------------------------------------

@@ -100,6 +100,8 @@ async def _examine_open(session: Session, app: Holdfast | None, found: list[Chec
         rows = await session.store.list_workers()
         found += [*checks.paused(queues, now), *checks.workers(rows, now)]
         found += checks.unattended(counts, queues, rows, now)
+    with _reported(found):
+        found += checks.tables(await session.store.measure_tables(), now)
     if app is not None:
         with _reported(found):
             waiting = JobFilter(states=tuple(sorted(WAITING)))

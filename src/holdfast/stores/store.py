@@ -35,6 +35,7 @@ from holdfast.stores.values import (
     Rescued,
     RetentionDue,
     Started,
+    TableSize,
     Verdict,
     Worked,
     WorkerInfo,
@@ -145,6 +146,9 @@ class UpkeepStore(Protocol):
 
     async def diagnose(self) -> Diagnosis:
         """Read what a person who looks for trouble wants to know of the database."""
+
+    async def measure_tables(self) -> list[TableSize]:
+        """Count the rows of every table, at most 10,001 of each."""
 
     async def read_rollups(self, since: datetime) -> list[Rollup]:
         """Read the counts since a time, merged per queue, kind and state."""

@@ -149,6 +149,14 @@ class Diagnosis(msgspec.Struct, frozen=True):
     history_until: datetime | None
 
 
+class TableSize(msgspec.Struct, frozen=True):
+    """How many rows a table has, at most 10,001 of them counted, and how old the oldest of those is."""
+
+    name: str
+    rows: int
+    oldest: datetime | None
+
+
 class WorkerInfo(msgspec.Struct, frozen=True):
     """Who a worker process is, so that others can tell whether it still lives."""
 

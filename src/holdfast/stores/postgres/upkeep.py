@@ -8,11 +8,13 @@ import msgspec
 
 from holdfast.errors import ConfigError, StoreError
 from holdfast.rollup import Rollup
+from holdfast.stores.bounds import BOUNDS
 from holdfast.stores.postgres import rows
 from holdfast.stores.postgres.connection import Connection
+from holdfast.stores.postgres.jobs import COUNT_CAP
 from holdfast.stores.postgres.role import Role
 from holdfast.stores.sql import quoted
-from holdfast.stores.values import Diagnosis, Kept, Promoted, Rescued
+from holdfast.stores.values import Diagnosis, Kept, Promoted, Rescued, TableSize
 
 log = logging.getLogger("holdfast")
 
@@ -66,6 +68,15 @@ class PostgresUpkeep(Role):
     async def diagnose(self) -> Diagnosis:
         ((version, now, history_until),) = await self.fetch("diagnose")
         return Diagnosis("PostgreSQL", divmod(version, 10_000), now, history_until)
+
+    async def measure_tables(self) -> list[TableSize]:
+        sizes: list[TableSize] = []
+        for name, bound in BOUNDS.items():
+            age = "NULL::timestamptz" if bound.age is None else bound.age
+            sample = f"SELECT {age} AS at FROM holdfast.{name} LIMIT {COUNT_CAP}"  # noqa: S608 - names of our own
+            ((rows, oldest),) = await self.fetch_sql(f"SELECT count(*), min(at) FROM ({sample}) AS sample")  # noqa: S608 - likewise
+            sizes.append(TableSize(name, rows, oldest))
+        return sizes
 
     async def read_rollups(self, since: datetime) -> list[Rollup]:
         return [

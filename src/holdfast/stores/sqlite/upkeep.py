@@ -9,10 +9,12 @@ import msgspec
 from holdfast import failure
 from holdfast import transitions as ends
 from holdfast.rollup import Rollup
+from holdfast.stores.bounds import BOUNDS
 from holdfast.stores.sqlite import endings, inserting, rows, statements
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.endings import Ending, Held
-from holdfast.stores.values import Diagnosis, Kept, Promoted, Rescued
+from holdfast.stores.sqlite.jobs import COUNT_CAP
+from holdfast.stores.values import Diagnosis, Kept, Promoted, Rescued, TableSize
 
 _PAGES_GIVEN_BACK = 100  # by one call: each has to be moved to the end of the file first
 _FORCED = '{"ended_by":"force"}'
@@ -60,6 +62,9 @@ class SqliteUpkeep:
 
         return await self.connection.read(operation)
 
+    async def measure_tables(self) -> list[TableSize]:
+        return await self.connection.read(lambda connection, _: [_size(connection, name) for name in BOUNDS])
+
     async def read_rollups(self, since: datetime) -> list[Rollup]:
         found = await self.connection.read(
             lambda connection, _: statements.fetch(connection, "read_rollups", since=rows.milliseconds(since))
@@ -74,6 +79,13 @@ class SqliteUpkeep:
             Rollup(queue, kind, rows.state(state), totals["jobs"], dict(waits), dict(runs))
             for (queue, kind, state), (totals, waits, runs) in merged.items()
         ]
+
+
+def _size(connection: sqlite3.Connection, name: str) -> TableSize:
+    age = BOUNDS[name].age or "NULL"
+    sample = f"SELECT {age} AS at FROM holdfast_{name} LIMIT {COUNT_CAP}"  # noqa: S608 - names of our own
+    ((count, oldest),) = connection.execute(f"SELECT count(*), min(at) FROM ({sample})").fetchall()  # noqa: S608 - likewise
+    return TableSize(name, count, rows.optional_moment(oldest))
 
 
 def _promote(connection: sqlite3.Connection, now: int, limit: int) -> Promoted:
