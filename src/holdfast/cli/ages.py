@@ -41,6 +41,11 @@ def stamp(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def clock(moment: datetime) -> str:
+    """Write the time of a moment that is not long ago."""
+    return moment.astimezone(UTC).strftime("%H:%M:%S UTC")
+
+
 def iso(moment: datetime) -> str:
     """Write a moment for machines."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from holdfast.cli import ages, output
+from holdfast.cli import ages, job_parts, output
 from holdfast.job import Attempt, Job, JobState
 from holdfast.stores.values import QueueRow, WorkerRow
 
@@ -33,6 +33,7 @@ def write(look: Look, now: datetime) -> None:
     _json("payload", job.payload_json)
     if job.result_json is not None:
         _json("result", job.result_json)
+    job_parts.write(job, now)
     if (traceback := job.extra.get("traceback")) is not None:
         output.line("")
         output.styled(("traceback", "bold"))
@@ -67,8 +68,14 @@ def why(look: Look, now: datetime) -> str:
             return f"{_error(job)} (attempt {job.attempt} of {job.max_attempts}, {job.crashes} crashes)"
         case JobState.CANCELLED:
             return f"cancelled{_by(job)}"
+        case JobState.COMPLETED_WITH_ERRORS:
+            return f"{_ended(job, now)}; some of its items failed: jobs retry runs only those again"
         case _:
-            return f"ended {ages.age(job.finished_at or now, now)} on attempt {job.attempt}"
+            return _ended(job, now)
+
+
+def _ended(job: Job, now: datetime) -> str:
+    return f"ended {ages.age(job.finished_at or now, now)} on attempt {job.attempt}"
 
 
 def _why_queued(look: Look, now: datetime) -> str:
@@ -141,8 +148,7 @@ def _facts(job: Job, now: datetime) -> Iterator[tuple[str, str]]:
         begun = job.started_at or job.claimed_at
         took = f", after {ages.span(job.finished_at - begun)}" if begun is not None else ""
         yield "finished", f"{_when(job.finished_at, now)}{took}"
-    if job.delete_at is not None:
-        yield "kept until", _when(job.delete_at, now)
+        yield from _kept(job, now)
     yield "timeout", "none" if job.timeout_ms is None else ages.span(timedelta(milliseconds=job.timeout_ms))
     if job.progress is not None:
         yield "progress", f"{_progress(job)}, {ages.age(job.progress.updated_at, now)}"
@@ -151,6 +157,12 @@ def _facts(job: Job, now: datetime) -> Iterator[tuple[str, str]]:
     for label, text in (("unique", job.unique_key), ("key", job.idempotency_key), ("error id", job.error_fingerprint)):
         if text is not None:
             yield label, text
+
+
+def _kept(job: Job, now: datetime) -> Iterator[tuple[str, str]]:
+    for label, moment in (("stale", job.stale_at), ("kept until", job.delete_at)):
+        if moment is not None:
+            yield label, _when(moment, now)
 
 
 def _write_attempt(attempt: Attempt) -> None:
@@ -203,5 +215,6 @@ def _progress(job: Job) -> str:
     if progress is None:
         return ""
     percent = "" if progress.percent is None else f"{progress.percent:g} %"
+    phase = "" if progress.phase is None else f"{progress.phase}:" if progress.message else progress.phase
     data = "" if progress.data is None else output.json_line(progress.data)
-    return " ".join(part for part in (percent, progress.message or "", data) if part)
+    return " ".join(part for part in (percent, phase, progress.message or "", data) if part)

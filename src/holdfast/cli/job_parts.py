@@ -55,10 +55,11 @@ def _write_phases(phases: Sequence[JobPhase], now: datetime) -> None:
     for phase in phases:
         bar, percent = _bar(phase)
         told = " ".join(part for part in (_took(phase, now), phase.message or "") if part)
+        rest = f"  {bar} {percent}  {told}".rstrip()
         output.styled(
             (f"  {output.one_line(phase.name):<{longest}}  ", ""),
-            (f"{phase.state:<9}", _STYLES[phase.state]),
-            (f"  {bar} {percent}  {told}".rstrip(), ""),
+            (f"{phase.state:<9}" if rest else phase.state, _STYLES[phase.state]),
+            (rest, ""),
         )
         if phase.error is not None:
             output.styled((f"  {'':{longest}}  {phase.error}", "red"))
@@ -96,10 +97,8 @@ def _write_items(name: str, shape: Mapping[str, Any]) -> None:
 
 def counts(name: str, shape: Mapping[str, Any]) -> str:
     """Say how many items of a set have ended, and how."""
-    parts = [f"{len(shape[f'{name}_completed'])} completed"]
-    for how in ("skipped", "failed", "in_progress"):
-        if entries := shape.get(f"{name}_{how}"):
-            parts.append(f"{len(entries)} {'left' if how == 'in_progress' else how}")
+    ends = (("completed", "completed"), ("skipped", "skipped"), ("failed", "failed"), ("in_progress", "left"))
+    parts = [f"{len(shape[f'{name}_{how}'])} {word}" for how, word in ends if shape[f"{name}_{how}"]]
     return f"{shape[f'{name}_total']} in all: {', '.join(parts)}"
 
 

@@ -1,4 +1,4 @@
-"""`holdfast jobs list|show|wait|cancel|retry|delete`."""
+"""`holdfast jobs list|show|logs|wait|watch|cancel|retry|delete`."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,11 +6,12 @@ from datetime import datetime
 import click
 
 from holdfast import public_id
-from holdfast.cli import ages, job_page, moments, options, output, shapes, waiting
+from holdfast.cli import ages, job_page, job_parts, moments, options, output, shapes, waiting
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.exits import Exit, code_of, show_error
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell, Column
+from holdfast.cli.watching import Following
 from holdfast.client.refusals import require_done
 from holdfast.errors import HoldfastError, InvalidValue
 from holdfast.job import Job, JobState
@@ -31,7 +32,7 @@ _COLUMNS = (
 
 @click.group("jobs", cls=Noun, examples=("list --state failed --since 1h", "show htcx-2s16-z48b-09"))
 def jobs() -> None:
-    """List jobs, look at one, wait, cancel, retry and delete."""
+    """List jobs, look at one, follow it, wait, cancel, retry and delete."""
 
 
 # ---- list ----------------------------------------------------------------------------------------------------------
@@ -146,7 +147,8 @@ def read_cursor(text: str) -> Cursor:
 def show(ctx: click.Context, *, job_id: str, as_json: bool) -> None:
     """Show everything about one job.
 
-    Where it stands and why, its times, its arguments and result, its attempts with their errors.
+    Where it stands and why, its times, arguments and result, its phases, items, last log lines and webhooks, its
+    attempts with their errors.
     """
     wanted = public_id.decode(job_id)
 
@@ -161,6 +163,32 @@ def show(ctx: click.Context, *, job_id: str, as_json: bool) -> None:
         output.write_json(shapes.job(seen.job))
     else:
         job_page.write(seen, ages.now())
+
+
+# ---- logs ----------------------------------------------------------------------------------------------------------
+
+
+@jobs.command("logs", examples=("htcx-2s16-z48b-09", "htcx-2s16-z48b-09 --json"))
+@click.argument("job_id", metavar="ID")
+@options.as_json
+@click.pass_context
+def logs(ctx: click.Context, *, job_id: str, as_json: bool) -> None:
+    """Print what the handler of a job has logged.
+
+    The lines that are kept with the job, oldest first: at most 200 of each claim, and those of the last five claims. A
+    pipe gets the time, the claim, the level and the text, separated by tabs.
+    """
+    wanted = public_id.decode(job_id)
+    job = with_store(ctx, lambda session: session.client.get(wanted))
+    if as_json:
+        output.write_json(shapes.logs(job))
+    elif not job.logs:
+        output.note("no line is kept with this job")
+    elif output.is_terminal():
+        job_parts.write_lines(job.logs)
+    else:
+        for line in job.logs:
+            output.fields(ages.iso(line.at), str(line.claim), line.level, line.text)
 
 
 # ---- wait ----------------------------------------------------------------------------------------------------------
@@ -187,6 +215,31 @@ def wait(ctx: click.Context, *, ids: Sequence[int], timeout: str | None, as_json
     ctx.exit(code)
 
 
+# ---- watch ---------------------------------------------------------------------------------------------------------
+
+
+@jobs.command("watch", examples=("htcx-2s16-z48b-09", "htcx-2s16-z48b-09 --timeout 5m", "htcx-2s16-z48b-09 --json"))
+@click.argument("job_id", metavar="ID")
+@click.option("--timeout", metavar="DURATION", help="Watch so long at most: 30s, 5m. [default: until it ends]")
+@options.as_json
+@click.pass_context
+def watch(ctx: click.Context, *, job_id: str, timeout: str | None, as_json: bool) -> None:
+    """Follow a job to its end, a line for each event.
+
+    It starts, says how far it is, completes a phase, is retried, ends. Of a job that has ended already there is only
+    its end. A pipe gets the time, the event and what it says, separated by tabs; --json prints one JSON object a line.
+    Exit code 5: it failed or was cancelled; 124: it had not ended within the timeout, and goes on. Ctrl-C stops the
+    watching and no job.
+    """
+    following = Following(public_id.decode(job_id), waiting.read_timeout(timeout, "--timeout"), as_json=as_json)
+    is_interrupted = False
+    try:
+        with_store(ctx, lambda session: following.follow(session.client))
+    except KeyboardInterrupt:
+        is_interrupted = True
+    ctx.exit(following.leave(is_interrupted=is_interrupted))
+
+
 # ---- cancel, retry, delete -----------------------------------------------------------------------------------------
 
 
@@ -205,16 +258,19 @@ def cancel(ctx: click.Context, *, ids: Sequence[int], actor: str | None, reason:
     _report(ctx, "cancel", answers, as_json=as_json)
 
 
-@jobs.command("retry", examples=("htcx-2s16-z48b-09",))
+@jobs.command("retry", examples=("htcx-2s16-z48b-09", "htcx-2s16-z48b-09 --from-phase encode"))
 @options.job_ids
+@click.option("--from-phase", metavar="NAME", help="Run this phase and all later ones anew.")
 @options.as_json
 @click.pass_context
-def retry(ctx: click.Context, *, ids: Sequence[int], as_json: bool) -> None:
+def retry(ctx: click.Context, *, ids: Sequence[int], from_phase: str | None, as_json: bool) -> None:
     """Give finished jobs a new life.
 
-    For failed, cancelled and partly completed jobs. With several ids the exit code is the highest of them.
+    For failed, cancelled and partly completed jobs. Completed phases keep their results, and items that ended well are
+    left out. With several ids the exit code is the highest of them.
     """
-    _report(ctx, "retry", with_store(ctx, lambda session: session.client.retry_many(ids)), as_json=as_json)
+    answers = with_store(ctx, lambda session: session.client.retry_many(ids, from_phase=from_phase))
+    _report(ctx, "retry", answers, as_json=as_json)
 
 
 @jobs.command("delete", examples=("htcx-2s16-z48b-09",))

@@ -15,12 +15,26 @@ from holdfast.cli.grammar import Program
 from holdfast.cli.jobs import jobs
 from holdfast.cli.locate import Target
 from holdfast.cli.migrate import migrate
+from holdfast.cli.prune import prune
 from holdfast.cli.queues import queues
 from holdfast.cli.version import version
+from holdfast.cli.webhooks import webhooks
 from holdfast.cli.worker import worker
 from holdfast.cli.workers import workers
 
-_COMMANDS: tuple[click.Command, ...] = (worker, workers, enqueue, jobs, queues, migrate, doctor, bench, version)
+_COMMANDS: tuple[click.Command, ...] = (
+    worker,
+    workers,
+    enqueue,
+    jobs,
+    queues,
+    webhooks,
+    prune,
+    migrate,
+    doctor,
+    bench,
+    version,
+)
 _HELP = "Background jobs that are never lost: enqueue them, run them, look at them, keep their store in order."
 _EXAMPLES = ("enqueue send_email to=a@example.org", "worker", "jobs list --state failed", "doctor")
 _CHOOSING = "-A mypackage.jobs:app jobs list"

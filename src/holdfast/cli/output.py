@@ -75,6 +75,11 @@ def lines(text: str) -> None:
     click.echo(block(text))
 
 
+def fields(*texts: str) -> None:
+    """Print one line for a pipe: texts with tabs in between."""
+    click.echo("\t".join(one_line(text) for text in texts))
+
+
 def note(text: str) -> None:
     """Tell a person something that is not the answer, on stderr."""
     click.echo(one_line(text), err=True)
@@ -136,9 +141,9 @@ class Column:
 def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
     """Print a table: fitted to a terminal, or whole and separated by tabs."""
     if not is_terminal():
-        click.echo("\t".join(column.title for column in columns))
+        fields(*(column.title for column in columns))
         for row in rows:
-            click.echo("\t".join(one_line(cell.shown if cell.piped is None else cell.piped) for cell in row))
+            fields(*(cell.shown if cell.piped is None else cell.piped for cell in row))
         return
     console = _console()
     texts = [[column.title for column in columns], *([one_line(cell.shown) for cell in row] for row in rows)]

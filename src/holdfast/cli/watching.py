@@ -1,6 +1,7 @@
 """Following one job: `jobs watch`, a line for each thing that happens to it."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -12,6 +13,7 @@ from holdfast.client.client import Client
 from holdfast.events import TERMINAL_EVENTS, Event, EventKind
 from holdfast.job import Job
 
+_ITEMS = 3
 _KINDS = max(len(kind.value) for kind in EventKind)
 _STYLES = {
     EventKind.STARTED: "yellow",
@@ -67,8 +69,7 @@ class Following:
                 (f"  {told(event)}".rstrip(), ""),
             )
         else:
-            parts = (ages.iso(event.at), event.kind.value, told(event))
-            click.echo("\t".join(output.one_line(part) for part in parts))
+            output.fields(ages.iso(event.at), event.kind.value, told(event))
 
     def leave(self, *, is_interrupted: bool) -> int:
         """Say why the watching ended before the job did; the answer is the exit code."""
@@ -117,8 +118,10 @@ def _progress(data: dict[str, Any]) -> str:
     return "  ".join(part for part in parts if part)
 
 
-def _items(items: Any) -> str:
-    return output.json_line(items)
+def _items(items: Sequence[Sequence[Any]]) -> str:
+    """Name the items that have ended, the first few of them."""
+    named = [f"{key} {state}" + (f" ({note})" if note else "") for _, key, state, note in items[:_ITEMS]]
+    return ", ".join(named) + (f" and {len(items) - _ITEMS} more" if len(items) > _ITEMS else "")
 
 
 def _percent(percent: float | None) -> str:

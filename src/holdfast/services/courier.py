@@ -174,6 +174,12 @@ def is_wanted(settings: Settings) -> bool:
     return bool(hooks.keys or hooks.endpoint_keys or any(queue.webhook_keys for queue in settings.queues.values()))
 
 
+def require_http(settings: Settings) -> None:
+    """Refuse to start without what posting needs, if this app may have something to post."""
+    if is_wanted(settings):
+        Poster(settings.webhooks.allowed)
+
+
 def id_of(message: Message) -> str:
     """Name a message: the same on every try, and another for every life and event."""
     return f"{public_id.encode(message.job_id)}_{message.life}_{message.event.replace(':', '-')}"

@@ -20,6 +20,7 @@ from typing import Any
 from holdfast import failpoints, failure
 from holdfast.delivery.in_store import InStore
 from holdfast.errors import ConfigError, HoldfastError, OutcomeUnknown, StoreUnavailable
+from holdfast.services.courier import require_http
 from holdfast.stores import make_store
 from holdfast.stores.store import Store
 from holdfast.worker import marks, orders
@@ -139,6 +140,7 @@ class Child:
             loop.add_signal_handler(number, self._signalled)
         async with contextlib.AsyncExitStack() as stack:
             try:
+                require_http(self._parts.settings)
                 state = await stack.enter_async_context(self._parts.lifespan())
             except BaseException as error:
                 self.tell(_unable(self._start, error))

@@ -13,6 +13,7 @@ from holdfast.client.repeat import until_answered
 from holdfast.config import MOST_CONCURRENT
 from holdfast.delivery.delivery import Delivery
 from holdfast.errors import HoldfastError
+from holdfast.services.courier import require_http
 from holdfast.services.upkeep import Upkeep
 from holdfast.stores.store import LeaseStore, Store
 from holdfast.stores.values import Renewal
@@ -73,6 +74,7 @@ class Embedded:
 
     async def run(self) -> Left:
         """Work until told to leave."""
+        require_http(self._parts.settings)
         folder = folder_of(self._parts.settings)
         file = None if folder is None else marks.file_of(folder, self._instance, os.getpid())
         own_marks = Marks.create(file, marks_for(self._concurrency))

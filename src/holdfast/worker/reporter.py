@@ -101,13 +101,23 @@ class Reporter:
         try:
             while self._urgent:
                 urgent, self._urgent = self._urgent, {}
-                while not await self._written(list(urgent)):  # noqa: ASYNC110 - the store does not say that it is back
-                    await asyncio.sleep(_PAUSE_S)
-                for done in urgent.values():
-                    if not done.done():
-                        done.set_result(None)
+                await self._answer(urgent)
         finally:
             self._writer = None
+
+    async def _answer(self, urgent: dict[Run, asyncio.Future[None]]) -> None:
+        """Write for some runs, and tell those who wait; whatever goes wrong, nobody waits for ever."""
+        try:
+            while not await self._written(list(urgent)):  # noqa: ASYNC110 - the store does not say that it is back
+                await asyncio.sleep(_PAUSE_S)
+        except BaseException as error:
+            for done in urgent.values():
+                if not done.done():
+                    done.set_exception(error)
+            raise
+        for done in urgent.values():
+            if not done.done():
+                done.set_result(None)
 
     async def _written(self, runs: Sequence[Run]) -> bool:
         try:

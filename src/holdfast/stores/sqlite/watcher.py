@@ -126,7 +126,7 @@ class Watcher:
             return False
         self._fail(None)
         self._tell(found)
-        return bool(found)
+        return any(not name.startswith("!") for name in found)  # what is no queue is no work
 
     def _fail(self, failure: str | None) -> None:
         if failure is not None and self._failure is None:

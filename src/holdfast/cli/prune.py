@@ -1,0 +1,23 @@
+"""`holdfast prune`."""
+
+import click
+
+from holdfast.cli import options, output, shapes
+from holdfast.cli.connect import with_store
+from holdfast.cli.grammar import Verb
+
+
+@click.command("prune", cls=Verb, examples=("", "--json"))
+@options.as_json
+@click.pass_context
+def prune(ctx: click.Context, *, as_json: bool) -> None:
+    """Delete what has outlived its retention, now.
+
+    Finished jobs, keys, events and webhook messages; workers do it every minute by themselves. On PostgreSQL finished
+    jobs go by whole weeks, and one week counts as one. Nothing is deleted that its queue still keeps.
+    """
+    deleted = with_store(ctx, lambda session: session.client.prune())
+    if as_json:
+        output.write_json(shapes.PrunedShape(deleted))
+    else:
+        output.line("1 row deleted" if deleted == 1 else f"{deleted:,} rows deleted")
