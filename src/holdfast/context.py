@@ -8,6 +8,7 @@ from typing import Any, Generic, Protocol
 
 from typing_extensions import TypeVar
 
+from holdfast import failure
 from holdfast.errors import ConfigError
 from holdfast.items import Items
 from holdfast.job import Job
@@ -82,8 +83,16 @@ class _JobLog(logging.LoggerAdapter[logging.Logger]):
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         """Log a line."""
         if self._keep is not None and level >= logging.INFO:
-            self._keep(level, str(msg) % args if args else str(msg))
+            self._keep(level, _said(level, msg, args))
         super().log(level, msg, *args, **kwargs)
+
+
+def _said(level: int, msg: object, args: tuple[object, ...]) -> str:
+    """Put a line together as logging does it; arguments that do not fit their text hurt nobody."""
+    try:
+        return logging.LogRecord(_logger.name, level, "", 0, msg, args, None).getMessage()
+    except Exception:  # noqa: BLE001 - whatever str() or % raise
+        return failure.clean(f"{msg!r} {args!r}", failure.MESSAGE_BYTES)
 
 
 class Context(Generic[State]):

@@ -5,6 +5,7 @@ them. Times are those of the monotonic clock, which all processes of a machine s
 """
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -163,6 +164,17 @@ class Journal:
         self.items = older.items | self.items
         self.phases = older.phases | self.phases
         self.lines = older.lines + self.lines
+
+    def entries(self) -> Iterator[Entry]:
+        """Say everything again, one by one."""
+        if self.reset:
+            yield Entry(reset=True)
+        if self.has_said:
+            yield Entry(said=self.said)
+        yield from (Entry(phase=note) for note in self.phases.values())
+        yield from (Entry(items=note) for note in self.sets.values())
+        yield from (Entry(item=end) for end in self.items.values())
+        yield from (Entry(line=line) for line in self.lines)
 
     def changes(self, started_ago_ms: int | None = None) -> str | None:
         """Write what is said beside progress as JSON; None when there is nothing."""

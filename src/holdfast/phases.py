@@ -41,14 +41,15 @@ Plan = Sequence[tuple[str, float]]
 
 
 def with_planned(stored: Sequence[JobPhase], plan: Plan) -> list[JobPhase]:
-    """Put the phases that have not begun beside those that have, in order."""
+    """Put the phases that have not begun beside those that have, in order, and steps after the phase they belong to."""
     known = {phase.name for phase in stored}
     waiting = [
         JobPhase(name=name, ordinal=ordinal, weight=weight)
         for ordinal, (name, weight) in enumerate(plan)
         if name not in known
     ]
-    return sorted([*stored, *waiting], key=lambda phase: phase.ordinal)
+    planned = {name for name, _ in plan}
+    return sorted([*stored, *waiting], key=lambda phase: (phase.ordinal, phase.name not in planned))
 
 
 def closed(phase: JobPhase, end: PhaseState | None, error: str | None) -> JobPhase:

@@ -13,11 +13,11 @@ from typing import Any, Protocol, Self, TypeVar
 import msgspec
 
 from holdfast import failure, payload
-from holdfast.errors import ConfigError, InvalidValue
+from holdfast.errors import ArgumentError, ConfigError, InvalidValue
 from holdfast.job import Job
 from holdfast.journal import Entry, ItemsNote, PhaseNote, Said
 from holdfast.names import text
-from holdfast.outcomes import Cancel, Snooze, outcome_of
+from holdfast.outcomes import Cancel, Fatal, Skip, Snooze, outcome_of
 from holdfast.phases import PhaseState, Plan, overall
 
 T = TypeVar("T")
@@ -83,6 +83,7 @@ class Phasing:
         self._limits = {} if limits is None else dict(limits)
         self._results: dict[str, Any] = {}
         self._used: set[str] = set()
+        self._used_items: set[str] = set()
         self._next_ordinal = len(plan)
         self._ended_items: dict[str, dict[str, str]] = {}  # of each set, the keys that ended well
 
@@ -183,7 +184,10 @@ class Phasing:
         """Close a phase that raised; one that is only interrupted keeps what it said."""
         self.open = None
         outcome = outcome_of(error)
-        if isinstance(error, Exception) and not isinstance(outcome, Snooze | Cancel):
+        if isinstance(outcome, Skip):
+            self.said = msgspec.structs.replace(self.said, message=f"skipped: {outcome.reason}".removesuffix(": "))
+            self.voice.note(Entry(phase=opened.note(PhaseState.COMPLETED, self.said)))
+        elif isinstance(error, Exception) and not isinstance(outcome, Snooze | Cancel):
             why = failure.from_exception(outcome or error)
             told = opened.note(PhaseState.FAILED, self.said, error=f"{why.error_class}: {why.message}")
             self.voice.note(Entry(phase=told))
@@ -199,7 +203,7 @@ class Phasing:
         name = self._checked(name)
         if name in self._results:
             return self._results[name]
-        opened = self._opened(name)
+        opened = self._step_opened(name)
         try:
             value = await _called(self.voice, function, args, kwargs)
         except BaseException as error:
@@ -220,6 +224,10 @@ class Phasing:
         self._next_ordinal += 1
         return OpenPhase(name, self._next_ordinal - 1, 1)
 
+    def _step_opened(self, name: str) -> OpenPhase:
+        """Open a step; one inside a phase has the phase's number, and goes with it."""
+        return self._opened(name) if self.open is None else OpenPhase(name, self.open.ordinal, 1)
+
     def _checked(self, name: str) -> str:
         text(name, "phase", NAME_BYTES)
         if name in self._used:
@@ -231,12 +239,19 @@ class Phasing:
         return name
 
     def _encoded(self, name: str, value: Any) -> str | None:
-        return None if value is None else payload.encode(value, f"the result of phase {name}", **self._limits)
+        try:
+            return None if value is None else payload.encode(value, f"the result of phase {name}", **self._limits)
+        except ArgumentError as error:  # another attempt would do all the work again, to return the same
+            raise Fatal(str(error)) from error
 
     # ---- items -----------------------------------------------------------------------------------------------------
 
     async def open_items(self, name: str, keys: Sequence[str], word: str) -> list[str]:
         """Store a set of items; the answer is those that are still to be worked through."""
+        if name in self._used_items:
+            message = f"items {name!r}: expected each set once in a run, it was used before; give this another name"
+            raise ConfigError(message)
+        self._used_items.add(name)
         phase = None if self.open is None else self.open.name
         await self.voice.keep(Entry(items=ItemsNote(name, word, phase, list(keys))))
         self.failed_items[name] = 0

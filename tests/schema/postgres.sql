@@ -778,7 +778,7 @@ RETURNS jsonb LANGUAGE sql STABLE -- md5 f37f9cb92de63c2cda1462ddb4f5485b
 CREATE FUNCTION folded_phases(
     p_id bigint
 )
-RETURNS jsonb LANGUAGE sql STABLE -- md5 11976072c4bb318876dc0d44fb95a04e
+RETURNS jsonb LANGUAGE sql STABLE -- md5 45f7594a02b363adf6db414c66445a44
 
 CREATE FUNCTION folded_progress(
     p_row holdfast.progress
@@ -965,7 +965,7 @@ CREATE FUNCTION reopen_phases(
     p_old holdfast.history,
     p_from text
 )
-RETURNS void LANGUAGE plpgsql VOLATILE -- md5 9a6411e40ecffeeec26e135c65b675ec
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 63e8fb733d7acffe14f6461dec569d95
 
 CREATE FUNCTION require_worker(
     p_worker bigint
@@ -1004,7 +1004,7 @@ CREATE FUNCTION save_changes(
     p_changes jsonb,
     p_now timestamp with time zone
 )
-RETURNS void LANGUAGE plpgsql VOLATILE -- md5 2d65f946140fdfed91d3b5dddc90287b
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 7e5c51c362c34416103434d0f063df02
 
 CREATE FUNCTION save_progress(
     p_ids bigint[],

@@ -164,7 +164,7 @@ SELECT
             ),
             '[]'
         )
-        FROM (SELECT * FROM holdfast_phases WHERE job_id = job.job_id ORDER BY ordinal, name) AS part
+        FROM (SELECT * FROM holdfast_phases WHERE job_id = job.job_id ORDER BY ordinal, started_at, name) AS part
     ) AS folded
 FROM holdfast_progress AS job;
 

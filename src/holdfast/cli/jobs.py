@@ -32,7 +32,7 @@ _COLUMNS = (
 
 @click.group("jobs", cls=Noun, examples=("list --state failed --since 1h", "show htcx-2s16-z48b-09"))
 def jobs() -> None:
-    """List jobs, look at one, follow it, wait, cancel, retry and delete."""
+    """List, show, watch, cancel, retry and delete jobs."""
 
 
 # ---- list ----------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ _COLUMNS = (
 
 @click.group("webhooks", cls=Noun, examples=("list", "enable https://example.org/hooks"))
 def webhooks() -> None:
-    """List the places that ends of jobs are posted to, and enable them again."""
+    """List the places of webhooks, and enable them again."""
 
 
 @webhooks.command("list", examples=("", "--json"))
@@ -52,8 +52,7 @@ def list_webhooks(ctx: click.Context, *, as_json: bool) -> None:
 def enable(ctx: click.Context, *, url: str, as_json: bool) -> None:
     """Let webhooks be posted again to a place that answered 410 Gone.
 
-    URL is the place as `webhooks list` shows it; a query is left out. Messages that were given up meanwhile are not
-    posted any more.
+    URL is the place as `webhooks list` shows it; a query is left out. Messages that waited meanwhile are posted then.
     """
     place = url.partition("?")[0]
 

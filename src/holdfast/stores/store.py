@@ -280,8 +280,11 @@ class StoreTransaction(Protocol):
     def connection(self) -> Any:
         """The driver's own connection: of asyncpg, or of sqlite3."""
 
-    async def finish(self, transition: Transition) -> Finish:
-        """End the claim, as the last statement before the commit; after `LOST` everything is rolled back."""
+    async def finish(self, transition: Transition, report: ProgressReport | None = None) -> Finish:
+        """End the claim, and keep its last report, as the last word before the commit.
+
+        After `LOST` everything is rolled back.
+        """
 
     async def report(self, report: ProgressReport) -> Verdict:
         """Keep a report instead, which ends a phase; after `LOST` everything is rolled back."""

@@ -140,6 +140,9 @@ class _Server:
         run.is_ended = True
         if run.is_committed:
             self._pipe.send(Committed())
+        elif run.journal is not None:  # said in a transaction that was rolled back
+            for entry in run.journal.entries():
+                self._pipe.send(Noted(entry))
         self._pipe.send(Ended(transition))
         with contextlib.suppress(ConnectionError):
             await self._pipe.drain()
@@ -185,8 +188,10 @@ class _Verbs:
         return self._run.why is not None
 
     def note(self, entry: Entry) -> None:
-        """Pass on what is said."""
-        if threading.get_ident() == self._thread:
+        """Pass on what is said; while a transaction is open it stays here, and goes with that."""
+        if self._run.is_committing:
+            self._run.say(entry)
+        elif threading.get_ident() == self._thread:
             self._pipe.send(Noted(entry))  # at once, or the end of the job could overtake it
         else:
             self._loop.call_soon_threadsafe(self._pipe.send, Noted(entry))

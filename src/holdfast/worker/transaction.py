@@ -10,11 +10,12 @@ from holdfast import payload
 from holdfast import transitions as ends
 from holdfast.config import PostgresLocation, Settings
 from holdfast.errors import ArgumentError, ClaimLost, ConfigError, OutcomeUnknown
-from holdfast.journal import Journal
+from holdfast.journal import Entry, Journal
 from holdfast.outcomes import Fatal
 from holdfast.phasing import OpenPhase
 from holdfast.stores.store import StoreTransaction, TransactionStore
 from holdfast.stores.values import Verdict
+from holdfast.transitions import Transition
 from holdfast.worker.reporter import report_of
 from holdfast.worker.run import Run, Why
 
@@ -47,6 +48,7 @@ class Block:
             raise ConfigError(message)
         self._run.is_committing = True  # before anything is waited for, or two at once would both come this far
         try:
+            await self._say_before()
             self._manager = (await self._store()).transaction(self._settings.worker.transaction_budget_s)
             self._transaction = await self._manager.__aenter__()
         except BaseException:
@@ -95,6 +97,12 @@ class Block:
             self._run.why = Why.IN_DOUBT
             raise
 
+    async def _say_before(self) -> None:
+        """Store what was said so far: once the transaction is open, an older word could come after its end."""
+        phasing = self._run.phasing
+        if self._run.has_news or (phasing is not None and phasing.open is not None):
+            await self._run.context.phasing.voice.keep(Entry())
+
     def _phase(self) -> OpenPhase | None:
         """The phase that the transaction completes; None when it completes the job."""
         phasing = self._run.phasing
@@ -103,22 +111,33 @@ class Block:
         return phasing.open
 
     async def _last_word(self, transaction: StoreTransaction) -> Verdict:
-        """End the phase or the claim, as the last statement before the commit."""
+        """End the phase or the claim, with everything that was said, as the last statement before the commit."""
         opened, phasing = self._phase(), self._run.phasing
-        if opened is not None and phasing is not None:
-            journal = Journal()
-            journal.add(phasing.completion(opened, self.result))
-            return await transaction.report(report_of(self._run, journal))
+        said = self._said()
+        try:
+            if opened is not None and phasing is not None:
+                said.add(phasing.completion(opened, self.result))
+                return await transaction.report(report_of(self._run, said))
+            if phasing is not None and phasing.open is not None:
+                said.add(phasing.completion(phasing.open, self.result))
+            report = None if said.is_empty else report_of(self._run, said)
+            return (await transaction.finish(self._completed(), report)).verdict
+        except BaseException:
+            if self._run.journal is not None:
+                self._run.journal.put_back(said)
+            raise
+
+    def _said(self) -> Journal:
+        """Take what the handler said and the store does not know yet: nothing of it may come after the end."""
+        return Journal() if self._run.journal is None else self._run.journal.take()
+
+    def _completed(self) -> Transition:
         limits = {"most_bytes": self._settings.max_payload, "most_depth": self._settings.max_depth}
         what = f"the result of {self._run.job.kind}"
         result = None if self.result is None else payload.encode(self.result, what, **limits)
+        phasing, ago = self._run.phasing, self._run.started_ago_ms
         with_errors = phasing is not None and phasing.has_failed_items
-        ago = self._run.started_ago_ms
-        return (
-            await transaction.finish(
-                ends.completed(*self._run.key, result, with_errors=with_errors, started_ago_ms=ago)
-            )
-        ).verdict
+        return ends.completed(*self._run.key, result, with_errors=with_errors, started_ago_ms=ago)
 
     async def _leave(self, error: BaseException | None) -> None:
         if self._manager is not None:

@@ -19,6 +19,7 @@ from holdfast.stores.store import Listening, Store
 from holdfast.stores.values import Claim, Finish
 from holdfast.tasks.registry import Registry
 from holdfast.transitions import Transition, Verb
+from holdfast.worker import lines
 from holdfast.worker.cancels import Cancels
 from holdfast.worker.classify import unless_run_once
 from holdfast.worker.complaint import log_failure
@@ -132,23 +133,27 @@ class Worker:
 
     async def run(self) -> Left:
         """Work until told to leave, then leave."""
-        wanted = [*self._pump.queues, CANCEL_HINT]
+        wanted, is_capturing = [*self._pump.queues, CANCEL_HINT], self.settings.worker.logs == "all"
         async with self._delivery.wakeups(wanted, self._hinted) as listening:
             self._task = asyncio.current_task()
             self._start_loops(listening)
             try:
-                try:
-                    await self._draining.wait()
-                except asyncio.CancelledError:
-                    self.stop()
-                    self._revive_exchange()
-                    await self._leave()
-                    raise
-                return await self._leave()
+                with lines.captured(is_wanted=is_capturing):
+                    return await self._work()
             finally:
                 for loop in self._loops:
                     loop.cancel()
                 await asyncio.gather(*self._loops, return_exceptions=True)
+
+    async def _work(self) -> Left:
+        try:
+            await self._draining.wait()
+        except asyncio.CancelledError:
+            self.stop()
+            self._revive_exchange()
+            await self._leave()
+            raise
+        return await self._leave()
 
     def drain(self) -> None:
         """Claim nothing more, let what runs end, and leave."""

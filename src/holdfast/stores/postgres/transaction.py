@@ -67,7 +67,9 @@ class PostgresTransaction:
         async with self._step("before it began"):
             await self._transaction.start()
 
-    async def finish(self, transition: Transition) -> Finish:
+    async def finish(self, transition: Transition, report: ProgressReport | None = None) -> Finish:
+        if report is not None:  # a claim that is lost is found out by the next statement
+            await self._last_statement("report_in_transaction", *msgspec.structs.astuple(report))
         columns = (column[0] if column else None for column in transition_columns([transition]))
         finish = read_verdict(await self._last_statement("finish_in_transaction", *columns))
         self._verdict = finish.verdict

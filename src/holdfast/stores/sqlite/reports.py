@@ -47,8 +47,11 @@ def reopen(connection: sqlite3.Connection, job_id: int, from_phase: str | None) 
     _restore_progress(connection, job_id, msgspec.json.decode(progress_json, type=Progress))
     phases = msgspec.json.decode(phases_json or "[]", type=list[JobPhase])
     items: dict[str, dict[str, Any]] = msgspec.json.decode(items_json or "{}")
-    first = _first_forgotten(phases, items, from_phase, is_partial=state == JobState.COMPLETED_WITH_ERRORS)
-    _restore_phases(connection, job_id, [phase for phase in phases if first is None or phase.ordinal < first])
+    is_partial = state == JobState.COMPLETED_WITH_ERRORS
+    failed = {shape["phase"] for name, shape in items.items() if is_partial and shape[f"{name}_failed"]}
+    first = _first(phases, failed if from_phase is None else {from_phase})
+    kept = [phase for phase in phases if _is_kept(phase, first, failed if from_phase is None else None)]
+    _restore_phases(connection, job_id, kept)
     # Items of a phase that is asked for again begin anew; of one that had failures, only those are worked through.
     last_kept = -1 if first is None else first if from_phase is None else first - 1
     ordinals = {phase.name: phase.ordinal for phase in phases}
@@ -104,15 +107,19 @@ def _publish(connection: sqlite3.Connection, now: int, reports: Sequence[Progres
         publishing.report(connection, now, told[report.id], said, changes)
 
 
-def _first_forgotten(
-    phases: Sequence[JobPhase], items: dict[str, dict[str, Any]], from_phase: str | None, *, is_partial: bool
-) -> int | None:
-    """Find the first phase that is run anew: the one asked for, or the first with failed items."""
-    if from_phase is not None:
-        names = {from_phase}
-    else:
-        names = {shape["phase"] for name, shape in items.items() if is_partial and shape[f"{name}_failed"]}
+def _first(phases: Sequence[JobPhase], names: set[str | None]) -> int | None:
+    """Find the first phase that is run anew."""
     return min((phase.ordinal for phase in phases if phase.name in names), default=None)
+
+
+def _is_kept(phase: JobPhase, first: int | None, failed: set[str | None] | None) -> bool:
+    """Whether a phase stays as it is; steps have the number of the phase that they belong to.
+
+    Those of a phase that is only run through again, because items of it have failed, stay too.
+    """
+    if first is None or phase.ordinal < first:
+        return True
+    return failed is not None and phase.ordinal == first and phase.name not in failed
 
 
 def _restore_progress(connection: sqlite3.Connection, job_id: int, progress: Progress) -> None:

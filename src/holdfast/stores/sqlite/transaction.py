@@ -76,8 +76,10 @@ class SqliteTransaction:
         message += "nothing was changed; another program may hold it"
         raise StoreUnavailable(message)
 
-    async def finish(self, transition: Transition) -> Finish:
+    async def finish(self, transition: Transition, report: ProgressReport | None = None) -> Finish:
         def end(lent: Lent) -> Finish:
+            if report is not None:  # a claim that is lost is found out by what follows
+                keep_report(lent, lent.clock.read(lent), report)
             (finish,) = finish_claims(lent, lent.clock.read(lent), [transition])
             return finish
 

@@ -11,7 +11,7 @@ $$;
 CREATE OR REPLACE FUNCTION holdfast.folded_phases(p_id bigint) RETURNS jsonb
 LANGUAGE sql STABLE
 AS $$
-SELECT jsonb_agg(to_jsonb(p) - 'job_id' ORDER BY p.ordinal, p.name) FROM holdfast.phases AS p WHERE p.job_id = p_id
+SELECT jsonb_agg(to_jsonb(p) - 'job_id' ORDER BY p.ordinal, p.started_at, p.name) FROM holdfast.phases AS p WHERE p.job_id = p_id
 $$;
 
 CREATE OR REPLACE FUNCTION holdfast.folded_items(p_id bigint) RETURNS jsonb

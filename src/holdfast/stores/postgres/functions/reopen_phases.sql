@@ -8,21 +8,21 @@ LANGUAGE plpgsql
 AS $$
 DECLARE
     v_from integer;
+    v_failed text[];
     v_items jsonb := COALESCE(p_old.items, '{}');
 BEGIN
     -- Without anything to go on with, a new life begins without progress.
     IF p_old.progress IS NULL OR COALESCE(p_old.phases, p_old.items, p_old.logs) IS NULL THEN
         RETURN;
     END IF;
+    v_failed := ARRAY(
+        SELECT s.value ->> 'phase' FROM jsonb_each(v_items) AS s
+        WHERE p_old.state = 'completed_with_errors' AND jsonb_array_length(s.value -> (s.key || '_failed')) > 0
+    );
     SELECT min(p.ordinal)
     INTO v_from
     FROM jsonb_to_recordset(p_old.phases) AS p (name text, ordinal integer)
-    WHERE CASE WHEN p_from IS NOT NULL THEN p.name = p_from ELSE
-        p_old.state = 'completed_with_errors' AND p.name IN (
-            SELECT s.value ->> 'phase' FROM jsonb_each(v_items) AS s
-            WHERE jsonb_array_length(s.value -> (s.key || '_failed')) > 0
-        )
-    END;
+    WHERE CASE WHEN p_from IS NOT NULL THEN p.name = p_from ELSE p.name = ANY (v_failed) END;
     INSERT INTO holdfast.progress (job_id, percent, message, data, updated_at, phase, phase_percent)
     SELECT p_old.id, p.percent, p.message, p.data, p.updated_at, p.phase, p.phase_percent
     FROM jsonb_to_record(p_old.progress) AS p (
@@ -39,7 +39,8 @@ BEGIN
         name text, ordinal integer, weight double precision, state text, claim integer, percent double precision,
         message text, data jsonb, error text, result jsonb, started_at timestamptz, ended_at timestamptz
     )
-    WHERE v_from IS NULL OR p.ordinal < v_from;
+    -- Steps have the number of the phase that they belong to. Those of a phase that is only run through again stay.
+    WHERE v_from IS NULL OR p.ordinal < v_from OR (p_from IS NULL AND p.ordinal = v_from AND NOT p.name = ANY (v_failed));
     -- Items of a phase that is asked for again begin anew; of one that had failures, only those are worked through.
     INSERT INTO holdfast.item_sets (job_id, name, word, phase)
     SELECT p_old.id, s.key, s.value ->> 'word', s.value ->> 'phase'

@@ -38,7 +38,8 @@ BEGIN
         WHERE i.job_id = p_id AND i.set_name = m.move ->> 0 AND i.key = m.move ->> 1;
     END IF;
     IF p_changes ? 'phases' THEN
-        INSERT INTO holdfast.phases (
+        -- A phase that a claim has completed stays so, whatever word of the same claim comes later than it should.
+        INSERT INTO holdfast.phases AS known (
             job_id, name, ordinal, weight, state, claim, percent, message, data, error, result, started_at, ended_at
         )
         SELECT
@@ -52,7 +53,8 @@ BEGIN
         SET
             ordinal = excluded.ordinal, weight = excluded.weight, state = excluded.state, claim = excluded.claim,
             percent = excluded.percent, message = excluded.message, data = excluded.data, error = excluded.error,
-            result = excluded.result, started_at = excluded.started_at, ended_at = excluded.ended_at;
+            result = excluded.result, started_at = excluded.started_at, ended_at = excluded.ended_at
+        WHERE known.state <> 'completed' OR known.claim <> excluded.claim OR excluded.state = 'completed';
     END IF;
     IF p_changes ? 'logs' THEN
         INSERT INTO holdfast.logs (job_id, claim, line, at, level, text)

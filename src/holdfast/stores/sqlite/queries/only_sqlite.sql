@@ -253,7 +253,8 @@ DELETE FROM holdfast_item_sets WHERE job_id = :id;
 DELETE FROM holdfast_items WHERE job_id = :id;
 
 -- name: save_phase
--- Keep how one phase began or ended.
+-- Keep how one phase began or ended. One that a claim has completed stays so, whatever word of the same claim comes later
+-- than it should.
 INSERT INTO holdfast_phases (
     job_id, name, ordinal, weight, state, claim, percent, message, data, error, result, started_at, ended_at
 )
@@ -273,7 +274,8 @@ SET
     error = excluded.error,
     result = excluded.result,
     started_at = excluded.started_at,
-    ended_at = excluded.ended_at;
+    ended_at = excluded.ended_at
+WHERE state <> 'completed' OR claim <> excluded.claim OR excluded.state = 'completed';
 
 -- name: save_item_set
 -- Open one set of items: what ended well stays so, everything else is worked through again.
