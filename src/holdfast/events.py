@@ -27,6 +27,11 @@ class EventKind(StrEnum):
     DELETED = "job:deleted"
     WEBHOOK_DELIVERED = "job:webhook:delivered"
     WEBHOOK_FAILED = "job:webhook:failed"
+    OTHER = "job:other"  # something that only a later release knows
+
+    @classmethod
+    def _missing_(cls, value: object) -> "EventKind | None":
+        return cls.OTHER if isinstance(value, str) and value.startswith("job:") else None
 
 
 TERMINAL_EVENTS = frozenset({EventKind.COMPLETED, EventKind.FAILED, EventKind.CANCELLED})

@@ -23,6 +23,7 @@ from holdfast.phases import PhaseState, Plan, overall
 T = TypeVar("T")
 
 NAME_BYTES = 128
+MOST_PHASES = 1_000
 DATA_BYTES = 16_000
 
 
@@ -234,6 +235,10 @@ class Phasing:
             message = (
                 f"phase {name!r}: expected each name once in a run, it was used before; give this one another name"
             )
+            raise ConfigError(message)
+        if name not in self._results and len(self._used | self._results.keys()) >= MOST_PHASES:
+            message = f"phase {name!r}: expected at most {MOST_PHASES} phases and steps in a job; use ctx.items() for"
+            message += " many things of a kind, or several jobs"
             raise ConfigError(message)
         self._used.add(name)
         return name

@@ -82,10 +82,10 @@ class EventStream:
         return _frame(event.kind, as_json(event), self._client.watching.id_of(numbered.number))
 
     async def _snapshot(self) -> bytes:
-        jobs = await self._jobs()
-        # A client that is cut off before the first event comes back to here.
+        # Before the jobs are read: a client that is cut off then comes back to here, and hears of what happened since.
         watching = self._client.watching
-        return _frame("snapshot", {"jobs": [job_as_json(job) for job in jobs]}, watching.id_of(watching.number))
+        event_id = watching.id_of(watching.number)
+        return _frame("snapshot", {"jobs": [job_as_json(job) for job in await self._jobs()]}, event_id)
 
     async def _jobs(self) -> list[Job]:
         wanted = self._wanted

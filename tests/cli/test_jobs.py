@@ -164,7 +164,7 @@ def test_a_job_as_json(shop: Shop) -> None:
         "id public_id kind queue priority state payload result progress tags actor attempt max_attempts crashes"
         " max_crashes life claim worker timeout_ms unique_key idempotency_key enqueued_at run_at claimed_at"
         " started_at finished_at cancel_requested_at delete_at cancelled_by cancel_reason error_class error"
-        " error_fingerprint traceback attempts"
+        " error_fingerprint traceback attempts stale_at phases items logs deliveries webhook_sent"
     )
     assert shown["id"] == str(public_id.decode(job_id))
     assert (shown["state"], shown["error_class"], shown["result"]) == ("failed", "ValueError", None)

@@ -36,7 +36,8 @@ def test_unknown_commands_are_refused_with_2(sqlite_shop: Shop) -> None:
 
 
 def test_every_command_ends_its_help_with_examples() -> None:
-    nouns = {"jobs": ["list", "show", "wait", "cancel", "retry", "delete"], "queues": ["list", "pause", "resume"]}
+    nouns = {"jobs": ["list", "show", "logs", "wait", "watch", "cancel", "retry", "delete"]}
+    nouns |= {"queues": ["list", "pause", "resume"], "webhooks": ["list", "enable"], "prune": []}
     nouns |= {"migrate": ["up", "status", "plan", "sql"], "enqueue": [], "doctor": [], "version": []}
     nouns |= {"worker": [], "workers": ["list"], "demo": [], "bench": []}
     assert set(nouns) == set(standalone.commands)
@@ -90,7 +91,7 @@ def test_a_reader_that_leaves_early(sqlite_shop: Shop) -> None:
 def test_completion_knows_the_commands() -> None:
     completing = BashComplete(standalone, {}, "holdfast", "_HOLDFAST_COMPLETE")
     assert [item.value for item in completing.get_completions(["jobs"], "")] == [
-        *("list", "show", "wait", "cancel", "retry", "delete")
+        *("list", "show", "logs", "wait", "watch", "cancel", "retry", "delete")
     ]
     assert [item.value for item in completing.get_completions(["jobs", "list"], "--st")] == ["--state", "--store"]
     assert "failed" in [item.value for item in completing.get_completions(["jobs", "list", "--state"], "f")]

@@ -98,6 +98,12 @@ def test_a_cancelled_job_is_5_and_says_by_whom(shop: Shop) -> None:
     assert (result.exit_code, result.stdout) == (5, f"{job_id} cancelled by alice: wrong film\n")
 
 
+def test_a_cancelled_job_says_why_without_saying_who(shop: Shop) -> None:
+    job_id = shop.enqueue("transcode", "url=a")
+    shop.ok("jobs", "cancel", job_id, "--reason", "late")
+    assert shop("jobs", "wait", job_id).stdout == f"{job_id} cancelled late\n"
+
+
 def test_completed_with_errors_is_0(shop: Shop) -> None:
     job_id = shop.enqueue("transcode", "url=a")
     shop.on_store(complete_with_errors)

@@ -131,7 +131,9 @@ def test_parameter_is_described(owner: type) -> None:
     parameters = {key: value for key, value in inspect.signature(owner).parameters.items() if key != "self"}
     assert list(rows) == list(parameters)
     for key, parameter in parameters.items():
-        if isinstance(parameter.default, int | str):
+        if isinstance(parameter.default, bool):
+            assert rows[key] == f"`{parameter.default}`"
+        elif isinstance(parameter.default, int | str):
             shown = f"{parameter.default:_}" if isinstance(parameter.default, int) else f'"{parameter.default}"'
             assert rows[key] == f"`{shown}`"
 

@@ -102,7 +102,7 @@ VERBS: dict[str, Call] = {
     "enable_endpoint": lambda store: store.enable_endpoint("https://example.org/"),
     "list_endpoints": lambda store: store.list_endpoints(),
     "prune_deliveries": lambda store: store.prune_deliveries(10),
-    "claim_retention": lambda store: store.claim_retention(1, 1_000),
+    "claim_retention": lambda store: store.claim_retention(["q"], 1, 1_000),
     "kept_jobs": lambda store: store.kept_jobs([1]),
     "end_retention": lambda store: store.end_retention(DUE),
     "postpone_retention": lambda store: store.postpone_retention(DUE, 1_000, "it failed"),

@@ -320,6 +320,7 @@ CREATE TABLE queues (
 CREATE TABLE retention_due (
     job_id bigint NOT NULL,
     life integer NOT NULL,
+    queue text NOT NULL,
     what text NOT NULL,
     at timestamp with time zone NOT NULL,
     delete_at timestamp with time zone NOT NULL,
@@ -690,6 +691,11 @@ CREATE FUNCTION clock(
 )
 RETURNS timestamp with time zone LANGUAGE sql STABLE -- md5 8b9561c046905348d6b395f7134dadbd
 
+CREATE FUNCTION delete_jobs(
+    p_ids bigint[]
+)
+RETURNS TABLE(id bigint, state text) LANGUAGE plpgsql VOLATILE -- md5 d1626c968d2b18c5429366f9af1214a5
+
 CREATE FUNCTION due_at(
     p_run_at timestamp with time zone,
     p_delay_ms bigint,
@@ -758,7 +764,7 @@ CREATE FUNCTION finish_jobs(
     p_started_agos bigint[],
     p_extras jsonb[]
 )
-RETURNS text[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 e9b2cbe5294787be153f7aa1904b22a1
+RETURNS text[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 81e4dddf5469a45d9a00a1d25ef8685b
 
 CREATE FUNCTION folded_deliveries(
     p_id bigint
@@ -907,7 +913,7 @@ RETURNS timestamp with time zone LANGUAGE sql STABLE -- md5 6361e347036d199fa5e5
 CREATE FUNCTION note_retention(
     p_ids bigint[]
 )
-RETURNS void LANGUAGE plpgsql VOLATILE -- md5 e81bcf01fee9e010bacc0d4c05e07089
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 8c4da5339bf7e603434045a0964e8347
 
 CREATE FUNCTION post_ends(
     p_ids bigint[]
@@ -924,16 +930,19 @@ CREATE FUNCTION publish_ends(
     p_verbs text[],
     p_verdicts text[],
     p_begun bigint[],
+    p_begun_at timestamp with time zone[],
+    p_begun_as integer[],
     p_now timestamp with time zone
 )
-RETURNS void LANGUAGE plpgsql VOLATILE -- md5 7bfb92733a64dbef413e2c9d4ec21e6c
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 12e62c35b4b564352100269342085e6c
 
 CREATE FUNCTION publish_report(
     p_id bigint,
     p_changes jsonb,
-    p_now timestamp with time zone
+    p_now timestamp with time zone,
+    p_starts boolean
 )
-RETURNS void LANGUAGE plpgsql VOLATILE -- md5 e6351d6e2ec32facb86b65d6e781a669
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 9cd8f5a3e50213c2304b9fac4b48c5c3
 
 CREATE FUNCTION publish_waiting(
     p_ids bigint[]
@@ -1016,7 +1025,14 @@ CREATE FUNCTION save_progress(
     p_phase_percents double precision[] DEFAULT '{}'::double precision[],
     p_changes jsonb[] DEFAULT '{}'::jsonb[]
 )
-RETURNS boolean[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 aefb3077498fdb9a33fe60f5decd2b6d
+RETURNS boolean[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 325662c903eaeb151d7c295e148874b1
+
+CREATE FUNCTION start_jobs(
+    p_ids bigint[],
+    p_claims integer[],
+    p_started_agos bigint[]
+)
+RETURNS bigint[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 8d5427bf847af1b7f20aa149b6a5e84d
 
 CREATE FUNCTION take_ids(
     p_count integer

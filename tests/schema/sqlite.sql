@@ -486,6 +486,7 @@ CREATE TABLE holdfast_queues (
 CREATE TABLE holdfast_retention_due (
     job_id INTEGER NOT NULL,
     life INTEGER NOT NULL,
+    queue TEXT NOT NULL,
     what TEXT NOT NULL,
     at INTEGER NOT NULL,
     delete_at INTEGER NOT NULL,

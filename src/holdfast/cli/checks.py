@@ -57,8 +57,9 @@ def tables(sizes: Sequence[TableSize], now: datetime) -> Iterator[Check]:
     for size in sizes:
         if size.rows:
             many = f"{size.rows:,}" if size.rows <= _COUNTED else f"{_COUNTED:,}+"
+            rows = "row" if size.rows == 1 else "rows"
             oldest = "" if size.oldest is None else f", the oldest {ages.age(size.oldest, now)}"
-            yield Check("table", Level.OK, f"{size.name}: {many} rows{oldest}; kept: {BOUNDS[size.name].stays}")
+            yield Check("table", Level.OK, f"{size.name}: {many} {rows}{oldest}; kept: {BOUNDS[size.name].stays}")
 
 
 # ---- what a store tells about itself -------------------------------------------------------------------------------

@@ -125,7 +125,9 @@ def detail(job: Job, now: datetime | None) -> str:
         case JobState.RUNNING:
             return _progress(job)
         case JobState.CANCELLED:
-            return _by(job).strip()
+            return _by(job).strip().removeprefix(": ")
+        case JobState.COMPLETED_WITH_ERRORS:
+            return job_parts.failures(job)
         case _:
             return _error(job) if job.error_class else ""
 

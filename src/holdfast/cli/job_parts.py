@@ -102,6 +102,12 @@ def counts(name: str, shape: Mapping[str, Any]) -> str:
     return f"{shape[f'{name}_total']} in all: {', '.join(parts)}"
 
 
+def failures(job: Job) -> str:
+    """Say how many items of each set failed."""
+    sets = ((name, len(shape[f"{name}_failed"]), shape[f"{name}_total"]) for name, shape in job.items.items())
+    return ", ".join(f"{name}: {failed} of {total} failed" for name, failed, total in sets if failed)
+
+
 def _words(entry: Mapping[str, Any], key: str) -> Iterator[str]:
     """Say which item it is, and why it ended so."""
     yield next((str(value) for word, value in entry.items() if word != key), "")

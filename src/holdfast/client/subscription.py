@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, InvalidValue
 from holdfast.events import Event, EventKind
 from holdfast.public_id import decode
 
@@ -41,11 +41,18 @@ def read_filter(
 ) -> EventFilter:
     """Make a filter of what a caller named."""
     return EventFilter(
-        kinds=frozenset(EventKind(kind) for kind in kinds),
+        kinds=frozenset(_kind(kind) for kind in kinds),
         queues=frozenset(queue.lower() for queue in queues),
         tasks=frozenset(task.lower() for task in tasks),
         jobs=frozenset(decode(job) if isinstance(job, str) else job for job in jobs),
     )
+
+
+def _kind(kind: str) -> EventKind:
+    if kind not in set(EventKind):
+        message = f"kinds: expected some of {', '.join(EventKind)}, got {kind!r}"
+        raise InvalidValue(message)
+    return EventKind(kind)
 
 
 class Numbered(NamedTuple):

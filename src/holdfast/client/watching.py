@@ -27,7 +27,8 @@ PATIENCE_S = 1.0
 REMEMBERED = 10_000
 _BATCH = 500
 _FASTEST_S, _SLOWEST_S, _SLOWING = 0.02, 0.25, 1.5
-_MISSING_S = 10.0
+_MISSING_S = 60.0  # that a change may take from its first statement to its commit
+_LONGEST_NUMBER = 18
 _MOST_MISSING = 10_000
 
 
@@ -94,7 +95,8 @@ class Watching:
 
     def _number_of(self, event_id: str) -> int | None:
         epoch, _, number = event_id.rpartition("-")
-        if epoch != self.epoch or not number.isascii() or not number.isdigit() or int(number) > self._number:
+        is_number = number.isascii() and number.isdigit() and len(number) <= _LONGEST_NUMBER
+        if epoch != self.epoch or not is_number or int(number) > self._number:
             return None
         oldest = self._remembered[0].number if self._remembered else self._number + 1
         return int(number) if int(number) >= oldest - 1 else None
@@ -114,8 +116,7 @@ class Watching:
     async def _start(self) -> None:
         """Let events be written and read, and wait until none can be missed any more."""
         if self._is_closed:
-            message = "the app was closed: nobody watches any more"
-            raise NotOpen(message)
+            raise _closed()
         if self._reader is None:
             self._ready = asyncio.get_running_loop().create_future()
             self._reader = asyncio.create_task(self._serve(), name="holdfast events")
@@ -132,7 +133,7 @@ class Watching:
             await self._read()
         except BaseException as error:
             if ready is not None and not ready.done():
-                ready.set_exception(error)
+                ready.set_exception(_closed() if isinstance(error, asyncio.CancelledError) else error)
                 ready.exception()  # whoever waits for it gets it; if nobody does, that is no fault
                 return
             raise
@@ -207,3 +208,8 @@ class Watching:
                 await self._store.unwatch(watcher)
         except (HoldfastError, TimeoutError) as error:
             _logger.debug("the watch ends by itself: %s", error)
+
+
+def _closed() -> NotOpen:
+    message = "the app was closed: nobody watches any more"
+    return NotOpen(message)

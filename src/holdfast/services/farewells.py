@@ -32,10 +32,11 @@ _FIRST_DELAY_MS = 30_000
 class Farewells:
     """Tells what is due."""
 
-    def __init__(self, store: RetentionStore, callbacks: Callbacks) -> None:
+    def __init__(self, store: RetentionStore, callbacks: Callbacks, queues: Sequence[str]) -> None:
         self.failures = 0  # of callbacks
         self._store = store
         self._callbacks = callbacks
+        self._queues = queues  # of others this app knows nothing, and must leave them to those who do
 
     async def serve(self) -> None:
         """Tell whatever is due, every few seconds."""
@@ -49,7 +50,7 @@ class Farewells:
 
     async def tell(self) -> int:
         """Tell what is due now; the answer is how much that was."""
-        dues = await self._store.claim_retention(_BATCH, _LEASE_MS)
+        dues = await self._store.claim_retention(self._queues, _BATCH, _LEASE_MS)
         jobs = {job.id: job for job in await self._store.kept_jobs([due.job_id for due in dues])} if dues else {}
         for due in sorted(dues, key=lambda due: due.what != "stale"):  # before a job is gone
             await self._tell_one(due, jobs.get(due.job_id))

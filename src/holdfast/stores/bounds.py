@@ -22,11 +22,11 @@ BOUNDS = {
     "jobs": Bound("live jobs only: until they end", "enqueued_at"),
     "logs": Bound("200 lines of each of the last 5 claims of a live job; folded into its history row", "at"),
     "meta": Bound("one row"),
-    "phases": Bound("with their live jobs; folded into the history row", "started_at"),
+    "phases": Bound("1,000 of a job, while it lives; folded into its history row", "started_at"),
     "progress": Bound("one row of a live job; folded into its history row", "updated_at"),
     "queues": Bound("one row of each queue that was defined or paused"),
     "retention_due": Bound("until it is told, at most 2 weeks after the job may be deleted"),
-    "rollups": Bound("one row per second, queue, kind and outcome of a process", "minute"),
+    "rollups": Bound("at most one row per second, queue, kind and outcome of a process; not folded yet", "minute"),
     "watchers": Bound("a minute after the last renewal", "until"),
     "workers": Bound("a day after their death", "registered_at"),
 }

@@ -242,8 +242,8 @@ class DeliveryStore(Protocol):
 class RetentionStore(Protocol):
     """What has to be told of finished jobs before they are deleted."""
 
-    async def claim_retention(self, limit: int, lease_ms: int) -> list[RetentionDue]:
-        """Take what has to be told now. Unknown: its lease ends by itself."""
+    async def claim_retention(self, queues: Sequence[str], limit: int, lease_ms: int) -> list[RetentionDue]:
+        """Take what has to be told of jobs of these queues now. Unknown: its lease ends by itself."""
 
     async def kept_jobs(self, ids: Sequence[int]) -> list[Job]:
         """Read finished jobs, those that have expired too."""

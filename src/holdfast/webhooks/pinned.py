@@ -4,6 +4,7 @@ Every request has a connection of its own: one kept open from an earlier request
 It can be imported only where httpx2 is installed.
 """
 
+import logging
 import os
 import ssl
 from collections.abc import Iterable, Sequence
@@ -82,6 +83,8 @@ class _PinnedTransport(httpx2.AsyncBaseTransport):
 
 def make_client(context: ssl.SSLContext | None, connect_s: float) -> httpx2.AsyncClient:
     """A client without proxies, redirects, cookies and anything else from its surroundings."""
+    # It would write a line for every message that went well, and the log of a worker says nothing of such things.
+    logging.getLogger("httpx2").setLevel(max(logging.WARNING, logging.getLogger("httpx2").level))
     context = context or httpx2.create_ssl_context(trust_env=False)
     timeout = httpx2.Timeout(None, connect=connect_s)
     return httpx2.AsyncClient(transport=_PinnedTransport(context), timeout=timeout, trust_env=False)

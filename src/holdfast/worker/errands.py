@@ -20,8 +20,8 @@ class Errands:
         if courier.is_wanted(parts.settings):
             self._courier = Courier(store, parts.settings)
             loops.append(self._courier.serve)
-        if parts.tells:
-            loops.append(Farewells(store, parts.farewells).serve)
+        if parts.told_queues:
+            loops.append(Farewells(store, parts.farewells, parts.told_queues).serve)
         self._loops = [asyncio.create_task(keep_going(loop), name="holdfast errand") for loop in loops]
 
     async def close(self, patience_s: float) -> None:

@@ -29,9 +29,10 @@ class Parts:
     farewells: Callbacks = field(default_factory=dict)
 
     @property
-    def tells(self) -> bool:
-        """Whether somebody wants to hear of finished jobs before they are deleted."""
-        return bool(self.farewells) or any(queue.tell_retention for queue in self.settings.queues.values())
+    def told_queues(self) -> tuple[str, ...]:
+        """The queues of whose finished jobs somebody wants to hear before they are deleted."""
+        told = [queue.name for queue in self.settings.queues.values() if queue.tell_retention]
+        return tuple(dict.fromkeys([*told, *(queue for queue, _ in self.farewells)]))
 
 
 @runtime_checkable

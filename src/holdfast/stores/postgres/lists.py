@@ -1,5 +1,6 @@
 """Lists of jobs: a query put together from fixed parts; whatever a caller gives is a parameter."""
 
+from holdfast.stores.columns import COLUMNS, LEFT_OUT
 from holdfast.stores.postgres import rows
 from holdfast.stores.values import Cursor, JobFilter
 
@@ -7,13 +8,16 @@ from holdfast.stores.values import Cursor, JobFilter
 # would sort all of history for one ORDER BY over both.
 _PAGE = """
 SELECT * FROM (
-    (SELECT * FROM holdfast.live_jobs {where} ORDER BY enqueued_at DESC, id DESC LIMIT {limit})
+    (SELECT {columns} FROM holdfast.live_jobs {where} ORDER BY enqueued_at DESC, id DESC LIMIT {limit})
     UNION ALL
-    (SELECT * FROM holdfast.finished_jobs {where} ORDER BY enqueued_at DESC, id DESC LIMIT {limit})
+    (SELECT {columns} FROM holdfast.finished_jobs {where} ORDER BY enqueued_at DESC, id DESC LIMIT {limit})
 ) AS page
 ORDER BY enqueued_at DESC, id DESC
 LIMIT {limit}
 """
+
+# What may be large is read with the job itself, and not a thousand times for a page.
+_COLUMNS = ", ".join(f"NULL::jsonb AS {name}" if name in LEFT_OUT else name for name in COLUMNS)
 
 
 def query(which: JobFilter, limit: int, after: Cursor | None) -> tuple[str, list[object]]:
@@ -25,7 +29,7 @@ def query(which: JobFilter, limit: int, after: Cursor | None) -> tuple[str, list
         conditions.append(condition.format(*numbers))
         args += values
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-    return _PAGE.format(where=where, limit=f"${len(args) + 1}"), [*args, limit]
+    return _PAGE.format(columns=_COLUMNS, where=where, limit=f"${len(args) + 1}"), [*args, limit]
 
 
 def _conditions(which: JobFilter, after: Cursor | None) -> list[tuple[str, list[object]]]:

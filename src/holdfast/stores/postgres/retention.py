@@ -11,8 +11,8 @@ from holdfast.stores.values import RetentionDue
 class PostgresRetention(Role):
     """The verbs of `RetentionStore`."""
 
-    async def claim_retention(self, limit: int, lease_ms: int) -> list[RetentionDue]:
-        return [RetentionDue(*row) for row in await self.fetch("claim_retention", limit, lease_ms)]
+    async def claim_retention(self, queues: Sequence[str], limit: int, lease_ms: int) -> list[RetentionDue]:
+        return [RetentionDue(*row) for row in await self.fetch("claim_retention", limit, lease_ms, list(queues))]
 
     async def kept_jobs(self, ids: Sequence[int]) -> list[Job]:
         return [rows.job(row[: rows.ALL_COLUMNS]) for row in await self.fetch("kept_jobs", ids)]

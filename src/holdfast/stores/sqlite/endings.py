@@ -69,7 +69,7 @@ def end_claims(connection: sqlite3.Connection, now: int, ends: Sequence[tuple[He
             waiting.append(_waiting_parameters(held, transition, state, now))
     _give_positions(connection, waiting)
     is_watched = bool(ends) and publishing.is_watched(connection, now)
-    begun = _newly_begun(connection, ends) if is_watched else set[int]()
+    begun = _newly_begun(connection, now, ends) if is_watched else {}
     _move(connection, now, moved)
     statements.change_many(connection, "wait_again", waiting)
     if is_watched:
@@ -96,14 +96,16 @@ def cancel(connection: sqlite3.Connection, now: int, endings: Iterable[Ending]) 
     moved = [_Moved(ending.id, state.value, is_outside=True, notes=ending.notes) for ending in endings]
     _move(connection, now, moved)
     if moved and publishing.is_watched(connection, now):
-        publishing.ends(connection, now, [(job.id, None, state) for job in moved], set())
+        publishing.ends(connection, now, [(job.id, None, state) for job in moved], {})
 
 
-def _newly_begun(connection: sqlite3.Connection, ends: Sequence[tuple[Held, Transition]]) -> set[int]:
-    """Find the jobs whose end is the first to tell that they began."""
+def _newly_begun(
+    connection: sqlite3.Connection, now: int, ends: Sequence[tuple[Held, Transition]]
+) -> dict[int, publishing.Told]:
+    """Find the jobs whose end is the first to tell that they began, as they were when they did."""
     before = publishing.look(connection, (held.id for held, _ in ends))
     return {
-        held.id
+        held.id: before[held.id]._replace(started_at=now - transition.started_ago_ms)
         for held, transition in ends
         if transition.started_ago_ms is not None and before[held.id].started_at is None
     }

@@ -1,7 +1,7 @@
 """Writing events, on SQLite: inside the transaction that changes the job, and only while somebody watches."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -88,14 +88,17 @@ def waiting(connection: sqlite3.Connection, now: int, ids: Sequence[int]) -> Non
 
 
 def ends(
-    connection: sqlite3.Connection, now: int, ended: Sequence[tuple[int, Verb | None, JobState]], begun: set[int]
+    connection: sqlite3.Connection,
+    now: int,
+    ended: Sequence[tuple[int, Verb | None, JobState]],
+    begun: Mapping[int, Told],
 ) -> None:
     """Tell how claims ended (without a verb: from outside); a start that nobody recorded before is told first."""
     told = look(connection, (job_id for job_id, _, _ in ended))
     for job_id, verb, state in ended:
         job = told[job_id]
-        if job_id in begun:
-            publish(connection, job.started_at or now, EventKind.STARTED, job, state=JobState.RUNNING.value)
+        if (start := begun.get(job_id)) is not None:
+            publish(connection, start.started_at or now, EventKind.STARTED, start._replace(claim=job.claim))
         kind = _ENDS[state] if state in TERMINAL else _WAITS_AGAIN.get(verb or Verb.CANCEL, EventKind.INTERRUPTED)
         due = rows.moment(job.run_at or now) if state is JobState.SCHEDULED else None
         publish(connection, now, kind, job, {"error_class": job.error_class, "error": job.error, "run_at": due})

@@ -97,12 +97,13 @@ def _publish(connection: sqlite3.Connection, now: int, reports: Sequence[Progres
             start = {"id": report.id, "claim": report.claim, "now": now, "started_ago_ms": changes.started}
             statements.change_many(connection, "start_jobs", [start])
             publishing.publish(connection, now - changes.started, EventKind.STARTED, told[report.id])
+        ((percent, message, data, phase, phase_percent),) = statements.fetch(connection, "read_progress", id=report.id)
         said = {
-            "percent": report.percent,
-            "message": report.message,
-            "data": journal.decoded(report.data),
-            "phase": report.phase,
-            "phase_percent": report.phase_percent,
+            "percent": percent,
+            "message": message,
+            "data": journal.decoded(data),
+            "phase": phase,
+            "phase_percent": phase_percent,
         }
         publishing.report(connection, now, told[report.id], said, changes)
 

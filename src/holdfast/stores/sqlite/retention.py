@@ -15,10 +15,15 @@ class SqliteRetention:
 
     connection: Connection
 
-    async def claim_retention(self, limit: int, lease_ms: int) -> list[RetentionDue]:
+    async def claim_retention(self, queues: Sequence[str], limit: int, lease_ms: int) -> list[RetentionDue]:
         found = await self.connection.write(
             lambda connection, now: statements.fetch(
-                connection, "claim_retention", now=now, limit=limit, lease_ms=lease_ms
+                connection,
+                "claim_retention",
+                queues=statements.array(queues),
+                now=now,
+                limit=limit,
+                lease_ms=lease_ms,
             )
         )
         return [RetentionDue(*row) for row in found]

@@ -21,6 +21,8 @@ DECLARE
     v_moved bigint[];
     v_waiting boolean;
     v_begun bigint[];
+    v_begun_at timestamptz[];
+    v_begun_as integer[];
     v_posts boolean;
     v_tells boolean;
 BEGIN
@@ -124,9 +126,11 @@ BEGIN
         array_agg(id) FILTER (WHERE id IS NOT NULL AND goes_to NOT IN ('queued', 'scheduled')),
         bool_or(id IS NOT NULL AND goes_to IN ('queued', 'scheduled')),
         array_agg(id) FILTER (WHERE id IS NOT NULL AND began IS NOT NULL AND started_at IS NULL),
+        array_agg(began) FILTER (WHERE id IS NOT NULL AND began IS NOT NULL AND started_at IS NULL),
+        array_agg(attempt) FILTER (WHERE id IS NOT NULL AND began IS NOT NULL AND started_at IS NULL),
         bool_or(goes_to NOT IN ('queued', 'scheduled') AND (hook IS NOT NULL OR extra ? 'webhook')),
         bool_or(goes_to NOT IN ('queued', 'scheduled') AND tells)
-    INTO v_verdicts, v_moved, v_waiting, v_begun, v_posts, v_tells
+    INTO v_verdicts, v_moved, v_waiting, v_begun, v_begun_at, v_begun_as, v_posts, v_tells
     FROM locked;
     -- plan end
 
@@ -163,7 +167,7 @@ BEGIN
         PERFORM holdfast.note_retention(v_moved);
     END IF;
     IF holdfast.is_watched() THEN
-        PERFORM holdfast.publish_ends(p_ids, p_verbs, v_verdicts, v_begun, v_now);
+        PERFORM holdfast.publish_ends(p_ids, p_verbs, v_verdicts, v_begun, v_begun_at, v_begun_as, v_now);
     END IF;
     IF array_position(v_verdicts, NULL) IS NOT NULL THEN
         SELECT array_agg(COALESCE(t.state, holdfast.accepted_before(t.id, t.claim, t.verb)) ORDER BY t.ordinal)

@@ -4,8 +4,8 @@ CREATE FUNCTION holdfast.note_retention(p_ids bigint[]) RETURNS void
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    INSERT INTO holdfast.retention_due (job_id, life, what, at, delete_at)
-    SELECT h.id, h.life, due.what, due.at, h.delete_at
+    INSERT INTO holdfast.retention_due (job_id, life, queue, what, at, delete_at)
+    SELECT h.id, h.life, h.queue, due.what, due.at, h.delete_at
     FROM holdfast.history AS h
     INNER JOIN holdfast.queues AS q ON q.name = h.queue AND q.tells
     CROSS JOIN LATERAL (VALUES ('stale', h.stale_at), ('delete', h.delete_at)) AS due (what, at)

@@ -1,6 +1,8 @@
--- Tell those who watch how far a job is, and which of its phases have ended.
+-- Tell those who watch how far a job is, and which of its phases have ended; with `p_starts`, which needs the job's row to
+-- be locked, also that its handler began.
 DROP FUNCTION IF EXISTS holdfast.publish_report;
-CREATE FUNCTION holdfast.publish_report(p_id bigint, p_changes jsonb, p_now timestamptz) RETURNS void
+CREATE FUNCTION holdfast.publish_report(p_id bigint, p_changes jsonb, p_now timestamptz, p_starts boolean)
+RETURNS void
 LANGUAGE plpgsql
 AS $$
 BEGIN
@@ -8,7 +10,7 @@ BEGIN
     WITH started AS (
         UPDATE holdfast.jobs
         SET started_at = p_now - (p_changes ->> 'started')::bigint * interval '1 millisecond'
-        WHERE id = p_id AND state = 'running' AND started_at IS NULL AND p_changes ? 'started'
+        WHERE id = p_id AND state = 'running' AND started_at IS NULL AND p_changes ? 'started' AND p_starts
         RETURNING id, kind, queue, life, claim, attempt, started_at
     )
 
@@ -22,7 +24,11 @@ BEGIN
     CROSS JOIN LATERAL (
         SELECT
             0 AS step, 0::bigint AS ordinal, 'job:progress' AS kind,
-            holdfast.folded_progress(p) - 'updated_at'
+            (
+                SELECT COALESCE(jsonb_object_agg(said.key, said.value), '{}')
+                FROM jsonb_each(holdfast.folded_progress(p) - 'updated_at') AS said
+                WHERE said.value <> 'null'
+            )
                 || CASE WHEN p_changes ? 'items' THEN jsonb_build_object('items', p_changes -> 'items') ELSE '{}' END
                 AS data
         WHERE p_changes IS NULL OR NOT p_changes ? 'bare' OR p_changes ?| '{reset,sets,items,phases}'

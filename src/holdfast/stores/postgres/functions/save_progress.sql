@@ -16,22 +16,43 @@ DECLARE
     v_first bigint[];
     v_done boolean[] := '{}';
     v_report record;
-    v_is_watched boolean := holdfast.is_watched();
+    v_starts boolean := false;
 BEGIN
-    v_first := ARRAY(
-        SELECT held.id
-        FROM (
-            SELECT t.id, t.claim
-            FROM unnest(p_ids, p_claims) AS t (id, claim)
-            WHERE NOT EXISTS (SELECT FROM holdfast.progress AS p WHERE p.job_id = t.id AND p.claim = t.claim)
-            OFFSET 0
-        ) AS t
-        CROSS JOIN LATERAL (
-            SELECT j.id FROM holdfast.jobs AS j
-            WHERE j.id = t.id AND j.claim = t.claim AND j.state = 'running'
-            FOR KEY SHARE
-        ) AS held
-    );
+    -- While somebody watches, what tells that its handler began changes the job too: such rows are locked as well, and
+    -- before any row of progress.
+    IF holdfast.is_watched() THEN
+        v_first := ARRAY(
+            SELECT held.id
+            FROM (
+                SELECT t.id, t.claim
+                FROM unnest(p_ids, p_claims, p_changes) AS t (id, claim, changes)
+                WHERE t.changes ? 'started'
+                    OR NOT EXISTS (SELECT FROM holdfast.progress AS p WHERE p.job_id = t.id AND p.claim = t.claim)
+                OFFSET 0
+            ) AS t
+            CROSS JOIN LATERAL (
+                SELECT j.id FROM holdfast.jobs AS j
+                WHERE j.id = t.id AND j.claim = t.claim AND j.state = 'running'
+                FOR NO KEY UPDATE
+            ) AS held
+        );
+        v_starts := true;
+    ELSE
+        v_first := ARRAY(
+            SELECT held.id
+            FROM (
+                SELECT t.id, t.claim
+                FROM unnest(p_ids, p_claims) AS t (id, claim)
+                WHERE NOT EXISTS (SELECT FROM holdfast.progress AS p WHERE p.job_id = t.id AND p.claim = t.claim)
+                OFFSET 0
+            ) AS t
+            CROSS JOIN LATERAL (
+                SELECT j.id FROM holdfast.jobs AS j
+                WHERE j.id = t.id AND j.claim = t.claim AND j.state = 'running'
+                FOR KEY SHARE
+            ) AS held
+        );
+    END IF;
     FOR v_report IN
         SELECT *
         FROM unnest(
@@ -67,10 +88,13 @@ BEGIN
         IF FOUND AND v_report.changes IS NOT NULL THEN
             PERFORM holdfast.save_changes(v_report.id, v_report.claim, v_report.changes, v_now);
         END IF;
-        IF v_is_watched AND v_done[cardinality(v_done)] THEN
-            PERFORM holdfast.publish_report(v_report.id, v_report.changes, v_now);
-        END IF;
     END LOOP;
+    -- Now that nothing is waited for any more: whoever registered meanwhile hears of it.
+    IF holdfast.is_watched() THEN
+        PERFORM holdfast.publish_report(t.id, t.changes, v_now, v_starts)
+        FROM unnest(p_ids, p_changes, v_done) AS t (id, changes, is_done)
+        WHERE t.is_done;
+    END IF;
     RETURN v_done;
 END
 $$;

@@ -133,6 +133,7 @@ CREATE TABLE holdfast.disabled_endpoints (
 CREATE TABLE holdfast.retention_due (
     job_id bigint NOT NULL,
     life integer NOT NULL,
+    queue text NOT NULL,
     what text NOT NULL,
     at timestamptz NOT NULL,
     delete_at timestamptz NOT NULL,

@@ -51,8 +51,11 @@ RETURNING id;
 -- name: next_delivery
 -- Say in how many milliseconds the next message is due.
 SELECT GREATEST(ceil(extract(epoch FROM next_at - holdfast.clock()) * 1000), 0)::bigint
-FROM holdfast.deliveries
+FROM holdfast.deliveries AS d
 WHERE state = 'pending'
+    AND NOT EXISTS (
+        SELECT FROM holdfast.disabled_endpoints AS gone WHERE gone.endpoint = split_part(d.url, '?', 1)
+    )
 ORDER BY next_at
 LIMIT 1;
 

@@ -66,31 +66,7 @@ SELECT id, answer, state, other FROM holdfast.retry_jobs($1, $2);
 
 -- name: delete_jobs
 -- Delete finished jobs.
-WITH finished AS MATERIALIZED (
-    SELECT id FROM holdfast.history
-    WHERE id = ANY ($1::bigint[]) AND delete_at > holdfast.clock()
-    ORDER BY id
-    FOR UPDATE
-),
-
-gone AS (
-    DELETE FROM holdfast.history
-    WHERE id = ANY (ARRAY(SELECT id FROM finished))
-    RETURNING id, kind, queue, state, life, claim, attempt
-),
-
-published AS (
-    INSERT INTO holdfast.events (at, kind, job_id, task, queue, state, life, claim, attempt)
-    SELECT holdfast.clock(), 'job:deleted', id, kind, queue, state, life, claim, attempt
-    FROM gone
-    WHERE holdfast.is_watched()
-),
-
-settled AS (
-    DELETE FROM holdfast.retention_due WHERE job_id = ANY (ARRAY(SELECT id FROM gone))
-)
-
-SELECT id, 'done' AS answer, state, NULL::bigint AS other FROM gone;
+SELECT id, 'done' AS answer, state, NULL::bigint AS other FROM holdfast.delete_jobs($1);
 
 -- name: reschedule_jobs
 -- Set when waiting jobs are due: at $2, or $3 milliseconds from now.

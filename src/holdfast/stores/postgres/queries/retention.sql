@@ -1,11 +1,11 @@
 -- name: claim_retention
--- Take what has to be told of finished jobs now; whoever takes it has it until its lease ends.
+-- Take what has to be told of finished jobs of some queues now; whoever takes it has it until its lease ends.
 UPDATE holdfast.retention_due AS d
 SET tries = d.tries + 1, at = holdfast.clock() + $2 * interval '1 millisecond'
 FROM (
     SELECT job_id, what
     FROM holdfast.retention_due
-    WHERE at <= holdfast.clock()
+    WHERE at <= holdfast.clock() AND queue = ANY ($3::text[])
     ORDER BY at
     LIMIT $1
     FOR UPDATE SKIP LOCKED

@@ -11,34 +11,8 @@ SELECT * FROM holdfast.claim_jobs_by_id($1, $2, $3, $4);
 SELECT holdfast.give_back_batch($1, $2);
 
 -- name: start_jobs
--- Record that handlers began; answers the jobs whose claim was still held. Rows are locked in the order of their ids.
-WITH held AS MATERIALIZED (
-    SELECT j.id, t.started_ago, j.is_first
-    FROM unnest($1::bigint[], $2::integer[], $3::bigint[]) AS t (id, claim, started_ago)
-    CROSS JOIN LATERAL (
-        SELECT id, started_at IS NULL AS is_first
-        FROM holdfast.jobs
-        WHERE id = t.id AND claim = t.claim AND state = 'running'
-        FOR UPDATE
-    ) AS j
-),
-
-started AS (
-    UPDATE holdfast.jobs AS j
-    SET started_at = holdfast.clock() - held.started_ago * interval '1 millisecond'
-    FROM held
-    WHERE j.id = ANY ($1::bigint[]) AND j.id = held.id
-    RETURNING j.id, j.kind, j.queue, j.life, j.claim, j.attempt, j.started_at, held.is_first
-),
-
-published AS (
-    INSERT INTO holdfast.events (at, kind, job_id, task, queue, state, life, claim, attempt)
-    SELECT started_at, 'job:started', id, kind, queue, 'running', life, claim, attempt
-    FROM started
-    WHERE is_first AND holdfast.is_watched()
-)
-
-SELECT id FROM started;
+-- Record that handlers began; answers the jobs whose claim was still held.
+SELECT unnest(holdfast.start_jobs($1, $2, $3));
 
 -- name: finish_jobs
 -- End claims and take the next jobs in the same commit.

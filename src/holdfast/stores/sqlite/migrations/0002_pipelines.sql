@@ -129,6 +129,7 @@ CREATE TABLE holdfast_disabled_endpoints (
 CREATE TABLE holdfast_retention_due (
     job_id INTEGER NOT NULL,
     life INTEGER NOT NULL,
+    queue TEXT NOT NULL,
     what TEXT NOT NULL,
     at INTEGER NOT NULL,
     delete_at INTEGER NOT NULL,

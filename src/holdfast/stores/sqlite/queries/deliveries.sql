@@ -33,7 +33,12 @@ WHERE id = :id AND tries = :tries AND state = 'pending';
 
 -- name: next_delivery
 -- Say in how many milliseconds the next message is due.
-SELECT max(next_at - :now, 0) FROM holdfast_deliveries WHERE state = 'pending' ORDER BY next_at LIMIT 1;
+SELECT max(next_at - :now, 0)
+FROM holdfast_deliveries AS due
+WHERE state = 'pending'
+    AND NOT EXISTS (SELECT 1 FROM holdfast_disabled_endpoints AS gone WHERE gone.endpoint = due.endpoint)
+ORDER BY next_at
+LIMIT 1;
 
 -- name: disable_endpoint
 -- Let nothing be posted to a place any more.

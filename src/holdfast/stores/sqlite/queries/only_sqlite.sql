@@ -379,8 +379,8 @@ ON CONFLICT (job_id, life, event) DO NOTHING;
 
 -- name: note_retention
 -- Note what has to be told of finished jobs before they are deleted, for the queues that ask for it.
-INSERT INTO holdfast_retention_due (job_id, life, what, at, delete_at)
-SELECT history.id, history.life, due.what, due.at, history.delete_at
+INSERT INTO holdfast_retention_due (job_id, life, queue, what, at, delete_at)
+SELECT history.id, history.life, history.queue, due.what, due.at, history.delete_at
 FROM holdfast_history AS history
 INNER JOIN holdfast_queues AS queues ON queues.name = history.queue AND queues.tells
 INNER JOIN (
@@ -400,3 +400,7 @@ DELETE FROM holdfast_history WHERE id = :id AND life = :life AND delete_at <= :n
 -- Let the last report of one running job stand, and belong to its claim.
 INSERT INTO holdfast_progress (job_id, claim, updated_at) VALUES (:id, :claim, :now)
 ON CONFLICT (job_id) DO UPDATE SET claim = excluded.claim, updated_at = excluded.updated_at;
+
+-- name: read_progress
+-- Read the last report of one job.
+SELECT percent, message, data, phase, phase_percent FROM holdfast_progress WHERE job_id = :id;

@@ -1,9 +1,13 @@
 -- name: claim_retention
--- Take what has to be told of finished jobs now; whoever takes it has it until its lease ends.
+-- Take what has to be told of finished jobs of some queues now; whoever takes it has it until its lease ends.
 UPDATE holdfast_retention_due
 SET tries = tries + 1, at = :now + :lease_ms
 WHERE (job_id, what) IN (
-    SELECT job_id, what FROM holdfast_retention_due WHERE at <= :now ORDER BY at LIMIT :limit
+    SELECT job_id, what
+    FROM holdfast_retention_due
+    WHERE at <= :now AND queue IN (SELECT value FROM json_each(:queues))
+    ORDER BY at
+    LIMIT :limit
 )
 RETURNING job_id, life, what, tries;
 

@@ -1,0 +1,282 @@
+"""Who watches misses nothing, whatever is under way when the watch begins and in whatever order others commit."""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.client.subscription import EventFilter, Subscription
+from holdfast.client.watching import PATIENCE_S, Watching
+from holdfast.events import TERMINAL_EVENTS, Event, EventKind
+from holdfast.job import Job, JobState
+from holdfast.stores.postgres.store import PostgresStore
+from holdfast.stores.sqlite.store import SqliteStore
+from holdfast.stores.store import EventStore
+from holdfast.stores.values import ProgressReport, Started
+from holdfast.transitions import completed, interrupted
+from tests.races.making import connected, in_database, insert, new_job, running, until_held_up
+from tests.races.rivals import Rivals
+from tests.sizes import size
+
+HEARS_S = 20.0
+MARGIN_S = 0.5
+EVERYTHING = EventFilter()
+
+
+@asynccontextmanager
+async def watching(store: EventStore) -> AsyncIterator[Subscription]:
+    """Hear of everything, through a reader that ends with the block."""
+    reader = Watching(store)
+    try:
+        async with reader.subscribe(EVERYTHING) as events:
+            yield events
+    finally:
+        await reader.close()
+
+
+async def heard(events: Subscription, count: int) -> list[Event]:
+    """Take so many events."""
+    async with asyncio.timeout(HEARS_S):
+        return [await anext(events) for _ in range(count)]
+
+
+async def heard_until(events: Subscription, last: int) -> list[Event]:
+    """Take events until that of a job which was enqueued last: had there been others before it, they would be here."""
+    found: list[Event] = []
+    async with asyncio.timeout(HEARS_S):
+        async for event in events:
+            if event.job_id == last:
+                break
+            found.append(event)
+    return found
+
+
+# ---- transactions of others that are open ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["same", "other"])
+async def test_a_long_transaction_of_somebody_else_costs_a_second_and_no_event(
+    dsn: str, postgres: PostgresStore, where: str
+) -> None:
+    async with connected(dsn if where == "same" else in_database(dsn, "template1")) as own:
+        transaction = own.transaction()
+        await transaction.start()
+        await own.execute("CREATE TABLE somebody_elses (n integer)")  # it has written, so that others wait for it
+        begun = time.monotonic()
+        async with watching(postgres) as events:
+            assert time.monotonic() - begun < PATIENCE_S + MARGIN_S
+            ids = await insert(postgres, 10)
+            assert [event.job_id for event in await heard(events, 10)] == ids
+            await transaction.rollback()
+            (last,) = await insert(postgres, 1)
+            assert await heard_until(events, last) == []
+
+
+async def test_a_transaction_that_only_reads_costs_nothing(dsn: str, postgres: PostgresStore) -> None:
+    async with connected(dsn) as own, own.transaction(isolation="repeatable_read"):
+        await own.fetchval("SELECT count(*) FROM pg_class")
+        begun = time.monotonic()
+        async with watching(postgres):
+            assert time.monotonic() - begun < PATIENCE_S
+
+
+# ---- changes that are under way --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "repeatable_read"])
+async def test_a_change_that_began_before_the_watch_is_waited_for(dsn: str, rivals: Rivals, isolation: Any) -> None:
+    """Its look for watchers found none: whoever subscribes must find it in what is stored."""
+    async with connected(dsn) as own:
+        transaction = own.transaction(isolation=isolation)
+        await transaction.start()
+        (answer,) = await rivals.two.insert_on(own, [new_job(0)])
+        subscribing = asyncio.create_task(_found_once_subscribed(rivals.one, answer.id or 0))
+        await asyncio.wait([subscribing], timeout=0.2)  # who does not wait for it has looked by then
+        assert not subscribing.done()
+        await transaction.commit()
+        assert await subscribing, "it is neither stored when the watch began, nor told of afterwards"
+
+
+async def _found_once_subscribed(store: PostgresStore, job_id: int) -> bool:
+    async with watching(store):
+        return bool(await store.get_jobs([job_id]))
+
+
+Change = Callable[[Rivals, Job], Awaitable[object]]
+CHANGES: dict[str, tuple[Change, EventKind]] = {
+    "finish": (lambda rivals, job: rivals.two.finish_jobs([completed(job.id, job.claim)]), EventKind.COMPLETED),
+    "give back": (lambda rivals, job: rivals.two.finish_jobs([interrupted(job.id, job.claim)]), EventKind.INTERRUPTED),
+    "start": (lambda rivals, job: rivals.two.start_jobs([Started(job.id, job.claim, 0)]), EventKind.STARTED),
+    "progress": (
+        lambda rivals, job: rivals.two.save_progress([ProgressReport(job.id, job.claim, 50.0)]),
+        EventKind.PROGRESS,
+    ),
+}
+
+
+@pytest.mark.parametrize("how", CHANGES)
+async def test_a_change_that_waits_for_a_lock_while_the_watch_begins_is_told(rivals: Rivals, how: str) -> None:
+    """It has no transaction number yet, so nobody can wait for it: it must look for watchers once it goes on."""
+    change, kind = CHANGES[how]
+    (job,) = await running(rivals.one, 1)
+    transaction = rivals.blocker.transaction()
+    await transaction.start()
+    await rivals.blocker.fetch(rivals.sql("SELECT FROM holdfast.jobs WHERE id = $1 FOR UPDATE"), job.id)
+    changing = asyncio.ensure_future(change(rivals, job))
+    await until_held_up(rivals.watcher, rivals.schema, changing)
+    async with watching(rivals.one) as events:
+        (seen,) = await rivals.one.get_jobs([job.id])
+        assert (seen.state, seen.started_at, seen.progress) == (JobState.RUNNING, None, None)
+        await transaction.commit()
+        await changing
+        (last,) = await insert(rivals.one, 1)
+        assert [event.kind for event in await heard_until(events, last)] == [kind]
+
+
+async def test_a_watch_that_begins_among_changes_misses_none(rivals: Rivals) -> None:
+    """Each job ends at about the time at which somebody begins to watch: its end is told, or it has ended already."""
+    missed = []
+    for turn, job in enumerate(await running(rivals.one, size(30, 500))):
+
+        async def subscribe(job: Job = job) -> tuple[Job, list[Event]]:
+            async with watching(rivals.one) as events:
+                (seen,) = await rivals.one.get_jobs([job.id])
+                if not seen.is_finished:
+                    async with asyncio.timeout(HEARS_S):
+                        return seen, [await anext(events)]
+                return seen, []
+
+        async def finish(job: Job = job, turn: int = turn) -> None:
+            for _ in range(turn % 7):  # round trips, so that it comes sooner or later
+                await rivals.two.take_ids(1)
+            await rivals.two.finish_jobs([completed(job.id, job.claim)])
+
+        try:
+            await asyncio.gather(subscribe(), finish())
+        except TimeoutError:
+            missed.append(turn)
+    assert missed == []
+
+
+async def test_a_watch_in_a_file_waits_for_whoever_writes(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "jobs.db"))
+    await store.open()
+    try:
+        with closing(sqlite3.connect(tmp_path / "jobs.db")) as own:
+            own.execute("BEGIN IMMEDIATE")
+            (answer,) = store.insert_on_sync(own, [new_job(0)])
+
+            async def subscribe() -> bool:
+                async with watching(store) as events:
+                    found = bool(await store.get_jobs([answer.id or 0]))
+                    await store.insert_jobs([new_job((await store.take_ids(1))[0])])
+                    assert (await heard(events, 1))[0].kind == EventKind.ENQUEUED
+                    return found
+
+            subscribing = asyncio.create_task(subscribe())
+            await asyncio.wait([subscribing], timeout=0.1)  # the fault itself: somebody writes for a while
+            assert not subscribing.done()
+            own.commit()
+            assert await subscribing
+    finally:
+        await store.close()
+
+
+# ---- numbers that are committed out of order -------------------------------------------------------------------------
+
+
+async def test_events_that_are_committed_in_the_reverse_order_are_all_told_once(dsn: str, rivals: Rivals) -> None:
+    async with watching(rivals.one) as events, connected(dsn) as one, connected(dsn) as two:
+        first, second = one.transaction(), two.transaction()
+        await first.start()
+        await second.start()
+        (early,) = await rivals.two.insert_on(one, [new_job(0)])
+        (late,) = await rivals.two.insert_on(two, [new_job(0)])
+        await second.commit()
+        assert [event.job_id for event in await heard(events, 1)] == [late.id]
+        await first.commit()
+        assert [event.job_id for event in await heard(events, 1)] == [early.id]
+        (last,) = await insert(rivals.one, 1)
+        assert await heard_until(events, last) == []
+
+
+async def test_a_number_that_was_drawn_before_the_watch_began_is_still_told(dsn: str, rivals: Rivals) -> None:
+    async with watching(rivals.two), connected(dsn) as own:
+        transaction = own.transaction()
+        await transaction.start()
+        (early,) = await rivals.two.insert_on(own, [new_job(0)])
+        await insert(rivals.one, 3)
+        async with watching(rivals.one) as events:  # it waits a second for that transaction, and goes on without it
+            assert await rivals.one.get_jobs([early.id or 0]) == []
+            await transaction.commit()
+            assert [event.job_id for event in await heard(events, 1)] == [early.id]
+
+
+async def test_numbers_of_changes_that_were_rolled_back_are_no_hole(dsn: str, rivals: Rivals) -> None:
+    async with watching(rivals.one) as events, connected(dsn) as own:
+        ids = []
+        for _ in range(size(20, 200)):
+            transaction = own.transaction()
+            await transaction.start()
+            await rivals.two.insert_on(own, [new_job(0)])
+            ids += await insert(rivals.one, 1)
+            await transaction.rollback()
+        assert [event.job_id for event in await heard(events, len(ids))] == ids
+
+
+async def test_the_events_of_each_job_keep_their_order_whoever_commits_first(rivals: Rivals) -> None:
+    """Callers, workers and operators change the same jobs on many connections at once."""
+    rounds, jobs = size(10, 100), 10
+    async with watching(rivals.one) as events:
+        told: dict[int, list[Event]] = {}
+        expected = 0
+        for _ in range(rounds):
+            claimed = await running(rivals.one, jobs)
+            for store in (rivals.two, rivals.one):
+                await asyncio.gather(
+                    *(store.save_progress([ProgressReport(job.id, job.claim, 1.0)]) for job in claimed),
+                    *(store.start_jobs([Started(job.id, job.claim, 0)]) for job in reversed(claimed)),
+                )
+            await asyncio.gather(
+                *(rivals.one.finish_jobs([completed(job.id, job.claim)]) for job in claimed),
+                *(rivals.two.save_progress([ProgressReport(job.id, job.claim, 2.0)]) for job in claimed),
+            )
+            expected += jobs
+        while expected:
+            (event,) = await heard(events, 1)
+            told.setdefault(event.job_id, []).append(event)
+            expected -= event.kind in TERMINAL_EVENTS
+    for found in told.values():
+        assert [event.seq for event in found] == sorted(event.seq for event in found)
+        kinds = [event.kind for event in found]
+        assert (kinds[0], kinds[-1]) == (EventKind.ENQUEUED, EventKind.COMPLETED)
+        assert kinds.count(EventKind.STARTED) == 1
+
+
+# ---- locks -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_report_that_tells_the_start_and_an_end_from_outside_do_not_wait_in_a_ring(
+    rivals: Rivals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An end takes the job's row and then its progress; a report of a claim that has reported before must as well."""
+    monkeypatch.setattr("holdfast.stores.postgres.connection._TRIES_AFTER_DEADLOCK", 1)  # or nobody would see it
+    (job,) = await running(rivals.one, 1)
+    await rivals.one.save_progress([ProgressReport(job.id, job.claim, 1.0)])  # nobody watches: the start is not told
+    async with watching(rivals.one):
+        transaction = rivals.blocker.transaction()
+        await transaction.start()
+        await rivals.blocker.fetch(rivals.sql("SELECT FROM holdfast.jobs WHERE id = $1 FOR UPDATE"), job.id)
+        ending = asyncio.create_task(rivals.two.finish_jobs([completed(job.id, job.claim)]))
+        await until_held_up(rivals.watcher, rivals.schema, ending)
+        report = ProgressReport(job.id, job.claim, 2.0, changes='{"started": 5}')
+        reporting = asyncio.create_task(rivals.one.save_progress([report]))
+        await until_held_up(rivals.watcher, rivals.schema, ending, reporting)
+        await transaction.commit()
+        await asyncio.wait([ending, reporting])
+    assert [task.exception() for task in (ending, reporting)] == [None, None]

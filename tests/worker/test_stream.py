@@ -1,0 +1,392 @@
+"""Events as a stream for web pages: nothing twice, nothing lost without `reset`, and nothing left behind."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, MutableMapping
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from holdfast import Holdfast, JobHandle, JobState, Task
+from holdfast.client.subscription import MOST_WAITING
+from holdfast.client.watching import REMEMBERED, Watching
+from holdfast.events import EventKind
+from holdfast.stream import MOST_SHOWN, EventResponse, EventStream
+from tests.sizes import size
+from tests.worker.working import PATIENCE_S, drained, until, working
+
+Work = Task[[int], None]
+Message = MutableMapping[str, Any]
+
+
+class Frame(msgspec.Struct):
+    """One server-sent event."""
+
+    event: str
+    data: dict[str, Any]
+    id: str | None = None
+
+    @property
+    def job(self) -> str:
+        """The job it is about."""
+        return str(self.data["id"])
+
+
+def read(chunk: bytes) -> Frame:
+    """Read a frame as a browser does."""
+    assert chunk.endswith(b"\n\n")
+    fields = dict(line.split(": ", 1) for line in chunk.decode().rstrip("\n").split("\n"))
+    assert set(fields) <= {"id", "event", "data"}
+    return Frame(fields["event"], msgspec.json.decode(fields["data"]), fields.get("id"))
+
+
+class Page:
+    """A page that is open in a browser."""
+
+    def __init__(self, chunks: AsyncIterator[bytes]) -> None:
+        self._chunks = chunks
+        self.last_id: str | None = None
+
+    async def take(self) -> Frame:
+        """Take the next frame."""
+        async with asyncio.timeout(PATIENCE_S):
+            frame = read(await anext(self._chunks))
+        self.last_id = frame.id or self.last_id
+        return frame
+
+    async def frames(self, count: int) -> list[Frame]:
+        """Take some frames."""
+        return [await self.take() for _ in range(count)]
+
+
+@asynccontextmanager
+async def opened(app: Holdfast, **options: Any) -> AsyncIterator[Page]:
+    """Open a page; leaving the block closes it."""
+    stream = cast("Any", EventStream(app.client, **options).__aiter__())
+    async with aclosing(stream) as chunks:
+        yield Page(chunks)
+
+
+@pytest.fixture
+def work(app: Holdfast) -> Work:
+    """Give a task that does nothing."""
+
+    @app.task
+    async def work(number: int) -> None: ...
+
+    return work
+
+
+def inside(app: Holdfast) -> tuple[set["asyncio.Task[Any]"], int]:
+    """Everything that a client may leave behind: tasks, and subscriptions."""
+    return asyncio.all_tasks(), len(app.client.watching._subscriptions)
+
+
+# ---- what comes ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_snapshot_comes_first_and_then_what_happens(app: Holdfast, work: Work) -> None:
+    waiting = await work.enqueue(1)
+    async with opened(app, kinds=["job:started", "job:completed"]) as page:
+        first = await page.take()
+        assert (first.event, [job["id"] for job in first.data["jobs"]]) == ("snapshot", [waiting.public_id])
+        assert first.data["jobs"][0]["status"] == JobState.QUEUED
+        assert first.id is not None
+        await drained(app)
+        started, completed = await page.frames(2)
+    assert (started.event, completed.event) == (EventKind.STARTED, EventKind.COMPLETED)
+    said = (completed.job, completed.data["status"], completed.data["kind"])
+    assert said == (waiting.public_id, JobState.COMPLETED, "work")
+
+
+async def test_a_snapshot_shows_the_job_that_was_asked_for_or_a_limited_number(app: Holdfast, work: Work) -> None:
+    handles = await app.enqueue_many(work.call(number) for number in range(MOST_SHOWN + 5))
+    async with opened(app, job=handles[3].public_id) as page:
+        assert [job["id"] for job in (await page.take()).data["jobs"]] == [handles[3].public_id]
+    async with opened(app) as page:
+        assert len((await page.take()).data["jobs"]) == MOST_SHOWN
+    async with opened(app, snapshot=False, kinds=["job:cancelled"]) as page:
+        await handles[0].cancel()
+        assert (await page.take()).event == EventKind.CANCELLED
+
+
+async def test_a_quiet_stream_pings(app: Holdfast, work: Work) -> None:
+    async with opened(app, snapshot=False, ping_s=0.01) as page:
+        assert [frame.event for frame in await page.frames(2)] == ["ping", "ping"]
+        handle = await work.enqueue(1)
+        frame = await page.take()
+        while frame.event == "ping":
+            assert frame.id is None
+            frame = await page.take()
+        assert frame.job == handle.public_id
+
+
+async def test_closing_the_app_ends_the_stream(memory_app: Holdfast) -> None:
+    async with opened(memory_app) as page:
+        await page.take()
+        await memory_app.client.watching.close()
+        with pytest.raises(StopAsyncIteration):
+            await page.take()
+
+
+# ---- cut off ---------------------------------------------------------------------------------------------------------
+
+
+async def test_who_comes_back_gets_what_came_meanwhile_and_nothing_twice(app: Holdfast, work: Work) -> None:
+    async with opened(app) as page:
+        await page.take()
+        before = [await work.enqueue(number) for number in range(3)]
+        assert [frame.job for frame in await page.frames(3)] == [handle.public_id for handle in before]
+    missed = [await work.enqueue(number) for number in range(5)]
+    await until(lambda: app.client.watching.number >= 8, "all are heard of")
+    async with opened(app, last_event_id=page.last_id) as again:
+        assert [frame.job for frame in await again.frames(5)] == [handle.public_id for handle in missed]
+        last = await work.enqueue(9)
+        assert (await again.take()).job == last.public_id
+
+
+async def test_who_was_cut_off_before_the_first_event_comes_back_to_the_snapshot(app: Holdfast, work: Work) -> None:
+    async with opened(app) as page:
+        await page.take()
+    handle = await work.enqueue(1)
+    async with opened(app, last_event_id=page.last_id) as again:
+        assert (await again.take()).job == handle.public_id
+
+
+async def test_what_happens_while_the_snapshot_is_read_is_not_taken_for_a_part_of_it(
+    app: Holdfast, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The snapshot was read before: whoever is cut off right behind it must still hear of what it does not show."""
+    store: Any = app.store
+    list_jobs = store.list_jobs
+    created: list[JobHandle[None]] = []
+
+    async def slowly(*args: Any, **kwargs: Any) -> Any:
+        found = await list_jobs(*args, **kwargs)
+        if not created:
+            created.append(await work.enqueue(1))
+            await until(lambda: app.client.watching.number >= 1, "it is heard of")
+        return found
+
+    monkeypatch.setattr(store, "list_jobs", slowly)
+    async with opened(app) as page:
+        assert (await page.take()).data["jobs"] == []
+    async with opened(app, last_event_id=page.last_id) as again:
+        await work.enqueue(2)
+        assert (await again.take()).job == created[0].public_id
+
+
+IDS: dict[str, Callable[[Watching], str]] = {
+    "foreign": lambda watching: f"0123456789ab-{watching.number}",
+    "future": lambda watching: watching.id_of(watching.number + 1),
+    "garbage": lambda _: "garbage",
+    "empty": lambda _: "",
+    "negative": lambda watching: f"{watching.epoch}--1",
+    "no number": lambda watching: f"{watching.epoch}-",
+    "odd digit": lambda watching: f"{watching.epoch}-²",
+    "huge": lambda watching: f"{watching.epoch}-{'9' * 5_000}",
+    "nul": lambda watching: f"{watching.epoch}-\x001",
+}
+
+
+@pytest.mark.parametrize("which", IDS)
+async def test_an_id_that_is_not_known_here_gives_reset_and_a_snapshot(memory_app: Holdfast, which: str) -> None:
+    @memory_app.task
+    async def work(number: int) -> None: ...
+
+    await work.enqueue(1)
+    async with memory_app.events():
+        last_event_id = IDS[which](memory_app.client.watching)
+        async with opened(memory_app, last_event_id=last_event_id) as page:
+            reset, snapshot = await page.frames(2)
+            assert (reset.event, reset.data, reset.id) == ("reset", {}, None)
+            assert (snapshot.event, len(snapshot.data["jobs"])) == ("snapshot", 1)
+
+
+async def test_an_id_that_is_too_old_gives_reset(memory_app: Holdfast) -> None:
+    @memory_app.task
+    async def work(number: int) -> None: ...
+
+    async with opened(memory_app) as page:
+        await page.take()
+        for _ in range(REMEMBERED // 1_000 + 1):
+            await memory_app.enqueue_many(work.call(number) for number in range(1_000))
+        await until(lambda: memory_app.client.watching.number > REMEMBERED, "they are heard of")
+    assert page.last_id is not None
+    assert not memory_app.client.watching.knows(page.last_id)
+    async with opened(memory_app, last_event_id=page.last_id) as again:
+        assert [frame.event for frame in await again.frames(2)] == ["reset", "snapshot"]
+
+
+async def test_a_reader_that_began_anew_resets_whoever_comes_back(memory_app: Holdfast) -> None:
+    memory_app.client.watching = Watching(memory_app.store, linger_s=0.0)
+    async with opened(memory_app) as page:
+        await page.take()
+    await until(lambda: memory_app.client.watching._reader is None, "the reader has left")
+    async with opened(memory_app, last_event_id=page.last_id, snapshot=False) as again:
+        assert (await again.take()).event == "reset"
+
+
+async def test_a_client_that_is_cut_again_and_again_misses_nothing_and_sees_nothing_twice(
+    app: Holdfast, work: Work
+) -> None:
+    events, between = size(300, 1_000), size(20, 200)
+    seen: list[str] = []
+    last_id: str | None = None
+
+    async def enqueue() -> list[str]:
+        return [(await work.enqueue(number)).public_id for number in range(events)]
+
+    async with opened(app) as page:  # from before the first event
+        last_id = (await page.take()).id
+    enqueuing = asyncio.create_task(enqueue())
+    while len(seen) < events:
+        async with opened(app, last_event_id=last_id) as page:
+            seen += [frame.job for frame in await page.frames(min(between, events - len(seen)))]
+            last_id = page.last_id
+    assert seen == await enqueuing  # nor is there a `reset`: it never was behind by more than is remembered
+
+
+# ---- many clients ----------------------------------------------------------------------------------------------------
+
+
+async def test_clients_that_come_and_go_leave_nothing_behind(app: Holdfast, work: Work) -> None:
+    async with app.events():  # so that the reader is there before and after
+        before = inside(app)
+
+        async def come_and_go(number: int) -> None:
+            if number % 3 == 0:  # it reads one frame, and is cut off in the middle of the next
+                async with opened(app, last_event_id="garbage" if number % 2 else None) as page:
+                    await page.take()
+            else:  # its request is cancelled, before or after the first frame
+                stream = EventStream(app.client)
+                reading = asyncio.create_task(_read_for_ever(stream))
+                for _ in range(number % 7):
+                    await app.counts()
+                reading.cancel()
+                await asyncio.wait([reading])
+
+        await asyncio.gather(*(come_and_go(number) for number in range(size(40, 200))))
+        await work.enqueue(1)
+        await until(lambda: inside(app) == before, "nothing is left")
+
+
+async def _read_for_ever(stream: EventStream) -> None:
+    async for _ in stream:
+        pass
+
+
+async def test_clients_that_never_read_keep_no_job_from_finishing(app: Holdfast, work: Work) -> None:
+    before = len(app.client.watching._subscriptions)
+    pages = [cast("Any", EventStream(app.client).__aiter__()) for _ in range(size(40, 200))]
+    for page in pages:
+        assert read(await anext(page)).event == "snapshot"
+    rounds = size(2, 10)
+    for _ in range(rounds):
+        handles = await app.enqueue_many(work.call(number) for number in range(400))
+        await drained(app)
+        assert (await handles[-1].get()).state is JobState.COMPLETED
+    await until(lambda: app.client.watching.number == rounds * 1_200, "all is heard of")
+    subscriptions = app.client.watching._subscriptions
+    assert len(subscriptions) == before + len(pages)
+    assert all(len(subscription._waiting) <= MOST_WAITING for subscription in subscriptions)
+    assert len(app.client.watching._remembered) <= REMEMBERED
+    for page in pages:
+        assert read(await anext(page)).event == "reset"
+        await page.aclose()
+    assert len(subscriptions) == before
+
+
+# ---- ASGI ------------------------------------------------------------------------------------------------------------
+
+
+class Browser:
+    """The other end of an ASGI response."""
+
+    def __init__(self) -> None:
+        self.sent: list[Message] = []
+        self.leaves = asyncio.Event()
+        self.takes = asyncio.Event()
+        self.takes.set()
+        self.error: Exception | None = None
+        self.is_stuck = False
+
+    async def receive(self) -> Message:
+        """Tell of the request once, and of its end."""
+        if not self.sent:
+            return {"type": "http.request"}
+        await self.leaves.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        """Take what is sent."""
+        self.is_stuck = not self.takes.is_set()
+        await self.takes.wait()
+        if self.error is not None and message["type"] == "http.response.body":
+            raise self.error
+        self.sent.append(message)
+
+    @property
+    def frames(self) -> list[Frame]:
+        """What came so far."""
+        return [read(message["body"]) for message in self.sent[1:] if message["body"]]
+
+
+def respond(app: Holdfast, browser: Browser, **headers: str) -> "asyncio.Task[None]":
+    """Answer a request."""
+    response = EventResponse(EventStream(app.client), headers)
+    return asyncio.create_task(response({"type": "http"}, browser.receive, browser.send))
+
+
+async def test_a_response_streams_until_the_client_leaves(app: Holdfast, work: Work) -> None:
+    async with app.events():
+        before, browser = inside(app), Browser()
+        responding = respond(app, browser, **{"X-Own": "yes"})
+        async with working(app):
+            await until(lambda: len(browser.frames) == 1, "the snapshot has come")
+            await work.enqueue(1)
+            await until(lambda: len(browser.frames) == 4, "all has come")
+        browser.leaves.set()
+        await asyncio.wait_for(responding, PATIENCE_S)
+        await until(lambda: inside(app) == before, "nothing is left")
+    start = browser.sent[0]
+    assert (start["type"], start["status"]) == ("http.response.start", 200)
+    assert dict(start["headers"]) == {
+        b"content-type": b"text/event-stream; charset=utf-8",
+        b"cache-control": b"no-store",
+        b"x-accel-buffering": b"no",
+        b"x-own": b"yes",
+    }
+    assert all(message["more_body"] for message in browser.sent[1:])
+    assert [frame.event for frame in browser.frames][1:] == ["job:enqueued", "job:started", "job:completed"]
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError("gone"), ConnectionResetError("gone"), RuntimeError("a bug"), None])
+async def test_a_client_that_cannot_be_written_to_is_let_go(memory_app: Holdfast, error: Exception | None) -> None:
+    @memory_app.task
+    async def work() -> None: ...
+
+    async with memory_app.events():
+        before, browser = inside(memory_app), Browser()
+        responding = respond(memory_app, browser)
+        await until(lambda: len(browser.frames) == 1, "the snapshot has come")
+        browser.error = error
+        if error is None:  # it stops reading, and leaves while something is being sent
+            browser.takes.clear()
+        await work.enqueue()
+        if error is None:
+            await until(lambda: browser.is_stuck, "it does not read")
+            browser.leaves.set()
+        await asyncio.wait([responding], timeout=PATIENCE_S)
+        assert responding.exception() is (error if isinstance(error, RuntimeError) else None)
+        await until(lambda: inside(memory_app) == before, "nothing is left")
+
+
+async def test_a_response_ends_properly_when_the_app_is_closed(memory_app: Holdfast) -> None:
+    browser = Browser()
+    responding = respond(memory_app, browser)
+    await until(lambda: len(browser.frames) == 1, "the snapshot has come")
+    await memory_app.client.watching.close()
+    await asyncio.wait_for(responding, PATIENCE_S)
+    assert browser.sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}

@@ -1,0 +1,399 @@
+"""Who watches hears what happens, in whatever process, and leaves nothing behind."""
+
+import asyncio
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+
+from holdfast import Context, Fatal, Holdfast, JobNotFound, JobState, NotOpen, Retry, StoreUnavailable, Task
+from holdfast.client import watching as watching_module
+from holdfast.client.subscription import MOST_WAITING, EventsMissed
+from holdfast.client.watching import Watching
+from holdfast.events import TERMINAL_EVENTS, Event, EventKind
+from holdfast.stores.postgres.store import PostgresStore
+from tests.sizes import size
+from tests.worker.faults import Faults
+from tests.worker.working import PATIENCE_S, MakeApp, drained, until, working
+
+Work = Task[..., None]
+ENQUEUED, STARTED, COMPLETED = EventKind.ENQUEUED, EventKind.STARTED, EventKind.COMPLETED
+
+
+async def followed(watch: AsyncIterator[Event]) -> list[Event]:
+    """Follow a watch to its end."""
+    async with asyncio.timeout(PATIENCE_S):
+        return [event async for event in watch]
+
+
+def kinds(events: list[Event]) -> list[str]:
+    """Name what was heard, without how far it was."""
+    return [event.kind for event in events if event.kind != EventKind.PROGRESS]
+
+
+async def heard(events: AsyncIterator[Event], count: int) -> list[Event]:
+    """Take so many events."""
+    async with asyncio.timeout(PATIENCE_S):
+        return [await anext(events) for _ in range(count)]
+
+
+@asynccontextmanager
+async def watched(app: Holdfast, watch: AsyncIterator[Event]) -> AsyncIterator["asyncio.Task[list[Event]]"]:
+    """Follow a watch beside the block, which begins once it waits for news."""
+    following = asyncio.create_task(followed(watch))
+    await until(lambda: waiting(app.client.watching) == 1, "it waits for news")
+    yield following
+
+
+def waiting(watching: Watching) -> int:
+    """Count those who wait for news."""
+    return sum(bool(one._has_news._waiters) for one in watching._subscriptions)
+
+
+async def watchers(app: Holdfast) -> int:
+    """Count the rows of those who watch."""
+    store: Any = app.store
+    if isinstance(store, PostgresStore):
+        return int((await store.fetch_sql("SELECT count(*) FROM holdfast.watchers"))[0][0])
+    query = "SELECT count(*) FROM holdfast_watchers"
+    return int(await store.connection.read(lambda database, _: database.execute(query).fetchone()[0]))
+
+
+def linger(app: Holdfast, linger_s: float) -> Watching:
+    """Let the one who reads for all stay less long."""
+    app.client.watching = Watching(app.store, linger_s=linger_s)
+    return app.client.watching
+
+
+@pytest.fixture
+def work(app: Holdfast) -> Work:
+    """Give a task that does nothing."""
+
+    @app.task
+    async def work(number: int = 0) -> None: ...
+
+    return work
+
+
+# ---- one job ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_job_is_followed_from_its_queue_to_its_end(app: Holdfast) -> None:
+    @app.task
+    async def work(ctx: Context) -> None:
+        await ctx.progress(40, "on the way")
+
+    handle = await work.enqueue()
+    async with watched(app, handle.watch()) as following:
+        await drained(app)
+        events = await following
+    assert kinds(events) == [STARTED, COMPLETED]
+    assert {event.job_id for event in events} == {handle.id}
+    assert [event.seq for event in events] == sorted(event.seq for event in events)
+    assert events[-1].state is JobState.COMPLETED
+
+
+@pytest.mark.parametrize("how", ["completed", "failed", "cancelled"])
+async def test_of_a_job_that_has_ended_its_end_is_all(app: Holdfast, how: str) -> None:
+    @app.task
+    async def work() -> None:
+        if how == "failed":
+            raise Fatal(how)
+
+    handle = await work.enqueue()
+    if how == "cancelled":
+        await handle.cancel()
+    await drained(app)
+    (event,) = await followed(handle.watch())
+    job = await handle.get()
+    assert (event.kind, event.state, event.life, event.claim) == (f"job:{how}", job.state, 1, job.claim)
+    assert event.at == job.finished_at
+    assert event.data.get("error") == job.error
+
+
+async def test_a_job_that_is_tried_again_is_followed_through_all_its_attempts(app: Holdfast) -> None:
+    @app.task
+    async def work(ctx: Context) -> None:
+        if ctx.job.attempt < 3:
+            raise Retry(0)
+
+    handle = await work.enqueue()
+    async with watched(app, handle.watch()) as following, working(app):
+        events = await following
+    assert kinds(events) == [STARTED, EventKind.RETRYING] * 2 + [STARTED, COMPLETED]
+    assert [event.attempt for event in events if event.kind == STARTED] == [1, 2, 3]
+
+
+async def test_a_watch_follows_the_life_in_which_it_began(app: Holdfast) -> None:
+    ways = ["fail", "pass"]
+
+    @app.task
+    async def work() -> None:
+        if (way := ways.pop(0)) == "fail":
+            raise Fatal(way)
+
+    handle = await work.enqueue()
+    await drained(app)
+    await handle.retry()
+    async with watched(app, handle.watch()) as following:
+        await drained(app)
+        events = await following
+    assert [(event.kind, event.life) for event in events] == [(STARTED, 2), (COMPLETED, 2)]
+
+
+async def test_a_job_that_is_deleted_meanwhile_ends_the_watch(app: Holdfast, work: Work) -> None:
+    handle = await work.enqueue()
+    async with watched(app, handle.watch()) as following:
+        await drained(app)
+        await app.delete(handle.public_id)
+        assert kinds(await following) == [STARTED, COMPLETED]
+    with pytest.raises(JobNotFound):
+        await followed(handle.watch())
+
+
+async def test_a_watch_that_is_left_early_is_forgotten(app: Holdfast, work: Work) -> None:
+    handle = await work.enqueue()
+    async with working(app):
+        async for event in handle.watch():
+            assert event.kind in {STARTED, *TERMINAL_EVENTS}
+            break
+        await until(lambda: not app.client.watching._subscriptions, "nobody watches")
+
+
+# ---- many jobs -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_filter_lets_through_what_fits_all_of_it(app: Holdfast) -> None:
+    @app.task(queue="one")
+    async def first() -> None: ...
+
+    @app.task(queue="two")
+    async def second() -> None: ...
+
+    async with (
+        app.events(kinds=["job:completed"]) as by_kind,
+        app.events(queues=["ONE"]) as by_queue,
+        app.events(tasks=["second"], kinds=["job:enqueued"]) as by_both,
+    ):
+        handles = [await first.enqueue(), await second.enqueue()]
+        async with app.events(jobs=[handles[1].public_id], kinds=["job:started", "job:completed"]) as by_job:
+            await drained(app, queues=["one", "two"])
+            assert {event.job_id for event in await heard(by_kind, 2)} == {handle.id for handle in handles}
+            assert kinds(await heard(by_queue, 3)) == [ENQUEUED, STARTED, COMPLETED]
+            assert [event.job_id for event in await heard(by_both, 1)] == [handles[1].id]
+            assert kinds(await heard(by_job, 2)) == [STARTED, COMPLETED]
+        assert [list(one._waiting) for one in (by_kind, by_queue, by_both)] == [[], [], []]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_callback_that_raises_is_called_for_the_next_event(
+    app: Holdfast, work: Work, is_async: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    called: list[Event] = []
+
+    def callback(event: Event) -> None:
+        called.append(event)
+        message = "a fault of the callback"
+        raise RuntimeError(message)
+
+    async def async_callback(event: Event) -> None:
+        await asyncio.sleep(0)
+        callback(event)
+
+    with caplog.at_level(logging.ERROR, "holdfast"):
+        async with app.subscribe(async_callback if is_async else callback):
+            await work.enqueue()
+            await drained(app)
+            await until(lambda: len(called) == 3, "all are heard")
+    assert kinds(called) == [ENQUEUED, STARTED, COMPLETED]
+    assert caplog.text.count("a callback of a subscription failed") == 3
+    await until(lambda: not app.client.watching._subscriptions, "nobody watches")
+
+
+async def test_who_does_not_read_is_told_once_and_goes_on(app: Holdfast, work: Work) -> None:
+    many = MOST_WAITING + size(200, 2_000)
+    async with app.events() as slow, app.events() as quick:
+        await app.enqueue_many(work.call(number) for number in range(MOST_WAITING))
+        await heard(quick, MOST_WAITING)
+        await app.enqueue_many(work.call(number) for number in range(many))
+        for _ in range(many):
+            await heard(quick, 1)
+            assert len(slow._waiting) <= MOST_WAITING
+        with pytest.raises(EventsMissed):
+            await anext(slow)
+        await work.enqueue(-1)
+        (event,) = await heard(slow, 1)
+        assert event == (await heard(quick, 1))[0]
+
+
+OTHER = """
+import asyncio, sys
+from holdfast import Holdfast
+
+app = Holdfast(sys.argv[1], schema=sys.argv[2])
+
+@app.task
+async def work(number: int) -> None: ...
+
+async def main() -> None:
+    async with app:
+        await work.enqueue(1)
+        await app.run_worker(until="empty")
+
+asyncio.run(main())
+"""
+
+
+async def test_what_another_process_does_is_heard_here(make_shared_app: MakeApp) -> None:
+    async with make_shared_app() as app, app.events() as events:
+        command = [sys.executable, "-c", OTHER, app.settings.url, app.settings.schema]
+        run = partial(subprocess.run, command, capture_output=True, text=True, timeout=50, check=False)
+        done = await asyncio.to_thread(run)
+        assert done.returncode == 0, done.stderr
+        found = await heard(events, 3)
+    assert kinds(found) == [ENQUEUED, STARTED, COMPLETED]
+
+
+# ---- coming and going ------------------------------------------------------------------------------------------------
+
+
+async def test_nothing_is_read_or_written_once_the_last_one_has_left(app: Holdfast, work: Work) -> None:
+    before = await watchers(app)
+    watching = linger(app, 0.05)
+    async with app.events(), app.events():
+        assert await watchers(app) == before + 1
+    await until(lambda: watching._reader is None, "the reader has left")
+
+    async def gone() -> bool:
+        return await watchers(app) == before
+
+    await until(gone, "the watcher's row is gone")
+    async with app.events() as events:
+        await work.enqueue()
+        assert kinds(await heard(events, 1)) == [ENQUEUED]
+
+
+async def test_who_comes_back_at_once_meets_the_same_reader(memory_app: Holdfast) -> None:
+    watching = linger(memory_app, 60.0)
+    async with memory_app.events():
+        reader, epoch = watching._reader, watching.epoch
+    async with memory_app.events():
+        assert (watching._reader, watching.epoch) == (reader, epoch)
+
+
+async def test_closing_the_app_ends_every_watch(make_app: MakeApp) -> None:
+    app = make_app()
+
+    @app.task
+    async def work() -> None: ...
+
+    async def listen() -> list[Event]:
+        async with app.events() as events:
+            return [event async for event in events]
+
+    async with app:
+        handle = await work.enqueue()
+        ends = [asyncio.create_task(listen()), asyncio.create_task(followed(handle.watch()))]
+        watching = app.client.watching
+        await until(lambda: waiting(watching) == 2, "two watch")
+        client = app.client
+    assert await asyncio.wait_for(asyncio.gather(*ends), PATIENCE_S) == [[], []]
+    assert not watching._subscriptions
+    with pytest.raises(NotOpen):
+        await client.events().__aenter__()
+
+
+async def test_closing_the_app_while_a_watch_is_registered_cancels_no_caller(make_app: MakeApp) -> None:
+    async def listen(app: Holdfast) -> None:
+        async with app.events() as events:
+            assert [event async for event in events] == []
+
+    async with make_app() as app:
+        faults = Faults(app, "first_event")
+        faults.gate.clear()
+        listening = asyncio.create_task(listen(app))
+        await until(lambda: faults.waiting == 1, "the watch is being registered")
+    await asyncio.wait([listening], timeout=PATIENCE_S)
+    assert not listening.cancelled()
+    assert isinstance(listening.exception(), NotOpen | None)
+
+
+@pytest.mark.parametrize("when", ["registering", "waiting", "following"])
+async def test_whoever_is_cancelled_leaves_nothing_behind(app: Holdfast, work: Work, when: str) -> None:
+    handle = await work.enqueue()
+    before = asyncio.all_tasks()
+    watching = linger(app, 0.05)
+    faults = Faults(app, "first_event")
+    if when == "registering":
+        faults.gate.clear()
+
+    async def listen() -> None:
+        async with app.events() as events:
+            async for _ in events:
+                pass
+
+    many = [
+        asyncio.create_task(followed(handle.watch()) if when == "following" else listen()) for _ in range(size(20, 200))
+    ]
+    if when == "registering":
+        await until(lambda: len(watching._subscriptions) == len(many), "all want to watch")
+    else:
+        await until(lambda: waiting(watching) == len(many), "all watch")
+    for task in many:
+        task.cancel()
+    await asyncio.wait(many)
+    assert not watching._subscriptions
+    faults.gate.set()
+    await until(lambda: watching._reader is None, "the reader has left")
+    await until(lambda: asyncio.all_tasks() <= before, "no task is left")
+
+
+async def test_a_store_that_is_away_for_a_moment_costs_no_event(app: Holdfast, work: Work) -> None:
+    faults = Faults(app, "read_events", "watch")
+    async with app.events() as events:
+        faults.is_away = True
+        handles = [await work.enqueue(number) for number in range(10)]
+        before = faults.calls["read_events"]
+        await until(lambda: faults.calls["read_events"] >= before + 3, "the reader keeps trying")
+        faults.is_away = False
+        assert [event.job_id for event in await heard(events, 10)] == [handle.id for handle in handles]
+        faults.cut_reply("read_events", 3)
+        await drained(app)
+        assert kinds(await heard(events, 20)).count(COMPLETED) == 10
+
+
+async def test_who_could_not_renew_the_watch_in_time_says_that_events_were_missed(
+    app: Holdfast, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching_module, "RENEWED_S", 0.1)
+    monkeypatch.setattr(watching_module, "LASTS_S", 1.0)
+    faults = Faults(app, "watch")
+    async with app.events() as events:
+        faults.is_away = True
+        epoch, runs_out_at = app.client.watching.epoch, time.monotonic() + 1.1
+        await until(lambda: faults.calls["watch"] > 3 and time.monotonic() > runs_out_at, "it has run out")
+        faults.is_away = False
+        with pytest.raises(EventsMissed):
+            await asyncio.wait_for(anext(events), PATIENCE_S)
+        assert app.client.watching.epoch != epoch
+        await work.enqueue()
+        assert kinds(await heard(events, 1)) == [ENQUEUED]
+
+
+async def test_a_store_that_is_away_from_the_beginning_is_told_to_who_wants_to_watch(app: Holdfast, work: Work) -> None:
+    faults = Faults(app, "watch")
+    faults.is_away = True
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            await app.events().__aenter__()
+    assert not app.client.watching._subscriptions
+    faults.is_away = False
+    async with app.events() as events:
+        await work.enqueue()
+        assert kinds(await heard(events, 1)) == [ENQUEUED]
