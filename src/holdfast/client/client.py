@@ -1,6 +1,7 @@
 """The client of one opened store: all verbs together."""
 
 import asyncio
+import contextlib
 import inspect
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -18,12 +19,14 @@ from holdfast.config import Settings
 from holdfast.delivery.delivery import Delivery
 from holdfast.delivery.in_store import InStore
 from holdfast.duration import Duration
+from holdfast.errors import InvalidValue
 from holdfast.events import TERMINAL_EVENTS, Event, EventKind
 from holdfast.handle import JobHandle
 from holdfast.job import Job, JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import Endpoint
 from holdfast.tasks.call import Call
+from holdfast.webhooks.address import check_url
 
 R = TypeVar("R")
 
@@ -46,6 +49,7 @@ class Client(JobVerbs, QueueVerbs):
         QueueVerbs.__init__(self, store, settings.deadline_s)
         self.enqueuing = Enqueuing(store, settings, self, self.delivery)
         self.watching = Watching(store)
+        self._allowed = settings.webhooks.allowed
         self._waiting = Waiting(store)
 
     async def enqueue(self, call: Call[R]) -> JobHandle[R]:
@@ -87,6 +91,8 @@ class Client(JobVerbs, QueueVerbs):
 
     async def enable_endpoint(self, url: str) -> bool:
         """Let webhooks be posted again to a place that answered 410 Gone; False when it was not disabled."""
+        with contextlib.suppress(InvalidValue):  # one that could not be registered now may have been before
+            url = check_url(url, self._allowed).url
         return await self.store.enable_endpoint(url.partition("?")[0])
 
     async def watch(self, job: JobId) -> AsyncIterator[Event]:

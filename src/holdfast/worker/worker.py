@@ -128,6 +128,7 @@ class Worker:
         self._context = contextvars.copy_context()
         self._is_interrupted = False  # something that ran was given back on leaving
         self._grace_ends = 0.0
+        self._is_stopped = False
 
     # ---- life ------------------------------------------------------------------------------------------------------
 
@@ -163,6 +164,7 @@ class Worker:
     def stop(self) -> None:
         """Give back what runs, and leave."""
         self.drain()
+        self._is_stopped = True
         self._stopping.set()
 
     @property
@@ -177,8 +179,8 @@ class Worker:
 
     @property
     def grace_left_s(self) -> float:
-        """How much of the grace is left for what ends after the jobs."""
-        return max(self._grace_ends - time.monotonic(), _FLUSH_S)
+        """How much of the grace is left for what ends after the jobs; one who stops has none."""
+        return _FLUSH_S if self._is_stopped else max(self._grace_ends - time.monotonic(), _FLUSH_S)
 
     def _start_loops(self, listening: Listening) -> None:
         self._promoter.listening = listening

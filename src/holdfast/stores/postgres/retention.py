@@ -18,7 +18,7 @@ class PostgresRetention(Role):
         return [rows.job(row[: rows.ALL_COLUMNS]) for row in await self.fetch("kept_jobs", ids)]
 
     async def end_retention(self, due: RetentionDue) -> None:
-        await self.fetch("end_retention", due.job_id, due.what, due.tries)
+        await self.fetch("end_retention", due.job_id, due.what, due.tries, due.life)
 
     async def postpone_retention(self, due: RetentionDue, delay_ms: int, error: str) -> None:
-        await self.fetch("postpone_retention", due.job_id, due.what, due.tries, delay_ms, error)
+        await self.fetch("postpone_retention", due.job_id, due.what, due.tries, delay_ms, error, due.life)

@@ -61,6 +61,7 @@ class SqliteJobs:
         def operation(connection: sqlite3.Connection, now: int) -> list[Answered]:
             gone = statements.fetch(connection, "delete_jobs", ids=statements.array(ids), now=now)
             told = [Told(*row) for row in gone]
+            statements.change(connection, "forget_retention", ids=statements.array(job.id for job in told))
             if told and publishing.is_watched(connection, now):
                 for job in told:
                     publishing.publish(connection, now, EventKind.DELETED, job)

@@ -36,7 +36,8 @@ class SqliteRetention:
 
     async def end_retention(self, due: RetentionDue) -> None:
         def operation(connection: sqlite3.Connection, now: int) -> None:
-            if not statements.fetch(connection, "end_retention", id=due.job_id, what=due.what, tries=due.tries):
+            fence = {"id": due.job_id, "what": due.what, "tries": due.tries, "life": due.life}
+            if not statements.fetch(connection, "end_retention", **fence):
                 return
             job = publishing.look(connection, [due.job_id]).get(due.job_id)
             is_watched = job is not None and job.life == due.life and publishing.is_watched(connection, now)
@@ -56,6 +57,7 @@ class SqliteRetention:
                 id=due.job_id,
                 what=due.what,
                 tries=due.tries,
+                life=due.life,
                 now=now,
                 delay_ms=delay_ms,
                 error=error,

@@ -20,7 +20,9 @@ SELECT * FROM holdfast.kept_jobs WHERE id = ANY ($1::bigint[]);
 -- name: end_retention
 -- Let what was told be done: a job that was to be deleted is gone with it.
 WITH told AS (
-    DELETE FROM holdfast.retention_due WHERE job_id = $1 AND what = $2 AND tries = $3 RETURNING job_id, life, what
+    DELETE FROM holdfast.retention_due
+    WHERE job_id = $1 AND what = $2 AND tries = $3 AND life = $4
+    RETURNING job_id, life, what
 ),
 
 gone AS (
@@ -45,5 +47,5 @@ SELECT count(*) FROM told;
 -- Try again later what could not be told.
 UPDATE holdfast.retention_due
 SET at = holdfast.clock() + $4 * interval '1 millisecond', error = $5
-WHERE job_id = $1 AND what = $2 AND tries = $3
+WHERE job_id = $1 AND what = $2 AND tries = $3 AND life = $6
 RETURNING job_id;

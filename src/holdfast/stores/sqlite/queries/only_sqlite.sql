@@ -392,6 +392,10 @@ WHERE history.id IN (SELECT value FROM json_each(:ids)) AND due.at < 25337076480
 ON CONFLICT (job_id, what) DO UPDATE
 SET life = excluded.life, at = excluded.at, delete_at = excluded.delete_at, tries = 0, error = NULL;
 
+-- name: forget_retention
+-- Forget what was to be told of jobs.
+DELETE FROM holdfast_retention_due WHERE job_id IN (SELECT value FROM json_each(:ids));
+
 -- name: delete_expired
 -- Delete one finished job whose retention has ended, in the life that was told of.
 DELETE FROM holdfast_history WHERE id = :id AND life = :life AND delete_at <= :now;

@@ -17,10 +17,12 @@ SELECT * FROM holdfast_finished_jobs WHERE id IN (SELECT value FROM json_each(:i
 
 -- name: end_retention
 -- Let what was told be done.
-DELETE FROM holdfast_retention_due WHERE job_id = :id AND what = :what AND tries = :tries RETURNING life;
+DELETE FROM holdfast_retention_due
+WHERE job_id = :id AND what = :what AND tries = :tries AND life = :life
+RETURNING life;
 
 -- name: postpone_retention
 -- Try again later what could not be told.
 UPDATE holdfast_retention_due
 SET at = :now + :delay_ms, error = :error
-WHERE job_id = :id AND what = :what AND tries = :tries;
+WHERE job_id = :id AND what = :what AND tries = :tries AND life = :life;

@@ -1,0 +1,297 @@
+"""What a worker does with receivers that refuse, fail, hang or are gone: and that no job and no shutdown suffers."""
+
+import asyncio
+import dataclasses
+import logging
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast, JobState, Queue
+from holdfast.events import EventKind
+from holdfast.webhooks.settings import WebhookSettings
+from tests.conformance.clock import set_time
+from tests.webhooks.hostile import Trap, dripping, dripping_body, serving, silent
+from tests.worker.receiving import HERE, SECRET, Receiver, answer, delivery_of, make_due, posting, receiving, tried
+from tests.worker.working import BRISK, MakeApp, drained, ended, until, working
+
+SHORT_GRACE_S = 0.5
+PATIENCE_S = 4.0  # beyond a grace, on a busy machine; far less than the deadline of a try
+ATTEMPTS = 10
+DELAYS_S = (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
+
+
+def register(app: Holdfast) -> Any:
+    """Register a task that completes."""
+
+    @app.task
+    async def work() -> int:
+        return 1
+
+    return work
+
+
+async def stop_clock(app: Holdfast, at: datetime | None = None) -> datetime:
+    """Let the store's clock stand."""
+    now = at or datetime.now(UTC).replace(microsecond=0)
+    await set_time(app.store, now)
+    return now
+
+
+async def told(app: Holdfast) -> list[str]:
+    """The events that were written about messages."""
+    kinds = (EventKind.WEBHOOK_DELIVERED, EventKind.WEBHOOK_FAILED)
+    return [event.kind.value for event in await app.store.read_events(0, [], 1_000) if event.kind in kinds]
+
+
+# ---- tries -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_message_is_given_up_after_ten_tries_over_three_days(make_shared_app: MakeApp) -> None:
+    async with posting(make_shared_app) as app, receiving(last_word=answer(500)) as receiver:
+        handle = await register(app).using(webhook=receiver.url).enqueue()
+        now = await stop_clock(app)
+        await app.store.watch("test", 30 * 86_400_000)
+        for number, delay_s in enumerate(DELAYS_S, start=1):
+            await drained(app)
+            delivery = await delivery_of(handle)
+            assert (delivery.state, delivery.tries, len(receiver.requests)) == ("pending", number, number)
+            assert delivery.next_at is not None
+            assert delay_s * 0.9 <= (delivery.next_at - now).total_seconds() <= delay_s * 1.1 + 1
+            assert await told(app) == []
+            now = await stop_clock(app, delivery.next_at)
+        await drained(app)
+        await stop_clock(app, now + timedelta(days=2))
+        await drained(app)
+        job, delivery = await handle.get(), await delivery_of(handle)
+        assert (delivery.state, delivery.tries, len(receiver.requests)) == ("failed", ATTEMPTS, ATTEMPTS)
+        assert [(one.status, one.error) for one in delivery.log] == [(500, "answered 500")] * ATTEMPTS
+        assert await told(app) == ["job:webhook:failed"]
+        assert (job.state, job.webhook_sent) == (JobState.COMPLETED, False)
+        await set_time(app.store, None)
+
+
+@pytest.mark.parametrize(
+    "header, lowest_s, highest_s",
+    [("3600", 3_600, 3_600), ("1", 4.5, 5.5), ("999999", 86_400, 86_400), ("?", 4.5, 5.5)],
+)
+async def test_a_receiver_may_ask_for_more_time_and_not_for_less(
+    make_sqlite_memory: MakeApp, header: str, lowest_s: float, highest_s: float
+) -> None:
+    async with posting(make_sqlite_memory) as app, receiving([answer(503, f"retry-after: {header}")]) as receiver:
+        handle = await register(app).using(webhook=receiver.url).enqueue()
+        now = await stop_clock(app)
+        await drained(app)
+        delivery = await delivery_of(handle)
+        assert delivery.next_at is not None
+        assert lowest_s <= (delivery.next_at - now).total_seconds() <= highest_s
+        assert (delivery.state, [one.status for one in delivery.log]) == ("pending", [503])
+        await set_time(app.store, None)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 304, 307, 308])
+async def test_a_redirection_is_a_failure_and_not_followed(make_sqlite_memory: MakeApp, status: int) -> None:
+    async with Trap().listening() as trap:
+        elsewhere = answer(status, f"location: http://127.0.0.1:{trap.port}/")
+        async with posting(make_sqlite_memory) as app, receiving([elsewhere]) as receiver:
+            handle = await register(app).using(webhook=receiver.url).enqueue()
+            await drained(app)
+            delivery = await delivery_of(handle)
+        assert (delivery.state, delivery.log[0].status, trap.hits) == ("pending", status, 0)
+
+
+async def test_a_place_that_is_gone_gets_nothing_until_it_is_enabled(make_shared_app: MakeApp) -> None:
+    async with posting(make_shared_app) as app, receiving([answer(410)]) as receiver:
+        work = register(app)
+        await app.store.watch("test", 60_000)
+        first = await work.using(webhook=receiver.url).enqueue()
+        await drained(app)
+        second = await work.using(webhook=f"{receiver.url}?other").enqueue()
+        await drained(app)
+        assert len(receiver.requests) == 1
+        (place,) = await app.endpoints()
+        assert (place.endpoint, place.reason, place.pending, place.failed) == (
+            receiver.url,
+            "it answered 410 Gone",
+            1,
+            1,
+        )
+        assert place.disabled_at is not None
+        assert ((await delivery_of(first)).state, (await delivery_of(second)).tries) == ("failed", 0)
+        assert await told(app) == ["job:webhook:failed"]
+        assert await app.enable_endpoint(f"{receiver.url}?token") is True
+        assert await app.enable_endpoint(receiver.url) is False
+        await drained(app)
+        assert (await second.get()).webhook_sent
+        (place,) = await app.endpoints()
+        assert (place.disabled_at, place.pending, place.delivered, place.failed) == (None, 0, 1, 1)
+
+
+async def test_a_place_is_enabled_by_the_url_that_was_registered(make_sqlite_memory: MakeApp) -> None:
+    async with posting(make_sqlite_memory) as app, receiving([answer(410)]) as receiver:
+        url = f"HTTP://127.0.0.1:{receiver.port}"
+        await register(app).using(webhook=url).enqueue()
+        await drained(app)
+        assert [place.disabled_at is not None for place in await app.endpoints()] == [True]
+        assert await app.enable_endpoint(url) is True
+
+
+async def test_a_place_that_fails_again_and_again_is_left_alone_at_no_cost(make_shared_app: MakeApp) -> None:
+    async with posting(make_shared_app) as app, receiving(last_word=answer(500)) as receiver:
+        work = register(app)
+        async with working(app):
+            for handle in [await work.using(webhook=receiver.url).enqueue() for _ in range(5)]:
+                await tried(handle)
+            spared = await work.using(webhook=receiver.url).enqueue()
+            await ended(spared)
+
+            async def is_postponed() -> bool:
+                delivery = await delivery_of(spared)
+                wait_s = 0.0 if delivery.next_at is None else (delivery.next_at - delivery.at).total_seconds()
+                return delivery.tries == 0 and wait_s > 40
+
+            await until(is_postponed, "it is put off")
+        delivery = await delivery_of(spared)
+        assert (delivery.state, delivery.log, len(receiver.requests)) == ("pending", [], 5)
+        receiver.last_word = answer(204)
+        await make_due(app)
+        await drained(app)  # a worker that knows nothing of earlier failures
+        assert (await spared.get()).webhook_sent
+
+
+# ---- receivers that hang ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("behaviour", [silent, dripping_body])
+async def test_a_receiver_that_hangs_keeps_no_job_and_no_shutdown(make_shared_app: MakeApp, behaviour: Any) -> None:
+    settings = dataclasses.replace(BRISK, shutdown_grace=SHORT_GRACE_S)
+    async with posting(make_shared_app, worker=settings) as app, serving(behaviour) as port:
+        work, stop = register(app), asyncio.Event()
+        hung = [await work.using(webhook=f"http://127.0.0.1:{port}/").enqueue() for _ in range(20)]
+        worker = asyncio.create_task(app.run_worker(stop=stop, concurrency=4))
+
+        async def are_hanging() -> bool:
+            return sum([(await delivery_of(handle)).tries for handle in hung if await is_posted(handle)]) == 8
+
+        async def is_posted(handle: Any) -> bool:
+            return bool((await handle.get()).deliveries)
+
+        await until(are_hanging, "as many hang as may be posted at once")
+        begun = time.monotonic()
+        for handle in [await work.enqueue() for _ in range(40)]:
+            assert (await ended(handle)).state is JobState.COMPLETED
+        assert time.monotonic() - begun < PATIENCE_S
+        begun = time.monotonic()
+        stop.set()
+        await worker
+        assert time.monotonic() - begun < SHORT_GRACE_S + PATIENCE_S
+        assert {(await delivery_of(handle)).state for handle in hung} == {"pending"}
+
+
+async def test_a_try_that_takes_too_long_is_a_failure(make_sqlite_memory: MakeApp) -> None:
+    webhooks = WebhookSettings(secret=SECRET, allow=HERE, deadline="200ms")
+    async with posting(make_sqlite_memory, webhooks=webhooks) as app, serving(dripping) as port:
+        handle = await register(app).using(webhook=f"http://127.0.0.1:{port}/").enqueue()
+        await drained(app)
+        delivery = await delivery_of(handle)
+        assert [(one.status, one.error) for one in delivery.log] == [(None, "no complete answer within 0.2 s")]
+        assert (delivery.state, delivery.tries) == ("pending", 1)
+
+
+# ---- C: the store was closed while a webhook had still to record that it was sent ------------------------------------
+
+
+async def test_what_is_under_way_is_sent_and_recorded_before_the_store_is_closed(make_sqlite_file: MakeApp) -> None:
+    app = make_sqlite_file(webhooks=WebhookSettings(secret=SECRET, allow=HERE))
+    work, stop = register(app), asyncio.Event()
+    async with receiving() as receiver:
+        receiver.open.clear()
+        async with app:
+            handle = await work.using(webhook=receiver.url).enqueue()
+        worker = asyncio.create_task(app.run_worker(stop=stop))  # opens the store, and closes it
+        await receiver.got(1)
+        stop.set()
+        await asyncio.wait([worker], timeout=0.2)
+        assert not worker.done()
+        receiver.open.set()
+        await worker
+    async with app:
+        assert (await app.get(handle.id or 0)).webhook_sent
+    assert len(receiver.requests) == 1
+
+
+async def test_shutdown_waits_for_a_message_that_is_being_recorded(
+    make_shared_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with posting(make_shared_app) as app, receiving() as receiver:
+        recording, go_on, stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        store: Any = app.store
+        really = store.end_delivery
+
+        async def slowly(*facts: Any) -> bool:
+            recording.set()
+            await go_on.wait()
+            return bool(await really(*facts))
+
+        monkeypatch.setattr(store, "end_delivery", slowly)
+        handle = await register(app).using(webhook=receiver.url).enqueue()
+        worker = asyncio.create_task(app.run_worker(stop=stop))
+        await recording.wait()
+        stop.set()
+        await asyncio.wait([worker], timeout=0.2)
+        assert not worker.done()
+        go_on.set()
+        await worker
+        assert (await handle.get()).webhook_sent
+        assert await store.list_workers() == []
+
+
+# ---- F: retention deleted the job before its webhook was recorded ----------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["deleted", "retried", "expired"])
+async def test_a_job_that_is_gone_meanwhile_breaks_nothing(
+    make_shared_app: MakeApp, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    queues = [Queue("default", retention="300ms" if how == "expired" else "1h")]
+    async with posting(make_shared_app, queues=queues) as app, receiving() as receiver:
+        receiver.open.clear()
+        work = register(app)
+        handle = await work.using(webhook=receiver.url).enqueue()
+        if how == "retried":
+            await handle.cancel()
+        async with working(app):
+            await receiver.got(1)
+            await meanwhile(app, handle.id or 0, how)
+            receiver.open.set()
+            other = await work.using(webhook=receiver.url).enqueue()
+            assert (await tried(other)).webhook_sent
+            count = 3 if how == "retried" else 2
+
+            async def are_recorded() -> bool:
+                return [place.delivered for place in await app.endpoints()] == [count]
+
+            await until(are_recorded, "what was posted is recorded")
+        assert_posted_once_each(receiver, count)
+        assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def meanwhile(app: Holdfast, job_id: int, how: str) -> None:
+    if how == "deleted":
+        await app.delete(job_id)
+    elif how == "retried":
+        await app.retry(job_id)
+    else:
+
+        async def is_expired() -> bool:
+            await app.store.keep_history(100)
+            return await app.store.get_jobs([job_id]) == []
+
+        await until(is_expired, "its retention has ended")
+
+
+def assert_posted_once_each(receiver: Receiver, count: int) -> None:
+    ids = [request.id for request in receiver.requests]
+    assert len(ids) == len(set(ids)) == count
