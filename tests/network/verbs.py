@@ -92,6 +92,7 @@ VERBS: dict[str, Call] = {
     "watch": lambda store: store.watch("test", 1_000),
     "unwatch": lambda store: store.unwatch("test"),
     "first_event": lambda store: store.first_event(0.1),
+    "still_writing": lambda store: store.still_writing(["1/1"]),
     "read_events": lambda store: store.read_events(0, [], 10),
     "prune_events": lambda store: store.prune_events(10),
     "claim_deliveries": lambda store: store.claim_deliveries(1, 1_000),

@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-pytest.register_assert_rewrite("tests.worker.working")
-
-from holdfast import Holdfast  # noqa: E402 - after the line above
-from holdfast.stores.postgres.store import PostgresStore  # noqa: E402 - likewise
-from holdfast.worker import lease  # noqa: E402 - likewise
-from tests.conformance import raw  # noqa: E402 - likewise
-from tests.worker.working import BRISK, MakeApp  # noqa: E402 - likewise
+from holdfast import Holdfast
+from holdfast.stores.postgres.store import PostgresStore
+from holdfast.worker import lease
+from tests.conformance import raw
+from tests.worker.working import BRISK, MakeApp
 
 STORES = ("sqlite-memory", "sqlite-file", "postgres")
 

@@ -72,6 +72,7 @@ class Subscription:
         self._waiting: deque[Numbered] = deque()
         self._has_news = asyncio.Event()
         self._is_missing = False
+        self._is_doubtful = False
         self._is_closed = False
 
     def hear(self, numbered: Numbered) -> None:
@@ -90,6 +91,11 @@ class Subscription:
         self._is_missing = True
         self._has_news.set()
 
+    def doubt(self) -> None:
+        """Say that events may have been lost; those that came are still there."""
+        self._is_doubtful = True
+        self._has_news.set()
+
     def close(self) -> None:
         """Hear no more; whoever waits is told that it is over."""
         if not self._is_closed:
@@ -100,12 +106,13 @@ class Subscription:
 
     async def next(self) -> Numbered:
         """Wait for the next event."""
-        while not self._waiting:
+        while not self._waiting or self._is_doubtful:
             if self._is_closed:
                 raise StopAsyncIteration
-            if self._is_missing:
-                self._is_missing = False
-                message = "events were lost: they came faster than they were read, or the store was away"
+            if self._is_missing or self._is_doubtful:
+                self._is_missing = self._is_doubtful = False
+                message = "events were lost: they came faster than they were read, the store was away, or a change that"
+                message += " was older than the watch took long"
                 raise EventsMissed(message)
             self._has_news.clear()
             await self._has_news.wait()

@@ -45,6 +45,7 @@ class Watching:
         self._number = 0
         self._last = 0
         self._missing: dict[int, float] = {}
+        self._writing: tuple[str, ...] = ()  # changes that began before the watch, and will tell nobody
         self._renewed_at = 0.0
         self._empty_since: float | None = None
         self._reader: asyncio.Task[None] | None = None
@@ -153,12 +154,14 @@ class Watching:
         self.epoch = uuid.uuid4().hex[:12]
         self._remembered.clear()
         self._last, self._missing = horizon.last, dict.fromkeys(horizon.missing, now)
+        self._writing = horizon.writing
 
     async def _read(self) -> None:
         pause = _FASTEST_S
         while not self._has_been_left():
             try:
                 await self._renew()
+                await self._settle()
                 found = await self._look()
             except HoldfastError as error:
                 _logger.debug("events could not be read, the next look tries again: %s", error)
@@ -176,12 +179,23 @@ class Watching:
         is_late = time.monotonic() - self._renewed_at > LASTS_S
         if is_late:  # events may not have been written for a while
             await self._register()
-            for subscription in list(self._subscriptions):
-                subscription.miss()
+            self._miss_all()
             return
         begun_at = time.monotonic()
         await self._store.watch(self._id, round(LASTS_S * 1_000))
         self._renewed_at = begun_at
+
+    async def _settle(self) -> None:
+        """Say that something may have been missed when a change ends that was older than the watch."""
+        if self._writing:
+            writing, self._writing = self._writing, await self._store.still_writing(self._writing)
+            if len(self._writing) < len(writing):
+                for subscription in list(self._subscriptions):
+                    subscription.doubt()
+
+    def _miss_all(self) -> None:
+        for subscription in list(self._subscriptions):
+            subscription.miss()
 
     async def _look(self) -> int:
         """Read what is new; the answer is how much."""

@@ -202,7 +202,13 @@ class EventStore(Protocol):
         """Watch no more. Unknown: leave it; the while ends by itself."""
 
     async def first_event(self, patience_s: float) -> Horizon:
-        """Tell where the events of the future begin, once every change has ended that began before the watch."""
+        """Tell where the events of the future begin, once every change has ended that began before the watch.
+
+        One that takes longer than the patience is named in the answer.
+        """
+
+    async def still_writing(self, writing: Sequence[str]) -> tuple[str, ...]:
+        """Read which of the changes that were named before the watch have not ended yet."""
 
     async def read_events(self, after: int, missing: Sequence[int], limit: int) -> list[Event]:
         """Read the events after a number, and of the missing ones those that are there by now, in order."""

@@ -215,10 +215,14 @@ class QueueTerms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Horizon(msgspec.Struct, frozen=True):
-    """Where the events of the future begin: after `last`, and with those before it that are still missing."""
+    """Where the events of the future begin: after `last`, and with those before it that are still missing.
+
+    `writing` names changes that began before the watch and have not ended: they tell nobody.
+    """
 
     last: int
     missing: tuple[int, ...] = ()
+    writing: tuple[str, ...] = ()
 
 
 class Message(msgspec.Struct, frozen=True):

@@ -24,15 +24,19 @@ class PostgresEvents(Role):
 
     async def first_event(self, patience_s: float) -> Horizon:
         # A change that began before the watch was committed may have looked for watchers and found none.
-        ((_, barrier),) = await self.fetch("open_transactions")
+        writing = await self._writing()
         gives_up_at = asyncio.get_running_loop().time() + patience_s
-        while asyncio.get_running_loop().time() < gives_up_at:
-            ((ended_before, _),) = await self.fetch("open_transactions")
-            if ended_before >= barrier:
-                break
+        while writing and asyncio.get_running_loop().time() < gives_up_at:
             await asyncio.sleep(_LOOK_S)
+            writing &= await self._writing()
         (row,) = await self.fetch("first_event")
-        return Horizon(row["last"], tuple(row["missing"]))
+        return Horizon(row["last"], tuple(row["missing"]), tuple(writing))
+
+    async def still_writing(self, writing: Sequence[str]) -> tuple[str, ...]:
+        return tuple((await self._writing()).intersection(writing))
+
+    async def _writing(self) -> set[str]:
+        return {row[0] for row in await self.fetch("writing_transactions")}
 
     async def read_events(self, after: int, missing: Sequence[int], limit: int) -> list[Event]:
         return [

@@ -55,11 +55,19 @@ SELECT (holdfast.finish_jobs(
 -- Look again at jobs that a verb did not change: after a wait only a later statement is fresh.
 SELECT id, state FROM holdfast.all_jobs WHERE id = ANY ($1::bigint[]);
 
--- name: open_transactions
--- Tell up to which transaction all have ended, and which one will come next.
-SELECT
-    pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS ended_before,
-    pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next;
+-- name: writing_transactions
+-- Name the transactions that have changed jobs, or are about to, and have not ended. Whoever comes later takes its lock
+-- after this look, and asks who watches after that.
+SELECT DISTINCT held.virtualtransaction
+FROM pg_locks AS held
+WHERE held.locktype = 'relation'
+    AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND held.relation IN (
+        'holdfast.jobs'::regclass, 'holdfast.history'::regclass, 'holdfast.progress'::regclass,
+        'holdfast.deliveries'::regclass, 'holdfast.retention_due'::regclass
+    )
+    AND held.mode = 'RowExclusiveLock'
+    AND held.pid <> pg_backend_pid();
 
 -- name: report_in_transaction
 -- Keep one report on a connection that a handler has used: plain types only, whatever codecs it has set for others.
