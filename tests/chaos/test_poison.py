@@ -76,7 +76,7 @@ async def test_poison_is_buried_and_its_neighbours_are_not_charged(
     for job in found.values():
         begun = [note for note in notes if note.job == job.id]
         assert (job.state, job.crashes) == (JobState.FAILED, 3), job
-        # One that ran alone may have been given back uncharged, because another poison brought down the worker above it.
+        # One that ran alone may have been given back uncharged: another poison brought down the worker above it.
         spared = {attempt.claim for attempt in job.attempts if attempt.outcome == "interrupt"}
         charged_runs = [note for note in begun if note.claim not in spared]
         assert len(begun) == len({note.pid for note in begun}), "each time in another process"
