@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Generic, Protocol
@@ -101,7 +102,7 @@ class Context(Generic[State]):
     `state` is what the app's `lifespan` yielded in this process; `Context[MyState]` gives it a type.
     """
 
-    __slots__ = ("_keep_line", "_log", "_running", "job", "phasing", "state")
+    __slots__ = ("_breathed_at", "_keep_line", "_log", "_running", "job", "phasing", "state")
 
     def __init__(
         self,
@@ -118,6 +119,7 @@ class Context(Generic[State]):
         self._log: _JobLog | None = None
         self._running: Running = _Nobody() if running is None else running
         self._keep_line = keep_line
+        self._breathed_at = time.monotonic()
         self.phasing = Phasing(job, self._running) if phasing is None else phasing
 
     def __repr__(self) -> str:
@@ -152,7 +154,11 @@ class Context(Generic[State]):
         """
         checked_percent(percent)
         self.phasing.progress(percent, message, data)
-        return _Breath()
+        now = time.monotonic()
+        if now - self._breathed_at < _BREATH_S:
+            return _NO_BREATH
+        self._breathed_at = now
+        return _BREATH
 
     def transaction(self) -> TransactionBlock:
         """Let an effect and the end of the job commit together.
@@ -220,6 +226,18 @@ class _Breath:
     def __await__(self) -> Generator[None, None, None]:
         yield
 
+
+class _NoBreath:
+    """Something to await that goes on at once: others have run a moment ago."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()
+
+
+_BREATH_S = 0.001
+_BREATH, _NO_BREATH = _Breath(), _NoBreath()
 
 Handler = Callable[[], Awaitable[Any]]
 Around = Callable[[Context[Any], Handler], Awaitable[Any]]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from math import floor
 from typing import Any
 
@@ -63,8 +64,14 @@ def closed(phase: JobPhase, end: PhaseState | None, error: str | None) -> JobPha
     return phase
 
 
+@lru_cache(maxsize=1_000)
+def _shares(plan: tuple[tuple[str, float], ...]) -> tuple[float, tuple[float, ...]]:
+    """Add the weights up: all of them, and those before each phase."""
+    weights = [weight for _, weight in plan]
+    return sum(weights), tuple(sum(weights[:ordinal]) for ordinal in range(len(weights)))
+
+
 def overall(plan: Plan, ordinal: int, percent: float) -> float:
     """How far a whole job is, half rounded up: 50 % of the first of three equal phases are 17 %."""
-    total = sum(weight for _, weight in plan)
-    before = sum(weight for _, weight in plan[:ordinal])
-    return float(floor((before + plan[ordinal][1] * percent / 100) / total * 100 + 0.5))
+    total, before = _shares(tuple(plan))
+    return float(floor((before[ordinal] + plan[ordinal][1] * percent / 100) / total * 100 + 0.5))

@@ -764,7 +764,7 @@ CREATE FUNCTION finish_jobs(
     p_started_agos bigint[],
     p_extras jsonb[]
 )
-RETURNS text[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 81e4dddf5469a45d9a00a1d25ef8685b
+RETURNS text[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 d51ef2dc39096f7a543919607c9b5a9a
 
 CREATE FUNCTION folded_deliveries(
     p_id bigint
@@ -1013,7 +1013,7 @@ CREATE FUNCTION save_changes(
     p_changes jsonb,
     p_now timestamp with time zone
 )
-RETURNS void LANGUAGE plpgsql VOLATILE -- md5 7e5c51c362c34416103434d0f063df02
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 f47a1af750f5973bfb3a320d08da57de
 
 CREATE FUNCTION save_progress(
     p_ids bigint[],
@@ -1025,7 +1025,7 @@ CREATE FUNCTION save_progress(
     p_phase_percents double precision[] DEFAULT '{}'::double precision[],
     p_changes jsonb[] DEFAULT '{}'::jsonb[]
 )
-RETURNS boolean[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 325662c903eaeb151d7c295e148874b1
+RETURNS boolean[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 1b1a9d5d1c6d6af8167680140e65cbf5
 
 CREATE FUNCTION start_jobs(
     p_ids bigint[],

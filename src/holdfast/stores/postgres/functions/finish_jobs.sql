@@ -108,9 +108,19 @@ BEGIN
                 WHERE a.job_id = e.id
             ) END,
             -- Whoever has phases, items or lines has a report too: all others cost no further look.
-            CASE WHEN p.job_id IS NOT NULL THEN holdfast.folded_phases(e.id) END,
-            CASE WHEN p.job_id IS NOT NULL THEN holdfast.folded_items(e.id) END,
-            CASE WHEN p.job_id IS NOT NULL THEN holdfast.folded_logs(e.id) END
+            CASE WHEN p.job_id IS NOT NULL THEN (
+                SELECT jsonb_agg(to_jsonb(f) - 'job_id' ORDER BY f.ordinal, f.started_at, f.name)
+                FROM holdfast.phases AS f
+                WHERE f.job_id = e.id
+            ) END,
+            CASE
+                WHEN p.job_id IS NOT NULL AND EXISTS (SELECT FROM holdfast.item_sets AS s WHERE s.job_id = e.id)
+                    THEN holdfast.folded_items(e.id)
+            END,
+            CASE
+                WHEN p.job_id IS NOT NULL AND EXISTS (SELECT FROM holdfast.logs AS l WHERE l.job_id = e.id)
+                    THEN holdfast.folded_logs(e.id)
+            END
         FROM locked AS e
         LEFT JOIN holdfast.progress AS p ON p.job_id = e.id
         WHERE e.id IS NOT NULL AND e.goes_to NOT IN ('queued', 'scheduled')

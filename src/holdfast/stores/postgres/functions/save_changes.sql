@@ -1,7 +1,7 @@
--- Keep what one report says beside progress: phases that began or ended, items that moved, lines that were logged.
+-- Keep what one report says beside progress and phases: items that moved, lines that were logged.
 --
--- `p_changes` may have the fields reset (begin anew: forget everything), sets, items, phases and logs; times are
--- milliseconds before now.
+-- `p_changes` may have the fields reset (begin anew: forget everything), sets, items and logs; times are milliseconds
+-- before now.
 DROP FUNCTION IF EXISTS holdfast.save_changes;
 CREATE FUNCTION holdfast.save_changes(p_id bigint, p_claim integer, p_changes jsonb, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql
@@ -36,25 +36,6 @@ BEGIN
         SET state = m.move ->> 2, note = m.move ->> 3
         FROM jsonb_array_elements(p_changes -> 'items') AS m (move)
         WHERE i.job_id = p_id AND i.set_name = m.move ->> 0 AND i.key = m.move ->> 1;
-    END IF;
-    IF p_changes ? 'phases' THEN
-        -- A phase that a claim has completed stays so, whatever word of the same claim comes later than it should.
-        INSERT INTO holdfast.phases AS known (
-            job_id, name, ordinal, weight, state, claim, percent, message, data, error, result, started_at, ended_at
-        )
-        SELECT
-            p_id, c.name, c.ordinal, c.weight, c.state, p_claim, c.percent, c.message, c.data, c.error, c.result,
-            p_now - c.started_ago * interval '1 millisecond', p_now - c.ended_ago * interval '1 millisecond'
-        FROM jsonb_to_recordset(p_changes -> 'phases') AS c (
-            name text, ordinal integer, weight double precision, state text, percent double precision, message text,
-            data jsonb, error text, result jsonb, started_ago bigint, ended_ago bigint
-        )
-        ON CONFLICT (job_id, name) DO UPDATE
-        SET
-            ordinal = excluded.ordinal, weight = excluded.weight, state = excluded.state, claim = excluded.claim,
-            percent = excluded.percent, message = excluded.message, data = excluded.data, error = excluded.error,
-            result = excluded.result, started_at = excluded.started_at, ended_at = excluded.ended_at
-        WHERE known.state <> 'completed' OR known.claim <> excluded.claim OR excluded.state = 'completed';
     END IF;
     IF p_changes ? 'logs' THEN
         INSERT INTO holdfast.logs (job_id, claim, line, at, level, text)

@@ -85,10 +85,30 @@ BEGIN
             WHERE job_id = v_report.id AND claim = v_report.claim;
         END IF;
         v_done := v_done || FOUND;
-        IF FOUND AND v_report.changes IS NOT NULL THEN
+        IF FOUND AND v_report.changes ?| '{reset,sets,items,logs}' THEN
             PERFORM holdfast.save_changes(v_report.id, v_report.claim, v_report.changes, v_now);
         END IF;
     END LOOP;
+    -- Ends of phases, which are what most reports have to say, all in one go.
+    INSERT INTO holdfast.phases AS known (
+        job_id, name, ordinal, weight, state, claim, percent, message, data, error, result, started_at, ended_at
+    )
+    SELECT
+        t.id, c.name, c.ordinal, c.weight, c.state, t.claim, c.percent, c.message, c.data, c.error, c.result,
+        v_now - c.started_ago * interval '1 millisecond', v_now - c.ended_ago * interval '1 millisecond'
+    FROM unnest(p_ids, p_claims, p_changes, v_done) AS t (id, claim, changes, is_done)
+    CROSS JOIN LATERAL jsonb_to_recordset(t.changes -> 'phases') AS c (
+        name text, ordinal integer, weight double precision, state text, percent double precision, message text,
+        data jsonb, error text, result jsonb, started_ago bigint, ended_ago bigint
+    )
+    WHERE t.is_done AND t.changes ? 'phases'
+    -- A phase that a claim has completed stays so, whatever word of the same claim comes later than it should.
+    ON CONFLICT (job_id, name) DO UPDATE
+    SET
+        ordinal = excluded.ordinal, weight = excluded.weight, state = excluded.state, claim = excluded.claim,
+        percent = excluded.percent, message = excluded.message, data = excluded.data, error = excluded.error,
+        result = excluded.result, started_at = excluded.started_at, ended_at = excluded.ended_at
+    WHERE known.state <> 'completed' OR known.claim <> excluded.claim OR excluded.state = 'completed';
     -- Now that nothing is waited for any more: whoever registered meanwhile hears of it.
     IF holdfast.is_watched() THEN
         PERFORM holdfast.publish_report(t.id, t.changes, v_now, v_starts)
