@@ -23,7 +23,7 @@ from holdfast.phases import PhaseState, Plan, overall
 T = TypeVar("T")
 
 NAME_BYTES = 128
-MOST_PHASES = 1_000
+MOST_PHASES = 10_000
 DATA_BYTES = 16_000
 
 

@@ -22,7 +22,7 @@ BOUNDS = {
     "jobs": Bound("live jobs only: until they end", "enqueued_at"),
     "logs": Bound("200 lines of each of the last 5 claims of a live job; folded into its history row", "at"),
     "meta": Bound("one row"),
-    "phases": Bound("1,000 of a job, while it lives; folded into its history row", "started_at"),
+    "phases": Bound("10,000 of a job, while it lives; folded into its history row", "started_at"),
     "progress": Bound("one row of a live job; folded into its history row", "updated_at"),
     "queues": Bound("one row of each queue that was defined or paused"),
     "retention_due": Bound("until it is told, at most 2 weeks after the job may be deleted"),
