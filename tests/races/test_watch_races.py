@@ -243,7 +243,6 @@ async def test_the_events_of_each_job_keep_their_order_whoever_commits_first(riv
     rounds, jobs = size(10, 100), 10
     async with watching(rivals.one) as events:
         told: dict[int, list[Event]] = {}
-        expected = 0
         for _ in range(rounds):
             claimed = await running(rivals.one, jobs)
             for store in (rivals.two, rivals.one):
@@ -255,11 +254,11 @@ async def test_the_events_of_each_job_keep_their_order_whoever_commits_first(riv
                 *(rivals.one.finish_jobs([completed(job.id, job.claim)]) for job in claimed),
                 *(rivals.two.save_progress([ProgressReport(job.id, job.claim, 2.0)]) for job in claimed),
             )
-            expected += jobs
-        while expected:
-            (event,) = await heard(events, 1)
-            told.setdefault(event.job_id, []).append(event)
-            expected -= event.kind in TERMINAL_EVENTS
+            expected = jobs
+            while expected:
+                (event,) = await heard(events, 1)
+                told.setdefault(event.job_id, []).append(event)
+                expected -= event.kind in TERMINAL_EVENTS
     for found in told.values():
         assert [event.seq for event in found] == sorted(event.seq for event in found)
         kinds = [event.kind for event in found]
