@@ -214,7 +214,7 @@ async def test_an_id_that_is_too_old_gives_reset(memory_app: Holdfast) -> None:
             await memory_app.enqueue_many(work.call(number) for number in range(1_000))
         await until(lambda: memory_app.client.watching.number > REMEMBERED, "they are heard of")
     assert page.last_id is not None
-    assert not memory_app.client.watching.knows(page.last_id)
+    assert memory_app.client.watching._number_of(page.last_id) is None
     async with opened(memory_app, last_event_id=page.last_id) as again:
         assert [frame.event for frame in await again.frames(2)] == ["reset", "snapshot"]
 

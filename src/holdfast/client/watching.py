@@ -51,6 +51,7 @@ class Watching:
         self._reader: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[None] | None = None
         self._is_closed = False
+        self._is_failing = False
 
     # ---- who watches -----------------------------------------------------------------------------------------------
 
@@ -66,10 +67,6 @@ class Watching:
             yield subscription
         finally:
             subscription.close()
-
-    def knows(self, event_id: str) -> bool:
-        """Whether everything after an event is still remembered here."""
-        return self._number_of(event_id) is not None
 
     @property
     def number(self) -> int:
@@ -166,6 +163,13 @@ class Watching:
             except HoldfastError as error:
                 _logger.debug("events could not be read, the next look tries again: %s", error)
                 found = 0
+            except Exception:
+                # Whatever it is, those who watch must not wait for ever for a reader that is gone.
+                if not self._is_failing:
+                    _logger.exception("events could not be read, the next look tries again")
+                self._is_failing, found = True, 0
+            else:
+                self._is_failing = False
             pause = _FASTEST_S if found else min(pause * _SLOWING, _SLOWEST_S)
             if found < _BATCH:
                 await asyncio.sleep(pause)
