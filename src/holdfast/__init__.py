@@ -1,10 +1,16 @@
 """Background jobs that are never lost: from one SQLite file to PostgreSQL by one URL."""
 
 from holdfast.app import Holdfast
+from holdfast.arq_delivery import ArqDelivery
+from holdfast.backends.backend import QueueBackend
+from holdfast.backends.inline import InlineQueueBackend
+from holdfast.backends.jobs import HoldfastQueueBackend
+from holdfast.cadence import Service
 from holdfast.client.blocking import BlockingClient, BlockingHandle
 from holdfast.client.subscription import EventsMissed, Subscription
 from holdfast.config import Queue, WorkerSettings
 from holdfast.context import Context
+from holdfast.election import RedisElection
 from holdfast.errors import (
     AllItemsFailed,
     ArgumentError,
@@ -19,12 +25,17 @@ from holdfast.errors import (
     JobFailed,
     JobNotFound,
     KeyConflict,
+    LockCycle,
+    LockLost,
+    LockTimeout,
     NotOpen,
     OutcomeUnknown,
     ResultTimeout,
+    ScheduleNotFound,
     SchemaError,
     ShutdownTimeout,
     StoreError,
+    StoreMoved,
     StoreUnavailable,
     TimedOut,
     TransactionTooLong,
@@ -36,11 +47,15 @@ from holdfast.events import Event, EventKind
 from holdfast.handle import JobHandle
 from holdfast.items import ItemCounts, Items
 from holdfast.job import Attempt, Delivery, Job, JobState, LogLine, Progress, StateChange
+from holdfast.lock import Lock
 from holdfast.outcomes import Cancel, Fatal, Retry, Skip, Snooze
 from holdfast.phases import JobPhase, PhaseState
 from holdfast.phasing import PhaseBlock
 from holdfast.release import RELEASE
 from holdfast.retry import Backoff, backoff
+from holdfast.schedules import Schedule
+from holdfast.shards import RedisDelivery, Shard
+from holdfast.stores.cluster import LockRow
 from holdfast.stores.values import Answer, Answered, Count, Cursor, Endpoint, JobFilter, Page, QueueRow
 from holdfast.stream import EventResponse, EventStream
 from holdfast.tasks.call import Call
@@ -55,6 +70,7 @@ __all__ = [
     "Answer",
     "Answered",
     "ArgumentError",
+    "ArqDelivery",
     "Attempt",
     "Backoff",
     "BlockingClient",
@@ -79,6 +95,8 @@ __all__ = [
     "Fatal",
     "Holdfast",
     "HoldfastError",
+    "HoldfastQueueBackend",
+    "InlineQueueBackend",
     "InvalidValue",
     "ItemCounts",
     "Items",
@@ -91,6 +109,11 @@ __all__ = [
     "JobPhase",
     "JobState",
     "KeyConflict",
+    "Lock",
+    "LockCycle",
+    "LockLost",
+    "LockRow",
+    "LockTimeout",
     "LogLine",
     "NotOpen",
     "OutcomeUnknown",
@@ -100,15 +123,23 @@ __all__ = [
     "Pipeline",
     "Progress",
     "Queue",
+    "QueueBackend",
     "QueueRow",
+    "RedisDelivery",
+    "RedisElection",
     "ResultTimeout",
     "Retry",
+    "Schedule",
+    "ScheduleNotFound",
     "SchemaError",
+    "Service",
+    "Shard",
     "ShutdownTimeout",
     "Skip",
     "Snooze",
     "StateChange",
     "StoreError",
+    "StoreMoved",
     "StoreUnavailable",
     "Subscription",
     "Task",

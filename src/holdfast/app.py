@@ -1,8 +1,7 @@
 """`Holdfast`: the app, which only wires the parts together."""
 
 import asyncio
-import functools
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -11,30 +10,33 @@ from contextlib import (
     nullcontext,
 )
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
 import msgspec
 
 from holdfast import names, payload
+from holdfast.arq_delivery import ArqDelivery
+from holdfast.asking import Asking
+from holdfast.backends.jobs import HoldfastQueueBackend
+from holdfast.cadence import Service
 from holdfast.client.blocking import BlockingClient
 from holdfast.client.client import Client, ClientStore
-from holdfast.client.jobs import EVERY_JOB
 from holdfast.client.opening import Door
-from holdfast.client.subscription import Subscription
-from holdfast.config import OnError, Queue, Settings, Synchronous, WorkerSettings, masked, read_settings
+from holdfast.config import OnError, Queue, Settings, Synchronous, WorkerSettings, read_settings
 from holdfast.context import Around
 from holdfast.duration import Duration
+from holdfast.election import RedisElection
 from holdfast.errors import ConfigError, ShutdownTimeout
-from holdfast.events import Event
-from holdfast.handle import JobHandle
-from holdfast.job import Job
+from holdfast.locations import masked
 from holdfast.retry import Backoff, backoff
+from holdfast.schedules import Schedule
 from holdfast.services.farewells import Callback
+from holdfast.shards import RedisDelivery
 from holdfast.stores import open_store
-from holdfast.stores.values import JobFilter, QueueTerms
-from holdfast.tasks.call import Call
+from holdfast.stores.values import QueueTerms
 from holdfast.tasks.decorator import TaskDecorator
 from holdfast.tasks.registry import Registry
+from holdfast.tasks.scheduling import Scheduled, ScheduleOptions, Schedules
 from holdfast.webhooks.settings import WebhookSettings
 from holdfast.worker.embedded import Embedded
 from holdfast.worker.parts import Parts
@@ -47,27 +49,17 @@ T = TypeVar("T")
 AroundFunction = TypeVar("AroundFunction", bound=Around)
 CallbackFunction = TypeVar("CallbackFunction", bound=Callback)
 
+DeliveryOption = str | Mapping[str, str] | RedisDelivery | ArqDelivery | None
 Lifespan = Callable[["Holdfast"], AbstractAsyncContextManager[Any]]
-
-
-def _asks(
-    verb: Callable[Concatenate[Client, P], Coroutine[Any, Any, T]],
-) -> "Callable[Concatenate[Holdfast, P], Coroutine[Any, Any, T]]":
-    """Offer a verb of the client on the app: same name, same parameters, same answer."""
-
-    @functools.wraps(verb)
-    async def asked(self: "Holdfast", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await verb(self.client, *args, **kwargs)
-
-    return asked
 
 
 _RETRY = backoff()
 _WORKER = WorkerSettings()
 _WEBHOOKS = WebhookSettings()
+_NO_SERVICES: Mapping[str, Service] = {}
 
 
-class Holdfast:
+class Holdfast(Asking):
     """Tasks, and the store their jobs live in.
 
         app = Holdfast("sqlite:///jobs.db")     # or "postgresql://..."
@@ -81,7 +73,8 @@ class Holdfast:
     `schema` and `pool_size` are for PostgreSQL, `synchronous` for SQLite; the store in use ignores the other's, so that
     changing the URL is enough to change the store. `deadline` bounds every call. `max_payload` (bytes) and `max_depth`
     bound the arguments and the results; `max_attempts`, `max_crashes`, `timeout`, `retry` and `on_error` are for tasks
-    that set none. `worker` says how workers behave, `webhooks` where the ends of jobs may be posted to. `lifespan` is
+    that set none. `worker` says how workers behave, `webhooks` where the ends of jobs may be posted to. `listen_dsn` is
+    an address of the PostgreSQL server itself, where workers hear of new jobs if `url` leads to a pooler. `lifespan` is
     called with the app in each process that runs jobs, and gives an async context manager; what that yields is
     `ctx.state`.
     """
@@ -104,6 +97,11 @@ class Holdfast:
         on_error: OnError = "retry",
         worker: WorkerSettings = _WORKER,
         webhooks: WebhookSettings = _WEBHOOKS,
+        listen_dsn: str | None = None,
+        delivery: DeliveryOption = None,
+        leader: RedisElection | None = None,
+        services: Mapping[str, Service] = _NO_SERVICES,
+        schedules: Iterable[Schedule] = (),
         lifespan: Lifespan | None = None,
     ) -> None:
         self.settings: Settings = read_settings(
@@ -122,8 +120,15 @@ class Holdfast:
             on_error=on_error,
             worker=worker,
             webhooks=webhooks,
+            listen_dsn=listen_dsn,
+            delivery=delivery,
+            leader=leader,
+            services=services,
         )
         self.tasks = Registry()
+        self.schedules = Schedules()
+        for schedule in schedules:
+            self.schedules.add(schedule)
         self._arounds: list[Around] = []
         self._farewells: dict[tuple[str, str], list[Callback]] = {}
         self._lifespan = lifespan
@@ -136,6 +141,13 @@ class Holdfast:
     def task(self) -> TaskDecorator:
         """Register a function or a Pipeline: `@app.task`, or `@app.task(queue="high")`."""
         return TaskDecorator(self.tasks, self.settings, self)
+
+    def schedule(self, **options: Unpack[ScheduleOptions]) -> Callable[[Scheduled], Scheduled]:
+        """Let a task run by itself, above `@app.task`: `@app.schedule(cron="0 3 * * *", tz="Europe/Berlin")`.
+
+        Any number may stand above one task, each but one with a `name` of its own; all options are those of `Schedule`.
+        """
+        return self.schedules.decorator(**options)
 
     def around(self, function: AroundFunction) -> AroundFunction:
         """Put code around each run, the first one outermost: `async def tenant(ctx, call): return await call()`."""
@@ -207,6 +219,11 @@ class Holdfast:
         """The store of the open app."""
         return self.client.store
 
+    @property
+    def queue_backend(self) -> HoldfastQueueBackend:
+        """The app behind the `QueueBackend` protocol, for code that does not want to know which queue it uses."""
+        return HoldfastQueueBackend(self)
+
     async def _connect(self) -> ClientStore:
         return await self._published(await open_store(self.settings))
 
@@ -246,6 +263,7 @@ class Holdfast:
             self._arounds,
             lambda: nullcontext() if lifespan is None else lifespan(self),
             self._farewells,
+            tuple(self.schedules.values()),
         )
 
     async def run_worker(
@@ -311,75 +329,6 @@ class Holdfast:
                 if is_left:
                     worker.stop()
                     worker.join()
-
-    # ---- verbs -----------------------------------------------------------------------------------------------------
-
-    async def enqueue(self, call: Call[R]) -> JobHandle[R]:
-        """Store one job; when this returns, it is on disk or in the caller's transaction."""
-        return await self.client.enqueue(call)
-
-    async def enqueue_many(self, calls: Iterable[Call[R]], connection: Any = None) -> list[JobHandle[R]]:
-        """Store many jobs in one round trip; the answers map one to one to the calls."""
-        return await self.client.enqueue_many(calls, connection)
-
-    def iterate(self, which: JobFilter = EVERY_JOB) -> AsyncIterator[Job]:
-        """Go through all jobs that fit, newest first, reading page by page."""
-        return self.client.iterate(which)
-
-    def events(
-        self,
-        *,
-        kinds: Iterable[str] = (),
-        queues: Iterable[str] = (),
-        tasks: Iterable[str] = (),
-        jobs: Iterable[int | str] = (),
-    ) -> AbstractAsyncContextManager[Subscription]:
-        """Hear of everything that happens to jobs, in whatever process, from the moment the block is entered.
-
-            async with app.events(queues=["bulk"]) as events:
-                async for event in events: ...
-
-        One who reads too slowly gets EventsMissed instead of what was lost, and may go on.
-        """
-        return self.client.events(kinds=kinds, queues=queues, tasks=tasks, jobs=jobs)
-
-    def subscribe(
-        self,
-        callback: Callable[[Event], Any],
-        *,
-        kinds: Iterable[str] = (),
-        queues: Iterable[str] = (),
-        tasks: Iterable[str] = (),
-        jobs: Iterable[int | str] = (),
-    ) -> AbstractAsyncContextManager[None]:
-        """Call a function, or a coroutine function, with each event while the block runs; what it raises is logged."""
-        return self.client.subscribe(callback, kinds=kinds, queues=queues, tasks=tasks, jobs=jobs)
-
-    def watch(self, job: int | str) -> AsyncIterator[Event]:
-        """Follow one job: everything that happens to it from here on, to the end of its life."""
-        return self.client.watch(job)
-
-    cancel = _asks(Client.cancel)
-    cancel_many = _asks(Client.cancel_many)
-    counts = _asks(Client.counts)
-    delete = _asks(Client.delete)
-    delete_many = _asks(Client.delete_many)
-    enable_endpoint = _asks(Client.enable_endpoint)
-    endpoints = _asks(Client.endpoints)
-    get = _asks(Client.get)
-    get_many = _asks(Client.get_many)
-    list = _asks(Client.list)
-    pause = _asks(Client.pause)
-    prune = _asks(Client.prune)
-    queues = _asks(Client.queues)
-    reprioritise = _asks(Client.reprioritise)
-    reprioritise_many = _asks(Client.reprioritise_many)
-    reschedule = _asks(Client.reschedule)
-    reschedule_many = _asks(Client.reschedule_many)
-    resume = _asks(Client.resume)
-    retry = _asks(Client.retry)
-    retry_many = _asks(Client.retry_many)
-    wait = _asks(Client.wait)
 
 
 async def _drain_when(stop: asyncio.Event, worker: Embedded) -> None:

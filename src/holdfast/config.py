@@ -1,21 +1,21 @@
-"""What an app is told about itself: where its store is, its queues, its defaults and limits.
-
-A database URL may hold a password, so every message and every repr shows it through `masked`.
-"""
+"""What an app is told about itself: where its store is, its queues, its defaults and limits."""
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, get_args
-from urllib.parse import urlsplit
 
 from holdfast import names
+from holdfast.arq_delivery import ArqDelivery, read_carrier
+from holdfast.cadence import Service, read_services
 from holdfast.duration import Duration, milliseconds
+from holdfast.election import RedisElection
 from holdfast.errors import ConfigError, InvalidValue
 from holdfast.job import TERMINAL, JobState
+from holdfast.locations import Location, SqliteLocation, checked_listen_dsn, locate
 from holdfast.retry import Backoff, backoff
+from holdfast.shards import RedisDelivery
 from holdfast.webhooks.settings import EVENTS, Secrets, WebhookSettings, read_events, read_secrets
 
 Outcome = Literal["completed", "completed_with_errors", "failed", "cancelled"]
@@ -40,8 +40,6 @@ _RETENTION: Mapping[Outcome, Duration] = {
     "failed": "30d",  # dead letters must outlive a holiday
     "cancelled": "7d",
 }
-_SECRET = re.compile(r"((?:ssl)?password\s*=\s*)('[^']*'|[^&\s]*)", re.IGNORECASE)
-_EXPECTED = "sqlite:///file.db, sqlite:////absolute/file.db, sqlite:// (in memory) or postgresql://user@host/database"
 
 
 @contextmanager
@@ -182,23 +180,6 @@ class WorkerSettings:
                 raise InvalidValue(message)
 
 
-@dataclass(frozen=True)
-class SqliteLocation:
-    """A SQLite file, or (None) a database in memory."""
-
-    path: str | None
-
-
-@dataclass(frozen=True)
-class PostgresLocation:
-    """A PostgreSQL database; the DSN is kept out of the repr because it may hold a password."""
-
-    dsn: str = field(repr=False)
-
-
-Location = SqliteLocation | PostgresLocation
-
-
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """Everything `Holdfast(...)` was told, checked and converted."""
@@ -219,6 +200,10 @@ class Settings:
     retry: Backoff = field(default_factory=backoff)
     worker: WorkerSettings = field(default_factory=WorkerSettings)
     webhooks: WebhookSettings = field(default_factory=WebhookSettings)
+    listen_dsn: str | None = field(default=None, repr=False)
+    delivery: RedisDelivery | ArqDelivery | None = None
+    leader: RedisElection | None = None
+    services: Mapping[str, Service] = field(default_factory=lambda: read_services({}))
 
     def webhook_keys_of(self, queue: str) -> tuple[bytes, ...]:
         """The secrets that a queue has of its own."""
@@ -229,6 +214,9 @@ class Settings:
         """The priority of a queue's jobs that name none themselves."""
         defined = self.queues.get(queue)
         return DEFAULT_PRIORITY if defined is None else defined.priority
+
+
+_NO_SERVICES: Mapping[str, Service] = {}
 
 
 def read_settings(
@@ -248,21 +236,21 @@ def read_settings(
     retry: Backoff,
     worker: WorkerSettings,
     webhooks: WebhookSettings,
+    listen_dsn: str | None = None,
+    delivery: object = None,
+    leader: RedisElection | None = None,
+    services: Mapping[str, Service] = _NO_SERVICES,
 ) -> Settings:
     """Check the options of an app; the first wrong one is refused with what was expected."""
     with definition("Holdfast(...)"):
         if synchronous not in ("full", "normal"):
             message = f'synchronous: expected "full" (every commit is on disk) or "normal", got {synchronous!r}'
             raise InvalidValue(message)
-        if not isinstance(retry, Backoff):
-            message = f"retry: expected backoff(...), got {retry!r}"
-            raise InvalidValue(message)
-        if not isinstance(worker, WorkerSettings):
-            message = f"worker: expected WorkerSettings(...), got {worker!r}"
-            raise InvalidValue(message)
-        if not isinstance(webhooks, WebhookSettings):
-            message = f"webhooks: expected WebhookSettings(...), got {webhooks!r}"
-            raise InvalidValue(message)
+        _require(retry, Backoff, "retry", "backoff(...)")
+        _require(worker, WorkerSettings, "worker", "WorkerSettings(...)")
+        _require(webhooks, WebhookSettings, "webhooks", "WebhookSettings(...)")
+        if leader is not None:
+            _require(leader, RedisElection, "leader", "None (the store) or RedisElection(...)")
         location = locate(url)
         if isinstance(location, SqliteLocation):
             worker.check_on_sqlite()
@@ -283,7 +271,17 @@ def read_settings(
             retry=retry,
             worker=worker,
             webhooks=webhooks,
+            listen_dsn=checked_listen_dsn(listen_dsn),
+            delivery=read_carrier(delivery),
+            leader=leader,
+            services=read_services(services),
         )
+
+
+def _require(value: object, kind: type, what: str, expected: str) -> None:
+    if not isinstance(value, kind):
+        message = f"{what}: expected {expected}, got {value!r}"
+        raise InvalidValue(message)
 
 
 def checked_on_error(on_error: OnError) -> OnError:
@@ -326,54 +324,3 @@ def _by_name(queues: Iterable[Queue], webhooks: WebhookSettings) -> dict[str, Qu
                 webhooks.checked(queue.webhook, queue.webhook_keys)
         defined[queue.name] = queue
     return defined
-
-
-def locate(url: str) -> Location:
-    """Read a store's URL."""
-    if not isinstance(url, str):
-        message = f"store URL: expected text like {_EXPECTED}, got {type(url).__name__}"
-        raise ConfigError(message)
-    scheme, separator, rest = url.partition("://")
-    if separator and scheme == "sqlite":
-        return SqliteLocation(_sqlite_path(url, rest))
-    if separator and scheme in ("postgresql", "postgres"):
-        return PostgresLocation(_postgres_dsn(url))
-    message = f"store URL: expected {_EXPECTED}, got {masked(url)!r}"
-    if scheme.startswith(("postgresql+", "postgres+", "sqlite+")):
-        message += f"; write {scheme.partition('+')[0]}:// without a driver"
-    raise ConfigError(message)
-
-
-def _sqlite_path(url: str, rest: str) -> str | None:
-    if rest in ("", "/:memory:"):
-        return None
-    path = rest.removeprefix("/")
-    if path == rest or not path or "?" in path or "\x00" in path:
-        message = f"store URL: expected {_EXPECTED}, got {url!r}; three slashes are relative, four absolute"
-        message += ", and nothing follows the file's name"
-        raise ConfigError(message)
-    return path
-
-
-def _postgres_dsn(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        _ = parts.port  # raises for a port that is no number
-    except ValueError:
-        # The parser's own message quotes the URL, password and all, so it is neither shown nor chained.
-        message = f"store URL: expected {_EXPECTED}, got {masked(url)!r}; escape special characters as %XX"
-        raise ConfigError(message) from None
-    return url
-
-
-def masked(url: str) -> str:
-    """Show a URL without its password; in doubt more is hidden, never less."""
-    if url.startswith("sqlite://"):
-        return url
-    shown = _SECRET.sub(r"\1***", url)
-    head, at, tail = shown.rpartition("@")
-    scheme, separator, credentials = head.partition("://")
-    if not separator:
-        scheme, credentials = "", head
-    user, colon, _ = credentials.partition(":")
-    return f"{scheme}{separator}{user}{':***' if colon else ''}{at}{tail}" if at else shown

@@ -5,15 +5,18 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from datetime import datetime
 from typing import Any, Generic, Protocol
 
 from typing_extensions import TypeVar
 
 from holdfast import failure
+from holdfast.duration import Duration
 from holdfast.errors import ConfigError
 from holdfast.items import Items
 from holdfast.job import Job
 from holdfast.journal import Entry
+from holdfast.lock import Lock, Part, name_of
 from holdfast.phasing import PhaseBlock, Phasing, Voice, checked_percent
 
 # Not Any: with that a type checker could not tell the forms of @app.task apart, and would check no argument.
@@ -38,6 +41,10 @@ class TransactionBlock(AbstractAsyncContextManager[Transaction], AbstractContext
     """`async with` in an async handler, `with` in one that runs in a thread."""
 
 
+class LockBlock(AbstractAsyncContextManager[Lock], AbstractContextManager[Lock], Protocol):
+    """`async with` in an async handler, `with` in one that runs in a thread."""
+
+
 class Running(Voice, Protocol):
     """What a context needs from the worker that runs its job."""
 
@@ -47,6 +54,9 @@ class Running(Voice, Protocol):
 
     def transaction(self) -> TransactionBlock:
         """Open the transaction in which the job, or its open phase, completes."""
+
+    def lock(self, name: str, timeout: Duration | None) -> LockBlock:
+        """Hold a lock for the job."""
 
 
 class _Nobody:
@@ -71,6 +81,11 @@ class _Nobody:
     def transaction(self) -> TransactionBlock:
         """Say that there is none."""
         message = "ctx.transaction() needs a job that runs in a worker; this context belongs to none"
+        raise ConfigError(message)
+
+    def lock(self, name: str, _timeout: Duration | None) -> LockBlock:
+        """Say that nobody could keep it."""
+        message = f"ctx.lock({name}) needs a job that runs in a worker; outside of one use app.lock()"
         raise ConfigError(message)
 
 
@@ -134,6 +149,11 @@ class Context(Generic[State]):
         return self._log
 
     @property
+    def fire_time(self) -> datetime | None:
+        """The nominal time of the schedule that made the job, whenever it runs; None for any other job."""
+        return self.job.fire_time
+
+    @property
     def cancelled(self) -> bool:
         """Whether the handler should stop: it was cancelled, timed out, lost its claim, or the worker leaves.
 
@@ -171,6 +191,16 @@ class Context(Generic[State]):
         but can change nothing any more.
         """
         return self._running.transaction()
+
+    def lock(self, *parts: Part, timeout: Duration | None = None) -> LockBlock:
+        """Hold a lock that everybody who uses this store respects, while the block runs: `with` in a thread.
+
+            async with ctx.lock("edition", 42) as lock:
+                await cdn.put(page, token=lock.token)
+
+        The wait has no limit but the job's timeout, unless `timeout` is given. Take it outside of `ctx.transaction()`.
+        """
+        return self._running.lock(name_of(parts), timeout)
 
     # ---- phases ----------------------------------------------------------------------------------------------------
 

@@ -18,9 +18,13 @@ HoldfastError
 │   ├── DataRefused           the database refuses this very value
 │   ├── WorkerLost            the worker was declared dead and must take a fresh id
 │   ├── TransactionTooLong    `ctx.transaction()` on SQLite: the body took longer than its budget
-│   └── SchemaError           the schema is missing, too old or too new
+│   ├── SchemaError           the schema is missing, too old or too new
+│   └── StoreMoved            the jobs have moved to another store, or are about to: the message names it
 ├── ClaimLost                 the job was taken from this worker: the handler must stop, its writes are refused
 ├── TimedOut                  a handler ran longer than its job's timeout
+├── LockTimeout               a lock was not free within the given timeout
+├── LockLost                  a lock could not be kept: others may hold it by now
+├── LockCycle                 those who wait for locks wait for each other
 ├── AllItemsFailed            not one item of a set was completed, and some failed
 ├── ShutdownTimeout           a worker left, but not everything it ran had ended in time
 ├── JobFailed                 `JobHandle.result()`: the job ended failed
@@ -57,6 +61,10 @@ class ArgumentError(InvalidValue):
 
 class UnknownKind(HoldfastError, LookupError):
     """No task is registered under that kind."""
+
+
+class ScheduleNotFound(HoldfastError, LookupError):
+    """There is no schedule of that name."""
 
 
 class JobNotFound(HoldfastError, LookupError):
@@ -111,12 +119,28 @@ class SchemaError(StoreError):
     """The schema is missing, too old or too new for this release."""
 
 
+class StoreMoved(StoreError):
+    """The jobs of this store have moved to another one, or are about to; the message names it. Nothing was changed."""
+
+
 class ClaimLost(HoldfastError):
     """The job was taken from this worker, rescued or cancelled by force: its handler must stop."""
 
 
 class TimedOut(HoldfastError, TimeoutError):
     """A handler ran longer than its job's timeout."""
+
+
+class LockTimeout(HoldfastError, TimeoutError):
+    """A lock was not free within the timeout that was given for it; without one nobody is ever refused."""
+
+
+class LockLost(HoldfastError):
+    """A lock could not be kept while its body ran: others may hold it by now, so the body was stopped."""
+
+
+class LockCycle(HoldfastError):
+    """Those who wait for locks wait for each other, and this is the youngest of them; a job is tried again at once."""
 
 
 class AllItemsFailed(HoldfastError):

@@ -1,6 +1,11 @@
 """How a handler ends other than by returning: it raises one of these."""
 
+import random
+
 from holdfast.duration import Duration, milliseconds
+from holdfast.errors import LockCycle
+
+_CYCLE_S = (0.1, 1.0)  # apart, so that those who met do not meet again
 
 
 class Outcome(Exception):
@@ -40,12 +45,17 @@ class Skip(Outcome):
 
 
 def outcome_of(error: BaseException) -> Outcome | None:
-    """Find the outcome that an exception is, or the first one that a group of exceptions holds, however deep."""
+    """Find the outcome that an exception is, or the first one that a group of exceptions holds, however deep.
+
+    A cycle of locks is nobody's fault: it is one more way to say Snooze.
+    """
     rest = [error]
     while rest:
         current = rest.pop()
         if isinstance(current, Outcome):
             return current
+        if isinstance(current, LockCycle):
+            return Snooze(random.uniform(*_CYCLE_S), str(current))
         if isinstance(current, BaseExceptionGroup):
             rest.extend(reversed(current.exceptions))
     return None

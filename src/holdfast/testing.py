@@ -16,10 +16,10 @@ import msgspec
 
 from holdfast import names, payload
 from holdfast.app import Holdfast
-from holdfast.config import SqliteLocation
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import ConfigError
 from holdfast.job import Job
+from holdfast.locations import SqliteLocation
 from holdfast.stores import make_store
 from holdfast.stores.values import JobFilter
 from holdfast.tasks.options import due_time

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from holdfast.delivery.in_store import InStore
 from holdfast.job import Job, JobState
 from holdfast.services.upkeep import Upkeep
 from holdfast.stores.sqlite.store import SqliteStore
@@ -66,7 +67,8 @@ class Sleeper:
     async def is_taken(self, job: Job, *, judges: bool | None = None) -> bool:
         """Sweep once, and see whether the job was taken from the worker that is late."""
         may_judge = (lambda: self.lease.is_steady) if judges is None else (lambda: judges)
-        await Upkeep(self.store, HostMarks(None, "own"), cancel_grace_s=30, may_judge=may_judge).sweep()
+        delivery, marks = InStore(self.store), HostMarks(None, "own")
+        await Upkeep(self.store, delivery, marks, cancel_grace_s=30, may_judge=may_judge).sweep()
         (now,) = await self.store.get_jobs([job.id])
         return now.state is not JobState.RUNNING
 

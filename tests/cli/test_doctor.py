@@ -12,7 +12,7 @@ from holdfast.cli import checks, mounts
 from holdfast.cli.checks import Level
 from holdfast.stores.postgres import migrator as postgres_migrator
 from holdfast.stores.sqlite import migrator as sqlite_migrator
-from holdfast.stores.values import Diagnosis, WorkerInfo
+from holdfast.stores.values import Diagnosis, Holder, WorkerInfo
 from tests.cli import working
 from tests.cli.conftest import Shop
 
@@ -76,6 +76,28 @@ def test_a_queue_that_nobody_works(shop: Shop) -> None:
     assert "may run and no worker; start one: holdfast worker -A module:app\n" in shop.ok("doctor")
 
 
+def test_jobs_due_later_in_a_queue_that_nobody_works(shop: Shop) -> None:
+    shop.enqueue("transcode", "url=a", "--in", "1h")
+    assert ("warning", "queue bulk has 1 job due later and no worker") in named(found(shop), "workers")
+
+
+def test_the_oldest_transaction_is_named(postgres_shop: Shop, dsn: str) -> None:
+    with psycopg.connect(dsn, application_name="month end", autocommit=True) as connection:
+        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        connection.execute("SELECT pg_current_xact_id(), 'of the report'")
+        pid = connection.info.backend_pid
+        (line,) = named(found(postgres_shop), "vacuum")
+    assert line[0] == "ok"
+    assert f"process {pid} (postgres, month end, idle in transaction), keeps dead rows for " in line[1]
+    assert "'of the report'" in line[1]
+
+
+def test_partitions_reach_as_far_as_jobs_are_kept(postgres_shop: Shop) -> None:
+    ((level, message),) = named(found(postgres_shop), "history")
+    assert level == "ok"
+    assert "partitions of history exist until " in message
+
+
 def test_jobs_of_a_kind_that_the_app_does_not_know(shop: Shop) -> None:
     shop.enqueue("transcode", "url=a")
     source = (shop.folder / "shop.py").read_text(encoding="utf-8")
@@ -118,7 +140,9 @@ def test_an_old_schema_is_unhealthy_and_stays_as_it_is(postgres_shop: Shop, dsn:
 
 def test_a_look_at_an_empty_sqlite_file_does_not_migrate_it(sqlite_shop: Shop) -> None:
     (sqlite_shop.folder / "jobs.db").touch()
-    assert named(found(sqlite_shop), "schema") == [("error", "version 0, missing: 0001_jobs, 0002_pipelines")]
+    assert named(found(sqlite_shop), "schema") == [
+        ("error", "version 0, missing: 0001_jobs, 0002_pipelines, 0003_cluster")
+    ]
     assert json.loads(sqlite_shop.ok("migrate", "status", "--json"))["version"] == 0
 
 
@@ -136,9 +160,12 @@ def test_a_schema_from_the_future_is_unhealthy(postgres_shop: Shop, dsn: str) ->
 
 
 def told(
-    software: str = "SQLite", version: tuple[int, ...] = (3, 51, 3), history_until: datetime | None = None
+    software: str = "SQLite",
+    version: tuple[int, ...] = (3, 51, 3),
+    history_until: datetime | None = None,
+    **more: Any,
 ) -> Diagnosis:
-    return Diagnosis(software, version, NOW, history_until)
+    return Diagnosis(software, version, NOW, history_until, **more)
 
 
 def test_a_sqlite_with_the_wal_reset_bug() -> None:
@@ -151,7 +178,7 @@ def test_a_sqlite_with_the_wal_reset_bug() -> None:
 
 @pytest.mark.parametrize(
     "seconds, level",
-    [(0, Level.OK), (1.9, Level.OK), (3, Level.WARNING), (-3, Level.WARNING), (61, Level.ERROR), (-90, Level.ERROR)],
+    [(0, Level.OK), (0.9, Level.OK), (1.1, Level.WARNING), (-3, Level.WARNING), (61, Level.ERROR), (-90, Level.ERROR)],
 )
 def test_clock_skew(seconds: float, level: Level) -> None:
     here = NOW + timedelta(seconds=seconds)
@@ -170,6 +197,48 @@ def test_partitions_ahead() -> None:
     few = checks.history(told(history_until=NOW + timedelta(weeks=3)))
     assert few is not None
     assert few.level is Level.ERROR
+    short = told(history_until=NOW + timedelta(weeks=5), longest_kept=timedelta(days=90))
+    less = checks.history(short)
+    assert less is not None
+    assert less.level is Level.WARNING
+    assert "some jobs are kept for 90 days" in less.message
+
+
+@pytest.mark.parametrize(
+    "what, state, age, xids, level",
+    [
+        ("transaction", "idle in transaction", timedelta(minutes=6), 7, Level.WARNING),
+        ("transaction", "active", timedelta(minutes=4), 2_000_000, Level.OK),
+        ("transaction", None, None, 2_000_000, Level.WARNING),
+        ("transaction", None, None, 7, Level.OK),
+        ("prepared", None, timedelta(hours=2), 7, Level.WARNING),
+        ("slot", "in use", None, 7, Level.OK),
+        ("slot", "in use", None, 2_000_000, Level.WARNING),
+        ("slot", "not in use", None, 7, Level.WARNING),
+    ],
+)
+def test_what_holds_back_vacuum(what: str, state: str | None, age: timedelta | None, xids: int, level: Level) -> None:
+    holder = Holder(what, "4711", "alice", "report", state, age, xids, "SELECT * FROM orders")
+    (check,) = checks.vacuum(told("PostgreSQL", (18, 4), holders=(holder,)))
+    assert check.level is level
+    assert "4711" in check.message
+    assert (check.advice is None) is (level is Level.OK)
+
+
+def test_nothing_holds_back_vacuum() -> None:
+    assert [check.level for check in checks.vacuum(told("PostgreSQL", (18, 4)))] == [Level.OK]
+    assert checks.vacuum(told()) == []
+
+
+def test_a_pooler_without_a_way_past_it() -> None:
+    assert checks.pooler(told(), listens_past=False) is None
+    pooled = told("PostgreSQL", (18, 4), is_pooled=True)
+    assert [
+        check and check.level for check in (checks.pooler(pooled, listens_past=past) for past in (True, False))
+    ] == [
+        Level.OK,
+        Level.WARNING,
+    ]
 
 
 def test_a_large_log(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def _all(kind: type[HoldfastError]) -> Iterator[type[HoldfastError]]:
 def test_every_error_has_a_code() -> None:
     usage = {"InvalidValue", "ArgumentError", "Refused"}
     conflict = {"Conflict", "KeyConflict", "UniqueConflict", "WrongState"}
-    missing, late = {"JobNotFound", "UnknownKind"}, {"OutcomeUnknown", "ResultTimeout"}
+    missing, late = {"JobNotFound", "ScheduleNotFound", "UnknownKind"}, {"OutcomeUnknown", "ResultTimeout"}
     for kind in _all(HoldfastError):
         error = kind.__new__(kind)
         expected = {

@@ -93,4 +93,26 @@ def test_a_schema_from_the_future_is_refused_with_both_numbers(sqlite_shop: Shop
         result = sqlite_shop(*args)
         assert result.exit_code == 1
         assert "version 99" in result.stderr
-        assert "knows versions up to 2" in result.stderr
+        assert "knows versions up to 3" in result.stderr
+
+
+def test_views_for_the_queries_of_the_seeds(empty_postgres: Shop, dsn: str) -> None:
+    assert "function seed_views" not in empty_postgres.ok("migrate", "plan")
+    assert empty_postgres.ok("migrate", "plan", "--seed-views").endswith("would apply function seed_views\n")
+    assert f'CREATE OR REPLACE VIEW "{empty_postgres.schema}_seed".queue_job' in empty_postgres.ok(
+        "migrate", "sql", "--seed-views"
+    )
+    assert "applied function seed_views" in empty_postgres.ok("migrate", "up", "--seed-views")
+    assert empty_postgres.ok("migrate", "plan", "--seed-views").startswith("nothing to do: ")
+    with psycopg.connect(dsn) as connection:
+        views = connection.execute(f'TABLE "{empty_postgres.schema}_seed".tasks').fetchall()
+        assert views == []
+        connection.execute(f'DROP SCHEMA "{empty_postgres.schema}_seed" CASCADE')
+
+
+def test_sqlite_has_no_such_views(sqlite_shop: Shop) -> None:
+    for verb in ("plan", "sql", "up"):
+        result = sqlite_shop("migrate", verb, "--seed-views")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "expected a store on PostgreSQL" in result.stderr
+    assert not (sqlite_shop.folder / "jobs.db").exists()

@@ -38,8 +38,11 @@ def test_unknown_commands_are_refused_with_2(sqlite_shop: Shop) -> None:
 def test_every_command_ends_its_help_with_examples() -> None:
     nouns = {"jobs": ["list", "show", "logs", "wait", "watch", "cancel", "retry", "delete"]}
     nouns |= {"queues": ["list", "pause", "resume"], "webhooks": ["list", "enable"], "prune": []}
-    nouns |= {"migrate": ["up", "status", "plan", "sql"], "enqueue": [], "doctor": [], "version": []}
-    nouns |= {"worker": [], "workers": ["list"], "demo": [], "bench": []}
+    nouns |= {"migrate": ["up", "status", "plan", "sql", "grants"], "enqueue": [], "doctor": [], "version": []}
+    nouns |= {"worker": [], "workers": ["list"], "demo": [], "bench": [], "stats": []}
+    nouns |= {"deploy": ["kubernetes"], "move": [], "upkeep": [], "locks": ["list"]}
+    nouns |= {"services": ["list", "set", "reset"]}
+    nouns |= {"schedules": ["list", "next", "fires", "run", "enable", "disable", "reset", "delete", "close", "open"]}
     assert set(nouns) == set(standalone.commands)
     paths = [[], *([noun] for noun in nouns), *([noun, verb] for noun, verbs in nouns.items() for verb in verbs)]
     for path in paths:

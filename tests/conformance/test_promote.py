@@ -20,6 +20,8 @@ from tests.conformance.builders import (
 )
 from tests.conformance.clock import Clock
 
+_LANES = [("a", 1), ("b", 9), ("a", 1)]
+
 
 async def test_nothing_is_due_in_an_empty_store(store: Store) -> None:
     assert await store.promote_jobs(10) == Promoted(0, (), None)
@@ -59,9 +61,20 @@ async def test_a_batch_takes_the_earliest_and_tells_what_is_left(store: Store, c
     await enqueue(store, delay_ms=1_000, queue="first")
     await enqueue(store, delay_ms=3_600_000)
     await clock.advance(seconds=5)
-    assert await store.promote_jobs(1) == Promoted(1, ("first",), 0)
-    assert await store.promote_jobs(1) == Promoted(1, ("second",), 3_595_000)
+    assert await store.promote_jobs(1) == Promoted(1, ("first",), 0, lag_ms=4_000)
+    assert await store.promote_jobs(1) == Promoted(1, ("second",), 3_595_000, lag_ms=3_000)
     assert await store.promote_jobs(1) == Promoted(0, (), 3_595_000)
+
+
+async def test_who_asks_for_names_gets_them(store: Store, clock: Clock) -> None:
+    ids = [await enqueue(store, queue=queue, priority=priority, delay_ms=1_000) for queue, priority in _LANES]
+    await clock.advance(seconds=2)
+    ready = (await store.promote_jobs(10, named=True)).ready
+    assert sorted((job.id, job.queue, job.priority) for job in ready) == sorted(
+        (job_id, *lane) for job_id, lane in zip(ids, _LANES, strict=True)
+    )
+    assert len({job.due_ms for job in ready}) <= 3
+    assert (await store.promote_jobs(10, named=True)).ready == ()
 
 
 async def test_each_queue_is_named_once(store: Store, clock: Clock) -> None:

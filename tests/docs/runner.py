@@ -25,7 +25,7 @@ from click.testing import CliRunner
 
 from holdfast import Holdfast
 from holdfast.cli.main import standalone
-from holdfast.config import SqliteLocation
+from holdfast.locations import SqliteLocation
 from tests.docs.pages import ROOT, Block, name
 
 SAMPLE_URL = "//localhost/shop"

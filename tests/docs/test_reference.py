@@ -12,7 +12,7 @@ import pytest
 import holdfast
 from holdfast import errors, testing
 from holdfast.cli.main import standalone
-from holdfast.stores import store
+from holdfast.stores import cluster, moving, store
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import quoted
 from holdfast.tasks.options import TaskOptions, UsingOptions
@@ -162,7 +162,10 @@ def test_every_command_has_a_section_and_no_other() -> None:
 def test_command_is_described(path: str) -> None:
     text = section("reference/cli.md", path)
     own = {
-        flag for parameter in COMMANDS[path].params for flag in parameter.opts if isinstance(parameter, click.Option)
+        flag
+        for parameter in COMMANDS[path].params
+        for flag in (*parameter.opts, *parameter.secondary_opts)
+        if isinstance(parameter, click.Option)
     }
     described = {flag for flag in code(text) if flag.startswith("-")}
     assert own - CHOICES - described == set(), "not described"
@@ -254,8 +257,14 @@ def test_every_verb_says_how_the_unknown_is_resolved() -> None:
         store.EventStore,
         store.DeliveryStore,
         store.RetentionStore,
+        cluster.LockStore,
+        cluster.AnnounceStore,
+        cluster.ScheduleStore,
+        cluster.SettingStore,
+        cluster.LeaderStore,
         store.WakeStore,
         store.TransactionStore,
+        moving.MoveStore,
     )
     verbs = {verb for role in roles for verb in vars(role) if not verb.startswith("_")}
     table = read("explain/guarantees.md").partition("<!-- verbs: begin -->")[2].partition("<!-- verbs: end -->")[0]

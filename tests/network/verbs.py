@@ -4,6 +4,17 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from holdfast.stores.cluster import (
+    AnnounceStore,
+    Fire,
+    LeaderStore,
+    LockRequest,
+    LockStore,
+    ScheduleStore,
+    ServiceReport,
+    SettingStore,
+)
+from holdfast.stores.moving import JOBS, PARTS, Move, MoveProgress, MoveStore, Release, Stage
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.store import (
     DeliveryStore,
@@ -31,8 +42,16 @@ ROLES: tuple[Any, ...] = (
     EventStore,
     DeliveryStore,
     RetentionStore,
+    LockStore,
+    AnnounceStore,
+    ScheduleStore,
+    SettingStore,
+    LeaderStore,
     WakeStore,
+    MoveStore,
 )
+MOVE = Move("0a", "elsewhere", with_history=False, stage=Stage.DRAINING)
+PROGRESS = MoveProgress("0a", 0, "test")
 MESSAGE = Message(
     id=1,
     job_id=1,
@@ -52,6 +71,7 @@ MESSAGE = Message(
     tries=1,
 )
 DUE = RetentionDue(job_id=1, life=1, what="stale", tries=1)
+FIRE = Fire(datetime(2026, 1, 1, tzinfo=UTC), "enqueued", new_job(1))
 
 VERBS: dict[str, Call] = {
     "take_ids": lambda store: store.take_ids(3),
@@ -79,6 +99,10 @@ VERBS: dict[str, Call] = {
     "diagnose": lambda store: store.diagnose(),
     "prune_keys": lambda store: store.prune_keys(10),
     "read_rollups": lambda store: store.read_rollups(datetime.now(UTC)),
+    "fold_rollups": lambda store: store.fold_rollups(10),
+    "measure_lanes": lambda store: store.measure_lanes(),
+    "read_gauges": lambda store: store.read_gauges(),
+    "operator_answers": lambda store: store.operator_answers(),
     "register_worker": lambda store: store.register_worker(WorkerInfo("test", "localhost", 1), 60_000),
     "renew_workers": lambda store: store.renew_workers([1], 60_000),
     "retire_worker": lambda store: store.retire_worker(99),
@@ -103,11 +127,50 @@ VERBS: dict[str, Call] = {
     "enable_endpoint": lambda store: store.enable_endpoint("https://example.org/"),
     "list_endpoints": lambda store: store.list_endpoints(),
     "prune_deliveries": lambda store: store.prune_deliveries(10),
+    "take_lock": lambda store: store.take_lock(LockRequest("x", "a", "a", "here/1"), lasts_ms=1_000, waits_ms=1_000),
+    "renew_locks": lambda store: store.renew_locks(["a"], 1_000),
+    "renew_tickets": lambda store: store.renew_tickets(["a"], 1_000),
+    "release_lock": lambda store: store.release_lock("x", "a"),
+    "free_locks": lambda store: store.free_locks(1, 1),
+    "list_locks": lambda store: store.list_locks(10),
+    "prune_locks": lambda store: store.prune_locks(10),
     "claim_retention": lambda store: store.claim_retention(["q"], 1, 1_000),
     "kept_jobs": lambda store: store.kept_jobs([1]),
     "end_retention": lambda store: store.end_retention(DUE),
     "postpone_retention": lambda store: store.postpone_retention(DUE, 1_000, "it failed"),
+    "mark_announced": lambda store: store.mark_announced([1]),
+    "ready_lanes": lambda store: store.ready_lanes(),
+    "unannounced_jobs": lambda store: store.unannounced_jobs("q", 5, 1_000, 10),
+    "define_schedules": lambda store: store.define_schedules({"nightly": '{"kind": "work"}'}, ["work"]),
+    "store_schedule": lambda store: store.store_schedule("stored", '{"kind": "work"}', actor=None),
+    "change_schedule": lambda store: store.change_schedule("nightly", "{}", moves=True, actor=None),
+    "drop_schedule": lambda store: store.drop_schedule("stored"),
+    "read_schedules": lambda store: store.read_schedules(),
+    "fire_schedule": lambda store: store.fire_schedule("nightly", 1, [FIRE], overlap="skip", next_fire=None),
+    "list_fires": lambda store: store.list_fires("nightly", 10),
+    "prune_fires": lambda store: store.prune_fires(10),
+    "set_override": lambda store: store.set_override("services.fold.batch", "5", actor=None, reason=None),
+    "reset_override": lambda store: store.reset_override("services.fold.batch"),
+    "list_overrides": lambda store: store.list_overrides("services."),
+    "report_services": lambda store: store.report_services([ServiceReport("fold", "a", None, 1, 0, 0, 0, 0)]),
+    "list_services": lambda store: store.list_services(),
+    "lead": lambda store: store.lead("upkeep", "a", None, 1_000),
+    "resign": lambda store: store.resign("upkeep", "a", 1),
+    "list_leaders": lambda store: store.list_leaders(),
     "announce": lambda store: store.announce(["q"]),
+    "read_move": lambda store: store.read_move(),
+    "mark_move": lambda store: store.mark_move(MOVE),
+    "unmark_move": lambda store: store.unmark_move(),
+    "read_tags": lambda store: store.read_tags(),
+    "change_tag": lambda store: store.change_tag(1),
+    "read_page": lambda store: store.read_page(JOBS, None),
+    "same_rows": lambda store: store.same_rows(JOBS, [{"id": 1}]),
+    "take_progress": lambda store: store.take_progress(PROGRESS),
+    "put_rows": lambda store: store.put_rows(PARTS[3], [{"job_id": 1, "name": "a", "word": "b"}], PROGRESS),
+    "release_jobs": lambda store: store.release_jobs([Release(1, "queued", None)], PROGRESS),
+    "move_progress": lambda store: store.move_progress(),
+    "end_progress": lambda store: store.end_progress("0a"),
+    "drop_copies": lambda store: store.drop_copies(PROGRESS),
 }
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from holdfast.stores.postgres import lists
 from holdfast.stores.postgres.connection import Connection
+from holdfast.stores.postgres.jobs import COUNT_CAP
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import in_schema, quoted
 from holdfast.stores.values import JobFilter
@@ -239,6 +240,37 @@ async def test_no_verb_reads_the_whole_table(busy: PostgresStore, session: Conne
     assert await _sequential_scans(session, busy.schema) == before
     if CHAOS:
         assert statistics.median(figures["claim 10"]) < 2.0
+
+
+async def _entries_read(connection: Connection, schema: str) -> dict[str, int]:
+    sql = "SELECT indexrelname, idx_tup_read FROM pg_stat_user_indexes WHERE relid = 'holdfast.jobs'::regclass"
+    return {row[0]: row[1] for row in await connection.fetch(in_schema(sql, schema))}
+
+
+async def test_the_lanes_are_measured_by_bounded_reads(busy: PostgresStore, session: Connection) -> None:
+    await _flush(busy)
+    before, read_before = await _sequential_scans(session, busy.schema), await _entries_read(session, busy.schema)
+    figures: dict[str, list[float]] = {}
+    for _ in range(EXECUTIONS):
+        lanes = await _timed(figures, "measure", busy.measure_lanes())
+        assert {gauge.state: gauge.capped for gauge in lanes if gauge.jobs} == {
+            "queued": True,
+            "scheduled": True,
+            "running": False,
+            "held": HELD > COUNT_CAP,
+        }
+    await _flush(busy)
+    show(f"measure the lanes: median {statistics.median(figures['measure']):.2f} ms")
+    assert await _sequential_scans(session, busy.schema) == before
+    read = {name: entries - read_before[name] for name, entries in (await _entries_read(session, busy.schema)).items()}
+    assert {name for name, entries in read.items() if entries} == {
+        "jobs_ready",
+        "jobs_due",
+        "jobs_running",
+        "jobs_parked",
+    }
+    # Entries of jobs that have moved on since are read over until a vacuum removes them.
+    assert max(read.values()) <= EXECUTIONS * COUNT_CAP * 1.1
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["newest", "next page"])

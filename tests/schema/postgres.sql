@@ -64,6 +64,28 @@ CREATE TABLE events (
     CONSTRAINT events_pkey PRIMARY KEY (seq)
 );
 
+CREATE TABLE fires (
+    schedule text NOT NULL,
+    nominal timestamp with time zone NOT NULL,
+    outcome text NOT NULL,
+    job_id bigint,
+    note text,
+    at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    CONSTRAINT fires_outcome CHECK ((outcome = ANY (ARRAY['enqueued'::text, 'by_hand'::text, 'overlap'::text, 'missed'::text, 'maintenance'::text]))),
+    CONSTRAINT fires_pkey PRIMARY KEY (schedule, nominal)
+);
+
+CREATE TABLE gauges (
+    queue text NOT NULL,
+    priority smallint NOT NULL,
+    state text NOT NULL,
+    jobs bigint NOT NULL,
+    oldest_at timestamp with time zone,
+    measured_at timestamp with time zone NOT NULL,
+    CONSTRAINT gauges_pkey PRIMARY KEY (queue, priority, state)
+);
+
 CREATE TABLE history (
     id bigint NOT NULL,
     kind text NOT NULL,
@@ -258,6 +280,46 @@ CREATE TABLE jobs (
     CONSTRAINT jobs_timeout CHECK ((timeout_ms > 0))
 ) WITH (autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0, autovacuum_vacuum_scale_factor=0.01, autovacuum_vacuum_threshold=1000, fillfactor=80);
 
+CREATE TABLE leaders (
+    name text NOT NULL,
+    term bigint NOT NULL,
+    holder text NOT NULL,
+    since timestamp with time zone NOT NULL,
+    until timestamp with time zone NOT NULL,
+    CONSTRAINT leaders_pkey PRIMARY KEY (name)
+);
+
+CREATE TABLE lock_waiters (
+    ticket bigint NOT NULL,
+    name text NOT NULL,
+    owner text NOT NULL,
+    context text NOT NULL,
+    place text NOT NULL,
+    worker bigint,
+    job_id bigint,
+    claim integer,
+    since timestamp with time zone NOT NULL,
+    until timestamp with time zone NOT NULL,
+    CONSTRAINT lock_waiters_owner_key UNIQUE (owner),
+    CONSTRAINT lock_waiters_pkey PRIMARY KEY (ticket)
+);
+
+CREATE TABLE locks (
+    name text NOT NULL,
+    token bigint NOT NULL,
+    owner text NOT NULL,
+    context text NOT NULL,
+    place text NOT NULL,
+    worker bigint,
+    job_id bigint,
+    claim integer,
+    since timestamp with time zone NOT NULL,
+    until timestamp with time zone NOT NULL,
+    CONSTRAINT locks_name CHECK (((octet_length(name) >= 1) AND (octet_length(name) <= 512))),
+    CONSTRAINT locks_owner_key UNIQUE (owner),
+    CONSTRAINT locks_pkey PRIMARY KEY (name)
+);
+
 CREATE TABLE logs (
     job_id bigint NOT NULL,
     claim integer NOT NULL,
@@ -272,6 +334,15 @@ CREATE TABLE meta (
     key text NOT NULL,
     value text NOT NULL,
     CONSTRAINT meta_pkey PRIMARY KEY (key)
+);
+
+CREATE TABLE overrides (
+    path text NOT NULL,
+    value jsonb NOT NULL,
+    actor text,
+    reason text,
+    changed_at timestamp with time zone NOT NULL,
+    CONSTRAINT overrides_pkey PRIMARY KEY (path)
 );
 
 CREATE TABLE phases (
@@ -337,7 +408,25 @@ CREATE TABLE rollups (
     state text NOT NULL,
     jobs bigint NOT NULL,
     wait jsonb NOT NULL,
-    run jsonb NOT NULL
+    run jsonb NOT NULL,
+    span_s integer NOT NULL DEFAULT 1
+);
+
+CREATE TABLE schedules (
+    name text NOT NULL,
+    origin text NOT NULL,
+    definition jsonb NOT NULL,
+    override jsonb NOT NULL DEFAULT '{}'::jsonb,
+    withdrawn_at timestamp with time zone,
+    version bigint NOT NULL DEFAULT 1,
+    defined_at timestamp with time zone NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    changed_by text,
+    last_fire timestamp with time zone,
+    next_fire timestamp with time zone,
+    CONSTRAINT schedules_name CHECK ((name ~ '^[a-z0-9_.:-]{1,64}$'::text)),
+    CONSTRAINT schedules_origin CHECK ((origin = ANY (ARRAY['code'::text, 'stored'::text]))),
+    CONSTRAINT schedules_pkey PRIMARY KEY (name)
 );
 
 CREATE TABLE schema_functions (
@@ -353,6 +442,19 @@ CREATE TABLE schema_migrations (
     checksum text NOT NULL,
     applied_at timestamp with time zone NOT NULL DEFAULT now(),
     CONSTRAINT schema_migrations_pkey PRIMARY KEY (version)
+);
+
+CREATE TABLE service_reports (
+    name text NOT NULL,
+    holder text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    runs bigint NOT NULL,
+    scanned bigint NOT NULL,
+    moved bigint NOT NULL,
+    failures bigint NOT NULL,
+    lag_ms bigint NOT NULL,
+    error text,
+    CONSTRAINT service_reports_pkey PRIMARY KEY (name)
 );
 
 CREATE TABLE watchers (
@@ -385,6 +487,8 @@ CREATE INDEX deliveries_expiry ON holdfast.deliveries USING btree (expires_at);
 
 CREATE UNIQUE INDEX deliveries_job_id_life_event_key ON holdfast.deliveries USING btree (job_id, life, event);
 
+CREATE INDEX fires_expiry ON holdfast.fires USING btree (expires_at);
+
 CREATE INDEX history_fingerprint ON ONLY holdfast.history USING btree (error_fingerprint, enqueued_at, id) WHERE (error_fingerprint IS NOT NULL);
 
 CREATE INDEX history_forever_enqueued_at_id_idx ON holdfast.history_forever USING btree (enqueued_at, id);
@@ -415,13 +519,33 @@ CREATE INDEX jobs_ready ON holdfast.jobs USING btree (queue, priority, "position
 
 CREATE INDEX jobs_running ON holdfast.jobs USING btree (worker, claim_batch) INCLUDE (queue) WHERE (state = 'running'::text);
 
+CREATE INDEX jobs_schedule ON holdfast.jobs USING btree (schedule) WHERE (schedule IS NOT NULL);
+
 CREATE INDEX jobs_tags ON holdfast.jobs USING gin (tags jsonb_path_ops) WHERE (tags IS NOT NULL);
 
 CREATE UNIQUE INDEX jobs_unique ON holdfast.jobs USING btree (kind, unique_key) WHERE (unique_key IS NOT NULL);
 
+CREATE INDEX lock_waiters_context ON holdfast.lock_waiters USING btree (context);
+
+CREATE INDEX lock_waiters_job ON holdfast.lock_waiters USING btree (job_id, claim) WHERE (job_id IS NOT NULL);
+
+CREATE INDEX lock_waiters_name ON holdfast.lock_waiters USING btree (name, ticket);
+
+CREATE UNIQUE INDEX lock_waiters_owner_key ON holdfast.lock_waiters USING btree (owner);
+
+CREATE INDEX lock_waiters_until ON holdfast.lock_waiters USING btree (until);
+
+CREATE INDEX locks_job ON holdfast.locks USING btree (job_id, claim) WHERE (job_id IS NOT NULL);
+
+CREATE UNIQUE INDEX locks_owner_key ON holdfast.locks USING btree (owner);
+
+CREATE INDEX locks_until ON holdfast.locks USING btree (until);
+
 CREATE INDEX retention_due_at ON holdfast.retention_due USING btree (at);
 
 CREATE INDEX retention_due_delete ON holdfast.retention_due USING btree (delete_at);
+
+CREATE INDEX rollups_fold ON holdfast.rollups USING btree (span_s, minute);
 
 CREATE INDEX rollups_minute ON holdfast.rollups USING btree (minute);
 
@@ -430,6 +554,10 @@ CREATE SEQUENCE deliveries_id_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVA
 CREATE SEQUENCE events_seq_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
 
 CREATE SEQUENCE job_id_seq AS bigint START 64 INCREMENT 64 MINVALUE 64 MAXVALUE 281474976710592 NO CYCLE;
+
+CREATE SEQUENCE lock_token_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
+
+CREATE SEQUENCE lock_waiters_ticket_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
 
 CREATE SEQUENCE position_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
 
@@ -691,6 +819,13 @@ CREATE FUNCTION clock(
 )
 RETURNS timestamp with time zone LANGUAGE sql STABLE -- md5 8b9561c046905348d6b395f7134dadbd
 
+CREATE FUNCTION close_store(
+    p_stage text,
+    p_move jsonb,
+    p_tables text[]
+)
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET lock_timeout=5s -- md5 a3dcbc6c141df17c262077232cfeb4e2
+
 CREATE FUNCTION delete_jobs(
     p_ids bigint[]
 )
@@ -746,9 +881,10 @@ CREATE FUNCTION exchange_jobs(
     p_queues text[],
     p_priorities smallint[],
     p_limits integer[],
-    p_afters bigint[]
+    p_afters bigint[],
+    p_claim_ids bigint[] DEFAULT NULL::bigint[]
 )
-RETURNS TABLE(verdicts text[], worker_lost boolean, id bigint, kind text, queue text, priority smallint, state text, "position" bigint, payload jsonb, tags jsonb, actor text, run_at timestamp with time zone, enqueued_at timestamp with time zone, enqueued_seq bigint, claim integer, life integer, attempt integer, max_attempts integer, crashes integer, max_crashes integer, timeout_ms bigint, worker bigint, claim_batch bigint, claimed_at timestamp with time zone, started_at timestamp with time zone, cancel_requested_at timestamp with time zone, announced_at timestamp with time zone, unique_key text, idempotency_key text, limit_key text, fifo_key text, debounce_key text, schedule text, fire_time timestamp with time zone, parent bigint, workflow bigint, pending integer, origin bigint, error_class text, error text, error_fingerprint text, extra jsonb, stale_at timestamp with time zone, delete_at timestamp with time zone) LANGUAGE plpgsql VOLATILE -- md5 83ac37dadd3bfe317a6f4f87215dfb0d
+RETURNS TABLE(verdicts text[], worker_lost boolean, id bigint, kind text, queue text, priority smallint, state text, "position" bigint, payload jsonb, tags jsonb, actor text, run_at timestamp with time zone, enqueued_at timestamp with time zone, enqueued_seq bigint, claim integer, life integer, attempt integer, max_attempts integer, crashes integer, max_crashes integer, timeout_ms bigint, worker bigint, claim_batch bigint, claimed_at timestamp with time zone, started_at timestamp with time zone, cancel_requested_at timestamp with time zone, announced_at timestamp with time zone, unique_key text, idempotency_key text, limit_key text, fifo_key text, debounce_key text, schedule text, fire_time timestamp with time zone, parent bigint, workflow bigint, pending integer, origin bigint, error_class text, error text, error_fingerprint text, extra jsonb, stale_at timestamp with time zone, delete_at timestamp with time zone) LANGUAGE plpgsql VOLATILE -- md5 f7ce67d05408c0138d070904455db17a
 
 CREATE FUNCTION finish_jobs(
     p_ids bigint[],
@@ -765,6 +901,11 @@ CREATE FUNCTION finish_jobs(
     p_extras jsonb[]
 )
 RETURNS text[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 d51ef2dc39096f7a543919607c9b5a9a
+
+CREATE FUNCTION fold_rollups(
+    p_limit integer
+)
+RETURNS integer LANGUAGE plpgsql VOLATILE -- md5 aa51495cb6806683be71f19a3057f890
 
 CREATE FUNCTION folded_deliveries(
     p_id bigint
@@ -910,6 +1051,16 @@ CREATE FUNCTION keep_until(
 )
 RETURNS timestamp with time zone LANGUAGE sql STABLE -- md5 6361e347036d199fa5e5ca0fbd8d04af
 
+CREATE FUNCTION make_weeks(
+    p_ats timestamp with time zone[]
+)
+RETURNS integer LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path=pg_catalog, pg_temp SET lock_timeout=1s -- md5 62e7a44b3d00eb8664d7c93fdad59bc7
+
+CREATE FUNCTION measure_lanes(
+    p_cap integer
+)
+RETURNS void LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET jit=off -- md5 336e0054505a585df6a7badbda881a61
+
 CREATE FUNCTION note_retention(
     p_ids bigint[]
 )
@@ -921,9 +1072,10 @@ CREATE FUNCTION post_ends(
 RETURNS void LANGUAGE plpgsql VOLATILE -- md5 cdec478ce5b785ea6c5a0be8f0d0defa
 
 CREATE FUNCTION promote_jobs(
-    p_limit integer
+    p_limit integer,
+    p_named boolean DEFAULT false
 )
-RETURNS TABLE(jobs integer, queues text[], next_due_ms bigint) LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 4a6647774c5b9659aa904447fc02d4e2
+RETURNS TABLE(jobs integer, queues text[], next_due_ms bigint, lag_ms bigint, ids bigint[], all_queues text[], priorities smallint[], dues bigint[], claims integer[]) LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 46160bc4734f66c070feac0c19134954
 
 CREATE FUNCTION publish_ends(
     p_ids bigint[],
@@ -948,6 +1100,17 @@ CREATE FUNCTION publish_waiting(
     p_ids bigint[]
 )
 RETURNS void LANGUAGE plpgsql VOLATILE -- md5 7913cbcf86958602c8c015cae39f27d6
+
+CREATE FUNCTION refuse_moved(
+    
+)
+RETURNS trigger LANGUAGE plpgsql VOLATILE -- md5 ed4e48c5ab16c4feb079ab334a059960
+
+CREATE FUNCTION release_lock(
+    p_name text,
+    p_owner text
+)
+RETURNS boolean LANGUAGE plpgsql VOLATILE -- md5 3a6e34de0099ab9de9d591d0c72cb8d3
 
 CREATE FUNCTION release_worker(
     p_worker bigint,
@@ -975,6 +1138,11 @@ CREATE FUNCTION reopen_phases(
     p_from text
 )
 RETURNS void LANGUAGE plpgsql VOLATILE -- md5 63e8fb733d7acffe14f6461dec569d95
+
+CREATE FUNCTION reopen_store(
+    
+)
+RETURNS void LANGUAGE plpgsql VOLATILE SET lock_timeout=5s -- md5 ecb93eaf81128ad5ae7a797e341c39c6
 
 CREATE FUNCTION require_worker(
     p_worker bigint
@@ -1039,6 +1207,23 @@ CREATE FUNCTION take_ids(
 )
 RETURNS SETOF bigint LANGUAGE sql VOLATILE -- md5 ca729a8345dd28d556b74fefc9a7c780
 
+CREATE FUNCTION take_lock(
+    p_name text,
+    p_owner text,
+    p_context text,
+    p_place text,
+    p_worker bigint,
+    p_job_id bigint,
+    p_claim integer,
+    p_lasts_ms bigint,
+    p_waits_ms bigint,
+    OUT token bigint,
+    OUT since timestamp with time zone,
+    OUT ticket bigint,
+    OUT is_cycle boolean
+)
+RETURNS record LANGUAGE plpgsql VOLATILE -- md5 8d55d2312b53856158eddad190493ce8
+
 CREATE FUNCTION wait_again(
     p_id bigint,
     p_verb text,
@@ -1051,4 +1236,4 @@ CREATE FUNCTION wait_again(
     p_started_ago bigint,
     p_now timestamp with time zone
 )
-RETURNS void LANGUAGE plpgsql VOLATILE -- md5 618f2c18397378dba77cf8ff3bf1d5f3
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 798a07ed03dc7a6e30abfecc2c743962

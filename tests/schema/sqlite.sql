@@ -282,6 +282,28 @@ CREATE TABLE holdfast_events (
     data TEXT
 ) STRICT;
 
+CREATE TABLE holdfast_fires (
+    schedule TEXT NOT NULL,
+    nominal INTEGER NOT NULL,
+    outcome TEXT NOT NULL,
+    job_id INTEGER,
+    note TEXT,
+    at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (schedule, nominal),
+    CONSTRAINT fires_outcome CHECK (outcome IN ('enqueued', 'by_hand', 'overlap', 'missed', 'maintenance'))
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_gauges (
+    queue TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    jobs INTEGER NOT NULL,
+    oldest_at INTEGER,
+    measured_at INTEGER NOT NULL,
+    PRIMARY KEY (queue, priority, state)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE holdfast_history (
     id INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
@@ -428,6 +450,40 @@ CREATE TABLE holdfast_jobs (
     CONSTRAINT jobs_extra CHECK (extra IS NULL OR (json_valid(extra) AND json_type(extra) = 'object'))
 ) STRICT;
 
+CREATE TABLE holdfast_leaders (
+    name TEXT PRIMARY KEY,
+    term INTEGER NOT NULL,
+    holder TEXT NOT NULL,
+    since INTEGER NOT NULL,
+    until INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_lock_waiters (
+    ticket INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL,
+    owner TEXT NOT NULL UNIQUE,
+    context TEXT NOT NULL,
+    place TEXT NOT NULL,
+    worker INTEGER,
+    job_id INTEGER,
+    claim INTEGER,
+    since INTEGER NOT NULL,
+    until INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE holdfast_locks (
+    name TEXT PRIMARY KEY,
+    token INTEGER NOT NULL,
+    owner TEXT NOT NULL UNIQUE,
+    context TEXT NOT NULL,
+    place TEXT NOT NULL,
+    worker INTEGER,
+    job_id INTEGER,
+    claim INTEGER,
+    since INTEGER NOT NULL,
+    until INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE holdfast_logs (
     job_id INTEGER NOT NULL,
     claim INTEGER NOT NULL,
@@ -441,6 +497,15 @@ CREATE TABLE holdfast_logs (
 CREATE TABLE holdfast_meta (
     key TEXT PRIMARY KEY,
     value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_overrides (
+    path TEXT PRIMARY KEY,
+    value TEXT NOT NULL,
+    actor TEXT,
+    reason TEXT,
+    changed_at INTEGER NOT NULL,
+    CONSTRAINT overrides_json CHECK (json_valid(value))
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE holdfast_phases (
@@ -504,7 +569,25 @@ CREATE TABLE holdfast_rollups (
     jobs INTEGER NOT NULL,
     wait TEXT NOT NULL,
     run TEXT NOT NULL
-) STRICT;
+, span_s INTEGER NOT NULL DEFAULT 1) STRICT;
+
+CREATE TABLE holdfast_schedules (
+    name TEXT PRIMARY KEY,
+    origin TEXT NOT NULL,
+    definition TEXT NOT NULL,
+    override TEXT NOT NULL DEFAULT '{}',
+    -- Gone from what the programs define: it fires no more, and nothing about it is forgotten.
+    withdrawn_at INTEGER,
+    version INTEGER NOT NULL DEFAULT 1,
+    defined_at INTEGER NOT NULL,
+    changed_at INTEGER NOT NULL,
+    changed_by TEXT,
+    -- The last nominal time that was decided on, whatever came of it, and the next one.
+    last_fire INTEGER,
+    next_fire INTEGER,
+    CONSTRAINT schedules_origin CHECK (origin IN ('code', 'stored')),
+    CONSTRAINT schedules_json CHECK (json_valid(definition) AND json_valid(override))
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE holdfast_schema_migrations (
     version INTEGER PRIMARY KEY,
@@ -512,6 +595,18 @@ CREATE TABLE holdfast_schema_migrations (
     checksum TEXT NOT NULL,
     applied_at INTEGER NOT NULL
 ) STRICT;
+
+CREATE TABLE holdfast_service_reports (
+    name TEXT PRIMARY KEY,
+    holder TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    runs INTEGER NOT NULL,
+    scanned INTEGER NOT NULL,
+    moved INTEGER NOT NULL,
+    failures INTEGER NOT NULL,
+    lag_ms INTEGER NOT NULL,
+    error TEXT
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE holdfast_tags (
     name TEXT NOT NULL,
@@ -549,6 +644,8 @@ CREATE INDEX holdfast_deliveries_due ON holdfast_deliveries (next_at) WHERE stat
 
 CREATE INDEX holdfast_deliveries_expiry ON holdfast_deliveries (expires_at);
 
+CREATE INDEX holdfast_fires_expiry ON holdfast_fires (expires_at);
+
 CREATE INDEX holdfast_history_expiry ON holdfast_history (delete_at);
 
 CREATE INDEX holdfast_history_fingerprint ON holdfast_history (error_fingerprint, enqueued_at, id)
@@ -571,8 +668,24 @@ CREATE INDEX holdfast_jobs_ready ON holdfast_jobs (queue, priority, position, st
 
 CREATE INDEX holdfast_jobs_running ON holdfast_jobs (worker, claim_batch, queue, state) WHERE state = 'running';
 
+CREATE INDEX holdfast_jobs_schedule ON holdfast_jobs (schedule) WHERE schedule IS NOT NULL;
+
 CREATE UNIQUE INDEX holdfast_jobs_unique ON holdfast_jobs (kind, unique_key) WHERE unique_key IS NOT NULL;
 
+CREATE INDEX holdfast_lock_waiters_context ON holdfast_lock_waiters (context);
+
+CREATE INDEX holdfast_lock_waiters_job ON holdfast_lock_waiters (job_id, claim) WHERE job_id IS NOT NULL;
+
+CREATE INDEX holdfast_lock_waiters_name ON holdfast_lock_waiters (name, ticket);
+
+CREATE INDEX holdfast_lock_waiters_until ON holdfast_lock_waiters (until);
+
+CREATE INDEX holdfast_locks_job ON holdfast_locks (job_id, claim) WHERE job_id IS NOT NULL;
+
+CREATE INDEX holdfast_locks_until ON holdfast_locks (until);
+
 CREATE INDEX holdfast_retention_due_at ON holdfast_retention_due (at);
+
+CREATE INDEX holdfast_rollups_fold ON holdfast_rollups (span_s, minute);
 
 CREATE INDEX holdfast_rollups_minute ON holdfast_rollups (minute);

@@ -14,11 +14,11 @@ from holdfast import Call, Holdfast, Queue
 from holdfast.client.batch import LARGEST_BATCH, Batcher
 from holdfast.client.blocking import BlockingClient, BlockingHandle
 from holdfast.client.client import Client
-from holdfast.client.hints import queues_to_announce
+from holdfast.client.hints import announce_inserted
 from holdfast.client.ids import BLOCK, IdBlocks
 from holdfast.client.repeat import until_answered
 from holdfast.client.waiting import Waiting
-from holdfast.delivery.delivery import Delivery
+from holdfast.delivery.delivery import Delivery, Ready
 from holdfast.errors import (
     ConfigError,
     Conflict,
@@ -91,7 +91,10 @@ class FakeDelivery:
     def __init__(self) -> None:
         self.announced: list[set[str]] = []
 
-    def announce(self, queues: Iterable[str]) -> None:
+    def announce(self, jobs: Iterable[Ready]) -> None:
+        self.announced.append({job.queue for job in jobs})
+
+    def hint(self, queues: Iterable[str]) -> None:
         self.announced.append(set(queues))
 
 
@@ -161,7 +164,7 @@ async def test_what_is_not_stored_is_not_announced(store: FakeStore, batcher: Ba
     assert delivery.announced == []
 
 
-def test_new_jobs_that_are_due_soon_are_announced() -> None:
+def test_new_jobs_that_are_due_soon_are_announced(delivery: FakeDelivery) -> None:
     now = datetime.now(UTC)
     jobs = [
         job(1, queue="now"),
@@ -177,7 +180,8 @@ def test_new_jobs_that_are_due_soon_are_announced() -> None:
     outcomes = [Insertion.CREATED] * len(jobs)
     outcomes[1:3] = Insertion.EXISTING, Insertion.CONFLICT
     answers = [Inserted(outcome, job.id) for outcome, job in zip(outcomes, jobs, strict=True)]
-    assert queues_to_announce(jobs, answers) == {"now", "soon", "past", "soon-at"}
+    announce_inserted(cast("Delivery", delivery), jobs, answers)
+    assert delivery.announced == [{"now", "past"}, {"soon", "soon-at"}]
 
 
 async def test_a_poisonous_job_fails_alone(store: FakeStore, batcher: Batcher) -> None:
@@ -508,7 +512,7 @@ def test_the_app_and_the_blocking_client_offer_every_verb_of_the_client() -> Non
     assert verbs <= _verbs(Holdfast).keys()
     verbs -= {"events", "subscribe"}  # which call back while a block runs: for programs with an event loop
     assert verbs == _verbs(BlockingClient).keys()
-    for name in verbs - {"enqueue", "enqueue_many", "iterate", "watch"}:
+    for name in verbs - {"enqueue", "enqueue_many", "iterate", "lock", "watch"}:
         assert inspect.signature(_verbs(BlockingClient)[name]) == inspect.signature(_verbs(Client)[name])
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from holdfast import ConfigError, Holdfast, Queue
-from holdfast.config import PostgresLocation, SqliteLocation, locate, masked
 from holdfast.job import JobState
+from holdfast.locations import PostgresLocation, SqliteLocation, locate, masked
 
 DAY_MS = 86_400_000
 

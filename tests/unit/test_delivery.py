@@ -53,12 +53,12 @@ async def test_the_first_hint_leaves_at_once_and_later_ones_gather(
     store: FakeStore, delivery: InStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(in_store, "SPACING_S", 0.05)
-    delivery.announce(["a"])
+    delivery.hint(["a"])
     assert store.announced == []  # nobody waits for it
     await sent(store, 1)
     for _ in range(100):
-        delivery.announce(["b", "a"])
-        delivery.announce(["b"])
+        delivery.hint(["b", "a"])
+        delivery.hint(["b"])
         await asyncio.sleep(0)
     await sent(store, 2)
     await delivery.close()
@@ -68,7 +68,7 @@ async def test_the_first_hint_leaves_at_once_and_later_ones_gather(
 
 async def test_hints_that_follow_one_by_one_are_spaced_too(store: FakeStore, delivery: InStore) -> None:
     for number in range(1, 4):
-        delivery.announce(["a"])
+        delivery.hint(["a"])
         await sent(store, number)
     gaps = [later - earlier for earlier, later in zip(store.times, store.times[1:], strict=False)]
     assert min(gaps) >= in_store.SPACING_S
@@ -76,7 +76,7 @@ async def test_hints_that_follow_one_by_one_are_spaced_too(store: FakeStore, del
 
 
 async def test_announcing_nothing_sends_nothing(store: FakeStore, delivery: InStore) -> None:
-    delivery.announce([])
+    delivery.hint([])
     await delivery.close()
     assert store.announced == []
 
@@ -86,19 +86,19 @@ async def test_a_hint_that_fails_is_dropped_and_the_next_one_goes_out(
 ) -> None:
     store.fault = StoreUnavailable("down")
     with caplog.at_level(logging.DEBUG, "holdfast"):
-        delivery.announce(["a"])
+        delivery.hint(["a"])
         await until(lambda: bool(caplog.records), "it was noted")
     store.fault = None
-    delivery.announce(["b"])
+    delivery.hint(["b"])
     await delivery.close()
     assert store.announced == [["a"], ["b"]]
     assert [record.levelname for record in caplog.records] == ["DEBUG"]
 
 
 async def test_closing_lets_the_last_hint_go_out_and_takes_no_more(store: FakeStore, delivery: InStore) -> None:
-    delivery.announce(["a"])
+    delivery.hint(["a"])
     await delivery.close()
-    delivery.announce(["b"])
+    delivery.hint(["b"])
     await delivery.close()
     assert store.announced == [["a"]]
 
@@ -108,21 +108,21 @@ async def test_closing_does_not_wait_for_a_store_that_hangs(
 ) -> None:
     monkeypatch.setattr(in_store, "_FAREWELL_S", 0.01)
     store.gate.clear()
-    delivery.announce(["a"])
+    delivery.hint(["a"])
     async with asyncio.timeout(PATIENCE_S):
         await delivery.close()
     assert [task for task in asyncio.all_tasks() if task.get_name() == "holdfast announces"] == []
 
 
 def test_announcing_outside_of_an_event_loop_does_not_raise(delivery: InStore) -> None:
-    delivery.announce(["a"])
+    delivery.hint(["a"])
 
 
 async def test_who_wants_to_be_woken_listens_at_the_store(sqlite_memory: SqliteStore) -> None:
     delivery, heard = InStore(sqlite_memory), Heard()
     async with delivery.wakeups(["default"], heard) as state:
         assert state.is_live
-        delivery.announce(["default"])
+        delivery.hint(["default"])
         await heard.wait_for("default")
     await delivery.close()
 

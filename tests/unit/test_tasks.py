@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypedDict
 
 import msgspec
@@ -436,7 +437,7 @@ def test_its_own_queue_may_be_named(app: Holdfast) -> None:
 
 
 def test_no_timeout_differs_from_a_timeout_that_is_not_given() -> None:
-    from holdfast.client.enqueue import Enqueuing
+    from holdfast.client import making
 
     app = Holdfast("sqlite://", timeout="2h", max_attempts=9, queues=[Queue("slow", priority=8)])
 
@@ -446,8 +447,7 @@ def test_no_timeout_differs_from_a_timeout_that_is_not_given() -> None:
     @app.task(timeout="5m", max_attempts=2, priority=3)
     def short() -> None: ...
 
-    fake: Any = None
-    new_job = Enqueuing(fake, app.settings, fake, fake).new_job
+    new_job = partial(making.new_job, settings=app.settings)
     assert (new_job(plain.call(), 1).timeout_ms, new_job(plain.using(timeout=None).call(), 1).timeout_ms) == (
         7_200_000,
         None,

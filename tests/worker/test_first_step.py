@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from holdfast import Context, Holdfast
-from holdfast.context import TransactionBlock
+from holdfast.context import LockBlock, TransactionBlock
+from holdfast.duration import Duration
 from holdfast.job import Job
 from holdfast.services.upkeep import crashes
 from holdfast.stores.sqlite.store import SqliteStore
@@ -55,6 +56,12 @@ class Ends:
         raise NotImplementedError
 
     def transaction(self, run: Run) -> TransactionBlock:
+        raise NotImplementedError
+
+    def lock(self, run: Run, name: str, timeout: Duration | None) -> LockBlock:
+        raise NotImplementedError
+
+    def vanished(self, run: Run) -> None:
         raise NotImplementedError
 
 

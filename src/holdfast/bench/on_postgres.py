@@ -4,8 +4,9 @@ import secrets
 
 from holdfast.bench.place import NAME, PAYLOAD, Facts, rate, settings_on, unbroken
 from holdfast.bench.setup import DEADLINE_S
-from holdfast.config import PostgresLocation, Settings, masked
+from holdfast.config import Settings
 from holdfast.errors import ConfigError, HoldfastError
+from holdfast.locations import PostgresLocation, masked
 from holdfast.stores import make_store
 from holdfast.stores.postgres.connection import Connection, Pool
 from holdfast.stores.sql import quoted

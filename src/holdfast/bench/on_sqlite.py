@@ -8,7 +8,8 @@ from pathlib import Path
 
 from holdfast.bench import folder
 from holdfast.bench.place import NAME, PAYLOAD, Facts, rate, settings_on
-from holdfast.config import Settings, SqliteLocation
+from holdfast.config import Settings
+from holdfast.locations import SqliteLocation
 from holdfast.stores.sqlite import opening
 
 _YIELD_EVERY = 32

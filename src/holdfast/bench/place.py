@@ -9,7 +9,8 @@ from typing import Protocol
 from holdfast.app import Holdfast
 from holdfast.bench.plan import LONGEST_S
 from holdfast.bench.setup import DEADLINE_S
-from holdfast.config import Settings, SqliteLocation
+from holdfast.config import Settings
+from holdfast.locations import SqliteLocation
 from holdfast.stores import make_store
 
 NAME = "holdfast_bench_"

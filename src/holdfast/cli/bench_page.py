@@ -8,7 +8,8 @@ from holdfast.bench.plan import Part, Plan
 from holdfast.bench.report import Report
 from holdfast.cli import bench_shapes, output
 from holdfast.cli.output import Cell, Column
-from holdfast.config import Settings, masked
+from holdfast.config import Settings
+from holdfast.locations import masked
 from holdfast.release import RELEASE
 
 _COLUMNS = (

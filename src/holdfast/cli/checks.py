@@ -12,15 +12,18 @@ from holdfast.cli.job_page import paused_by, works
 from holdfast.job import Job, JobState
 from holdfast.stores.bounds import BOUNDS
 from holdfast.stores.migrate import Plan
-from holdfast.stores.values import Count, Diagnosis, QueueRow, TableSize, WorkerRow
+from holdfast.stores.values import Count, Diagnosis, Holder, QueueRow, TableSize, WorkerRow
 from holdfast.tasks.registry import Registry
 
 SAFE_SQLITE = (3, 51, 3)
 _COUNTED = 10_000
 _LARGE_LOG_BYTES = 64_000_000
 _NAMED = 5
+_WAITS = {JobState.QUEUED: "that may run", JobState.SCHEDULED: "due later"}
 _WEEKS_AHEAD = 4
-_SKEW_WARNING, _SKEW_ERROR = timedelta(seconds=2), timedelta(seconds=60)
+_SKEW_WARNING, _SKEW_ERROR = timedelta(seconds=1), timedelta(seconds=60)
+_LONG_HELD = timedelta(minutes=5)
+_MANY_HELD = 1_000_000
 
 
 class Level(StrEnum):
@@ -77,7 +80,7 @@ def software(told: Diagnosis) -> Check:
 def clock(told: Diagnosis, before: datetime, after: datetime) -> Check:
     """Whether this machine's clock and the store's agree, within the time that asking took."""
     skew = max(before - told.now, told.now - after, timedelta())
-    shown = "agrees with this machine's" if skew < timedelta(seconds=1) else f"is {ages.span(skew)} off this machine's"
+    shown = "agrees with this machine's" if skew < _SKEW_WARNING else f"is {ages.span(skew)} off this machine's"
     message = f"the store's clock {shown}"
     if skew >= _SKEW_WARNING:
         level = Level.ERROR if skew >= _SKEW_ERROR else Level.WARNING
@@ -95,7 +98,48 @@ def history(told: Diagnosis) -> Check | None:
     )
     if ahead < timedelta(weeks=_WEEKS_AHEAD):
         return Check("history", Level.ERROR, f"{message}, fewer than 4 weeks ahead", "run `migrate up`")
+    if ahead < told.longest_kept:
+        message += f", and some jobs are kept for {told.longest_kept.days} days"
+        return Check("history", Level.WARNING, message, "start a worker, which makes them, or run `migrate up`")
     return Check("history", Level.OK, message)
+
+
+def pooler(told: Diagnosis, *, listens_past: bool) -> Check | None:
+    """Whether a pooler is in front of the database, and workers hear of new jobs nevertheless."""
+    if not told.is_pooled:
+        return None
+    message = "a pooler is in front of the database"
+    if listens_past:
+        return Check("pooler", Level.OK, f"{message}; workers hear of new jobs past it, by `listen_dsn`")
+    advice = "give the app `listen_dsn`, an address of the server itself"
+    return Check("pooler", Level.WARNING, f"{message}, and workers look for jobs ten times a second", advice)
+
+
+def vacuum(told: Diagnosis) -> list[Check]:
+    """What keeps the database from removing dead rows, and who holds it."""
+    if told.software != "PostgreSQL":
+        return []
+    return [_held(holder) for holder in told.holders] or [Check("vacuum", Level.OK, "nothing holds it back")]
+
+
+def _held(holder: Holder) -> Check:
+    if holder.what == "slot":
+        message = (
+            f"the replication slot {holder.name} ({holder.state}) keeps dead rows, for {holder.xids:,} transactions"
+        )
+        if holder.state == "in use" and holder.xids < _MANY_HELD:
+            return Check("vacuum", Level.OK, message)
+        return Check("vacuum", Level.WARNING, message, "let its replica come back, or drop the slot")
+    age = "for an unknown time" if holder.age is None else f"for {ages.span(holder.age)}"
+    if holder.what == "prepared":
+        message = f"the prepared transaction {holder.name} of {holder.user} keeps dead rows {age}"
+        advice = f"COMMIT PREPARED or ROLLBACK PREPARED '{holder.name}'"
+    else:
+        by = f"{holder.user}, {holder.application or 'no application name'}, {holder.state or 'state unknown'}"
+        message = f"the oldest transaction, process {holder.name} ({by}), keeps dead rows {age}: {holder.query}"
+        advice = f"let it end, or SELECT pg_terminate_backend({holder.name})"
+    is_long = holder.xids >= _MANY_HELD if holder.age is None else holder.age >= _LONG_HELD
+    return Check("vacuum", Level.WARNING, message, advice) if is_long else Check("vacuum", Level.OK, message)
 
 
 # ---- the file ------------------------------------------------------------------------------------------------------
@@ -161,20 +205,24 @@ def workers(rows: Sequence[WorkerRow], now: datetime) -> list[Check]:
 def unattended(
     counts: Sequence[Count], queues: Sequence[QueueRow], rows: Sequence[WorkerRow], now: datetime
 ) -> list[Check]:
-    """Which queues have jobs that may run now and nobody to run them."""
+    """Which queues have live jobs and nobody to run them."""
     paused_names = {queue.name for queue in queues if queue.paused_at is not None}
     return [
         Check(
             "workers",
             Level.WARNING,
-            f"queue {count.queue} has {plural(count.jobs, '+' if count.capped else '')} that may run and no worker",
+            f"queue {count.queue} has {_waiting(count)} and no worker",
             "start one: holdfast worker -A module:app",
         )
         for count in counts
-        if count.state is JobState.QUEUED
+        if count.state in _WAITS
         and count.queue not in paused_names
         and not any(works(row, count.queue, now) for row in rows)
     ]
+
+
+def _waiting(count: Count) -> str:
+    return f"{plural(count.jobs, '+' if count.capped else '')} {_WAITS[count.state]}"
 
 
 def plural(jobs: int, more: str = "") -> str:

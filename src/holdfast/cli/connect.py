@@ -11,8 +11,9 @@ import click
 
 from holdfast.cli import locate
 from holdfast.client.client import Client
-from holdfast.config import Settings, SqliteLocation
+from holdfast.config import Settings
 from holdfast.errors import ConfigError, StoreUnavailable
+from holdfast.locations import SqliteLocation
 from holdfast.stores import open_store
 
 if TYPE_CHECKING:

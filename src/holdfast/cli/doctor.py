@@ -12,9 +12,9 @@ from holdfast.cli.checks import Check, Level
 from holdfast.cli.connect import Session
 from holdfast.cli.exits import Exit
 from holdfast.cli.grammar import Verb
-from holdfast.config import masked
 from holdfast.errors import HoldfastError, SchemaError
 from holdfast.job import WAITING
+from holdfast.locations import masked
 from holdfast.stores import make_store
 from holdfast.stores.values import JobFilter
 
@@ -94,7 +94,9 @@ async def _examine_open(session: Session, app: Holdfast | None, found: list[Chec
     told = await session.store.diagnose()
     now = told.now
     found += [checks.software(told), checks.clock(told, before, ages.now())]
-    found += [check] if (check := checks.history(told)) is not None else []
+    listens_past = session.settings.listen_dsn is not None
+    found += filter(None, (checks.pooler(told, listens_past=listens_past), checks.history(told)))
+    found += checks.vacuum(told)
     with _reported(found):
         queues, counts = await session.client.queues(), await session.client.counts()
         rows = await session.store.list_workers()

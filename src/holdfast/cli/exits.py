@@ -13,6 +13,7 @@ from holdfast.errors import (
     JobNotFound,
     OutcomeUnknown,
     ResultTimeout,
+    ScheduleNotFound,
     UnknownKind,
 )
 
@@ -41,6 +42,7 @@ LEGEND = (
 # The first that fits.
 _CODES: tuple[tuple[type[HoldfastError], Exit], ...] = (
     (JobNotFound, Exit.NOT_FOUND),
+    (ScheduleNotFound, Exit.NOT_FOUND),
     (UnknownKind, Exit.NOT_FOUND),
     (Conflict, Exit.CONFLICT),
     (InvalidValue, Exit.USAGE),

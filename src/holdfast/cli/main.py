@@ -8,15 +8,22 @@ import click
 from holdfast.app import Holdfast
 from holdfast.cli.bench import bench
 from holdfast.cli.demo import demo
+from holdfast.cli.deploy import deploy
 from holdfast.cli.doctor import doctor
 from holdfast.cli.enqueue import enqueue
 from holdfast.cli.exits import LEGEND
 from holdfast.cli.grammar import Program
 from holdfast.cli.jobs import jobs
 from holdfast.cli.locate import Target
+from holdfast.cli.locks import locks
 from holdfast.cli.migrate import migrate
+from holdfast.cli.move import move
 from holdfast.cli.prune import prune
 from holdfast.cli.queues import queues
+from holdfast.cli.schedules import schedules
+from holdfast.cli.services import services
+from holdfast.cli.stats import stats
+from holdfast.cli.upkeep import upkeep
 from holdfast.cli.version import version
 from holdfast.cli.webhooks import webhooks
 from holdfast.cli.worker import worker
@@ -25,13 +32,20 @@ from holdfast.cli.workers import workers
 _COMMANDS: tuple[click.Command, ...] = (
     worker,
     workers,
+    upkeep,
+    services,
+    schedules,
     enqueue,
     jobs,
     queues,
+    locks,
     webhooks,
     prune,
     migrate,
+    move,
     doctor,
+    stats,
+    deploy,
     bench,
     version,
 )

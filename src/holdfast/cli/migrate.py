@@ -1,4 +1,4 @@
-"""`holdfast migrate up|status|plan|sql`."""
+"""`holdfast migrate up|status|plan|sql|grants`."""
 
 import asyncio
 from datetime import datetime
@@ -9,10 +9,15 @@ from holdfast.cli import ages, locate, options, output, shapes
 from holdfast.cli.connect import is_absent, require_kept
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell, Column
-from holdfast.config import Settings, masked
+from holdfast.config import Settings
+from holdfast.errors import ConfigError
+from holdfast.locations import masked
 from holdfast.stores import make_store
 from holdfast.stores.migrate import Plan, make_plan
 
+_SEED_VIEWS = click.option(
+    "--seed-views", is_flag=True, help="With views in the schema holdfast_seed; they are kept up to date from then on."
+)
 _COLUMNS = (Column("VERSION"), Column("NAME"), Column("STATE"), Column("APPLIED"))
 
 
@@ -21,16 +26,18 @@ def migrate() -> None:
     """Bring the store's schema to what this release needs."""
 
 
-@migrate.command("up", examples=("", "--store postgresql://app@db/app"))
+@migrate.command("up", examples=("", "--store postgresql://app@db/app", "--seed-views"))
+@_SEED_VIEWS
 @options.as_json
 @click.pass_context
-def up(ctx: click.Context, *, as_json: bool) -> None:
+def up(ctx: click.Context, *, seed_views: bool, as_json: bool) -> None:
     """Apply what is missing.
 
-    Under a lock, so that several may run it at once.
+    Under a lock, so that several may run it at once. On PostgreSQL there are views for those who have queries for a
+    table queue_job, tasks, delayed_jobs or delayed_jobs_dlq.
     """
     settings = _settings(ctx)
-    done = asyncio.run(make_store(settings).migrator.up())
+    done = asyncio.run(make_store(settings).migrator.up(seed_views=seed_views))
     if as_json:
         now = asyncio.run(make_store(settings).migrator.plan())
         output.write_json(shapes.schema(masked(settings.url), now))
@@ -69,12 +76,13 @@ def status(ctx: click.Context, *, as_json: bool) -> None:
 
 
 @migrate.command("plan", examples=("", "--json"))
+@_SEED_VIEWS
 @options.as_json
 @click.pass_context
-def show_plan(ctx: click.Context, *, as_json: bool) -> None:
+def show_plan(ctx: click.Context, *, seed_views: bool, as_json: bool) -> None:
     """Show what `up` would do; nothing is changed."""
     settings = _settings(ctx)
-    plan = read_plan(settings)
+    plan = read_plan(settings, seed_views=seed_views)
     if as_json:
         output.write_json(shapes.schema(masked(settings.url), plan))
         return
@@ -84,25 +92,47 @@ def show_plan(ctx: click.Context, *, as_json: bool) -> None:
         output.line(f"nothing to do: version {_latest(plan)} is what this release needs")
 
 
-@migrate.command("sql", examples=("> upgrade.sql",))
+@migrate.command("sql", examples=("> upgrade.sql", "--seed-views > views.sql"))
+@_SEED_VIEWS
 @click.pass_context
-def sql(ctx: click.Context) -> None:
+def sql(ctx: click.Context, *, seed_views: bool) -> None:
     """Print the SQL of what is missing.
 
     To be applied by other means; all of it for an empty database.
     """
     settings = _settings(ctx)
-    plan = read_plan(settings)
+    plan = read_plan(settings, seed_views=seed_views)
     if plan.is_empty:
         output.note(f"nothing is missing: version {_latest(plan)} is what this release needs")
         return
     click.echo(make_store(settings).migrator.sql(plan), nl=False)
 
 
-def read_plan(settings: Settings) -> Plan:
+@migrate.command("grants", examples=("shop_app", "shop_app --apply"))
+@click.argument("role")
+@click.option("--apply", is_flag=True, help="Run the statements instead of only printing them.")
+@click.pass_context
+def show_grants(ctx: click.Context, role: str, *, apply: bool) -> None:
+    """Print the rights that a role needs to enqueue and to work.
+
+    It can then change rows, and no tables. To be run by the schema's owner, on PostgreSQL only.
+    """
+    migrator = make_store(_settings(ctx)).migrator
+    from holdfast.stores.sqlite.migrator import SqliteMigrator  # noqa: PLC0415 - imports a driver, so only when needed
+
+    if isinstance(migrator, SqliteMigrator):
+        message = "expected a PostgreSQL store: whoever may write a SQLite file and its folder has all rights on it"
+        raise ConfigError(message)
+    for statement in asyncio.run(migrator.grants(role, apply=apply)):
+        output.line(f"{statement};")
+    if apply:
+        output.note(f"{role} has these rights now")
+
+
+def read_plan(settings: Settings, *, seed_views: bool = False) -> Plan:
     """Compare the store with this release; a SQLite file that does not exist is not made by looking at it."""
-    if not is_absent(settings):
-        return asyncio.run(make_store(settings).migrator.plan())
+    if seed_views or not is_absent(settings):
+        return asyncio.run(make_store(settings).migrator.plan(seed_views=seed_views))
     from holdfast.stores.sqlite.migrator import MIGRATIONS  # noqa: PLC0415 - imports a driver, so only when needed
 
     return make_plan((), MIGRATIONS)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from holdfast import public_id
-from holdfast.client.hints import queues_to_announce
+from holdfast.client.hints import announce_inserted
 from holdfast.client.repeat import pauses
 from holdfast.delivery.delivery import Delivery
 from holdfast.errors import DataRefused, NotOpen, OutcomeUnknown, StoreError, StoreUnavailable
@@ -113,7 +113,7 @@ class Batcher:
             for item, answer in zip(items, answers, strict=True):
                 if not item.answer.done():
                     item.answer.set_result(answer)
-            self._delivery.announce(queues_to_announce((item.job for item in items), answers))
+            announce_inserted(self._delivery, (item.job for item in items), answers)
         return True
 
     async def _halve(self, items: Sequence[_Item], error: DataRefused) -> None:

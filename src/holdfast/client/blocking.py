@@ -7,15 +7,19 @@ import asyncio
 import functools
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from holdfast.client.client import Client
 from holdfast.client.jobs import EVERY_JOB, LARGEST_PAGE
+from holdfast.client.lock_block import LockBlock
+from holdfast.client.locks import Locks
 from holdfast.duration import Duration
 from holdfast.errors import ConfigError, NotOpen
 from holdfast.events import Event
 from holdfast.handle import JobHandle
 from holdfast.job import Job, JobState
+from holdfast.lock import Lock, Part, name_of
 from holdfast.stores.values import Cursor, JobFilter
 from holdfast.tasks.call import Call
 
@@ -183,6 +187,17 @@ class BlockingClient:
                 return
             after = page.next
 
+    def lock(self, *parts: Part, timeout: Duration | None = None) -> AbstractContextManager[Lock]:
+        """Hold a lock while the block runs: `with queue.lock("edition", 42) as lock: ...`.
+
+        A thread cannot be cancelled: a long body looks at `lock.is_lost`, and leaving the block raises LockLost.
+        """
+
+        async def keeper() -> Locks:
+            return self.client.locking
+
+        return LockBlock(keeper, name_of(parts), timeout, wait_for=functools.partial(run_on, self.loop))
+
     def _stays_here(self, connection: Any) -> bool:
         if connection is None:
             return False
@@ -193,14 +208,25 @@ class BlockingClient:
 
     cancel = _waits_for(Client.cancel)
     cancel_many = _waits_for(Client.cancel_many)
+    close_schedules = _waits_for(Client.close_schedules)
     counts = _waits_for(Client.counts)
+    create_schedule = _waits_for(Client.create_schedule)
     delete = _waits_for(Client.delete)
     delete_many = _waits_for(Client.delete_many)
+    delete_schedule = _waits_for(Client.delete_schedule)
+    disable_schedule = _waits_for(Client.disable_schedule)
+    edit_schedule = _waits_for(Client.edit_schedule)
     enable_endpoint = _waits_for(Client.enable_endpoint)
+    enable_schedule = _waits_for(Client.enable_schedule)
     endpoints = _waits_for(Client.endpoints)
+    fires = _waits_for(Client.fires)
     get = _waits_for(Client.get)
     get_many = _waits_for(Client.get_many)
+    leaders = _waits_for(Client.leaders)
     list = _waits_for(Client.list)
+    locks = _waits_for(Client.locks)
+    maintenance = _waits_for(Client.maintenance)
+    open_schedules = _waits_for(Client.open_schedules)
     pause = _waits_for(Client.pause)
     prune = _waits_for(Client.prune)
     queues = _waits_for(Client.queues)
@@ -208,7 +234,13 @@ class BlockingClient:
     reprioritise_many = _waits_for(Client.reprioritise_many)
     reschedule = _waits_for(Client.reschedule)
     reschedule_many = _waits_for(Client.reschedule_many)
+    reset_schedule = _waits_for(Client.reset_schedule)
+    reset_service = _waits_for(Client.reset_service)
     resume = _waits_for(Client.resume)
     retry = _waits_for(Client.retry)
     retry_many = _waits_for(Client.retry_many)
+    run_schedule = _waits_for(Client.run_schedule)
+    stored_schedules = _waits_for(Client.stored_schedules)
+    services = _waits_for(Client.services)
+    set_service = _waits_for(Client.set_service)
     wait = _waits_for(Client.wait)

@@ -10,19 +10,25 @@ from typing import Any, Protocol, TypeVar
 
 from holdfast.client.enqueue import Enqueuing
 from holdfast.client.jobs import JobId, JobVerbs, job_id
+from holdfast.client.lock_block import LockBlock
+from holdfast.client.locks import Locks
 from holdfast.client.queues import QueueVerbs
+from holdfast.client.schedules import ScheduleVerbs
+from holdfast.client.services import ServiceVerbs
 from holdfast.client.subscription import EventFilter, EventsMissed, Subscription, read_filter
 from holdfast.client.transactional import CallerStore
 from holdfast.client.waiting import Waiting
 from holdfast.client.watching import Watching
 from holdfast.config import Settings
+from holdfast.delivery.choosing import make_delivery
 from holdfast.delivery.delivery import Delivery
-from holdfast.delivery.in_store import InStore
 from holdfast.duration import Duration
 from holdfast.errors import InvalidValue
 from holdfast.events import TERMINAL_EVENTS, Event, EventKind
 from holdfast.handle import JobHandle
 from holdfast.job import Job, JobState
+from holdfast.lock import Lock, Part, name_of
+from holdfast.stores.cluster import LockRow
 from holdfast.stores.store import Store
 from holdfast.stores.values import Endpoint
 from holdfast.tasks.call import Call
@@ -33,22 +39,26 @@ R = TypeVar("R")
 _logger = logging.getLogger("holdfast")
 
 _PRUNED = 500  # in one commit
+_MOST_LOCKS = 1_000
 
 
 class ClientStore(Store, CallerStore, Protocol):
     """A store as an app has it: all verbs, also on connections that are not its own."""
 
 
-class Client(JobVerbs, QueueVerbs):
+class Client(JobVerbs, QueueVerbs, ScheduleVerbs, ServiceVerbs):
     """All verbs on one store, within one event loop."""
 
     def __init__(self, store: ClientStore, settings: Settings, delivery: Delivery | None = None) -> None:
         self.store = store
-        self.delivery = InStore(store) if delivery is None else delivery
-        JobVerbs.__init__(self, store, settings.deadline_s, self.delivery.announce)
-        QueueVerbs.__init__(self, store, settings.deadline_s)
+        self.delivery = make_delivery(settings, store) if delivery is None else delivery
+        JobVerbs.__init__(self, store, settings.deadline_s, self.delivery)
+        QueueVerbs.__init__(self, store, settings.deadline_s, self.delivery)
+        ScheduleVerbs.__init__(self, store, settings, self.delivery)
+        ServiceVerbs.__init__(self, store, settings)
         self.enqueuing = Enqueuing(store, settings, self, self.delivery)
         self.watching = Watching(store)
+        self.locking = Locks(store, self.delivery, patience_s=settings.deadline_s)
         self._allowed = settings.webhooks.allowed
         self._waiting = Waiting(store)
 
@@ -84,6 +94,25 @@ class Client(JobVerbs, QueueVerbs):
             total += sum(deleted) + kept.dropped
             if max(deleted) < _PRUNED:
                 return total
+
+    def lock(self, *parts: Part, timeout: Duration | None = None) -> AbstractAsyncContextManager[Lock]:
+        """Hold a lock that everybody who uses this store respects, while the block runs.
+
+            async with app.lock("edition", 42) as lock:
+                await cdn.put(page, token=lock.token)
+
+        The wait has no limit unless `timeout` is given; LockTimeout when it passes. Who comes first is served first. A
+        lock ends with its block, and within half a minute with its process; a body that outlives its lock is cancelled
+        and raises LockLost. It cannot be taken twice by the same task: that raises LockCycle.
+        """
+        return LockBlock(self._keeper, name_of(parts), timeout)
+
+    async def locks(self) -> list[LockRow]:
+        """Read the locks that are held: by whom, for which job, since when, and how many wait; the oldest 1,000."""
+        return await self.store.list_locks(_MOST_LOCKS)
+
+    async def _keeper(self) -> Locks:
+        return self.locking
 
     async def endpoints(self) -> list[Endpoint]:
         """Read the places that webhooks are posted to, and which of them are disabled."""
@@ -154,6 +183,7 @@ class Client(JobVerbs, QueueVerbs):
 
     async def close(self) -> None:
         """Let accepted jobs and their hints go out and end every wait; the store stays open."""
+        await self.locking.close()
         await self.enqueuing.close()
         await self.delivery.close()
         await self._waiting.close()

@@ -4,21 +4,18 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
-import msgspec
-from msgspec import UNSET, UnsetType
-
 from holdfast import public_id
 from holdfast.client import transactional
 from holdfast.client.batch import Batcher
-from holdfast.client.hints import queues_to_announce
+from holdfast.client.hints import announce_inserted
 from holdfast.client.ids import IdBlocks
+from holdfast.client.making import new_job
 from holdfast.client.repeat import until_answered
 from holdfast.client.transactional import UNDRAWN_ID, CallerStore
 from holdfast.config import Settings
 from holdfast.delivery.delivery import Delivery
 from holdfast.errors import InvalidValue, KeyConflict
 from holdfast.handle import JobHandle, Jobs
-from holdfast.job import NewJob
 from holdfast.stores.store import JobStore
 from holdfast.stores.values import Inserted, Insertion
 from holdfast.tasks.call import Call
@@ -48,7 +45,7 @@ class Enqueuing:
         """Store one job; when this returns, it is on disk or in the caller's transaction."""
         connection = call.options.connection
         if connection is not None:
-            job = self.new_job(call, UNDRAWN_ID)
+            job = new_job(call, UNDRAWN_ID, self._settings)
             (inserted,) = await transactional.insert_on(self._store, connection, [job])
             return self.handle(call, inserted)
         deadline_s = self._settings.deadline_s
@@ -56,7 +53,7 @@ class Enqueuing:
         job_id = self._ids.take_now()
         if job_id is None:
             job_id = await until_answered(lambda _: self._ids.take(), deadline_s, f"enqueue {call.kind}", changes=False)
-        return self.handle(call, await self._batcher.insert(self.new_job(call, job_id), due))
+        return self.handle(call, await self._batcher.insert(new_job(call, job_id, self._settings), due))
 
     async def many(self, calls: Iterable[Call[R]], connection: Any = None) -> list[JobHandle[R]]:
         """Store many jobs; each 20,000 of them are one commit."""
@@ -68,13 +65,13 @@ class Enqueuing:
             if connection is None:
                 inserted += await self._insert(some_calls)
             else:
-                jobs = [self.new_job(call, UNDRAWN_ID) for call in some_calls]
+                jobs = [new_job(call, UNDRAWN_ID, self._settings) for call in some_calls]
                 inserted += await transactional.insert_on(self._store, connection, jobs)
         return self.handles(all_calls, inserted)
 
     def one_on(self, call: Call[R]) -> JobHandle[R]:
         """Store one job on the caller's synchronous connection, on the caller's thread."""
-        job = self.new_job(call, UNDRAWN_ID)
+        job = new_job(call, UNDRAWN_ID, self._settings)
         (inserted,) = self._store.insert_on_sync(call.options.connection, [job])
         return self.handle(call, inserted)
 
@@ -84,7 +81,7 @@ class Enqueuing:
         _require_no_own_connection(all_calls)
         inserted: list[Inserted] = []
         for start in range(0, len(all_calls), LARGEST_INSERT):
-            jobs = [self.new_job(call, UNDRAWN_ID) for call in all_calls[start : start + LARGEST_INSERT]]
+            jobs = [new_job(call, UNDRAWN_ID, self._settings) for call in all_calls[start : start + LARGEST_INSERT]]
             inserted += self._store.insert_on_sync(connection, jobs)
         return self.handles(all_calls, inserted)
 
@@ -95,36 +92,6 @@ class Enqueuing:
     async def close(self) -> None:
         """Let the jobs that were accepted go out."""
         await self._batcher.close()
-
-    def new_job(self, call: Call[Any], job_id: int) -> NewJob:
-        """Fill in what the call leaves to its task, and the task to the app."""
-        options, policy, settings = call.options, call.policy, self._settings
-        return NewJob(
-            id=job_id,
-            kind=call.kind,
-            queue=call.queue,
-            priority=_first(options.priority, policy.priority, settings.priority_of(call.queue)),
-            payload=call.payload,
-            run_at=options.run_at,
-            delay_ms=options.delay_ms,
-            unique=options.unique,
-            unique_for_ms=options.unique_for_ms,
-            key=options.key,
-            max_attempts=_first(options.max_attempts, policy.max_attempts, settings.max_attempts),
-            max_crashes=_first(options.max_crashes, policy.max_crashes, settings.max_crashes),
-            timeout_ms=_given(_given(options.timeout_ms, policy.timeout_ms), settings.timeout_ms),
-            tags=options.tags,
-            actor=options.actor,
-            extra=self._extra(call),
-        )
-
-    def _extra(self, call: Call[Any]) -> str | None:
-        """Write what the job carries with it; a webhook is checked here, which is where it is registered."""
-        extra = call.policy.extra
-        if call.options.webhook is not None:
-            target = self._settings.webhooks.checked(call.options.webhook, self._settings.webhook_keys_of(call.queue))
-            extra["webhook"] = {"url": target.url}
-        return msgspec.json.encode(extra).decode() if extra else None
 
     def handle(self, call: Call[R], inserted: Inserted) -> JobHandle[R]:
         """Turn the store's answer into a handle, or raise the conflict it reports."""
@@ -151,21 +118,10 @@ class Enqueuing:
         what = f"enqueue {len(calls)} jobs"
         deadline_s = self._settings.deadline_s
         ids = await until_answered(lambda _: self._ids.take_many(len(calls)), deadline_s, what, changes=False)
-        jobs = [self.new_job(call, job_id) for call, job_id in zip(calls, ids, strict=True)]
+        jobs = [new_job(call, job_id, self._settings) for call, job_id in zip(calls, ids, strict=True)]
         answers = await until_answered(lambda again: self._store.insert_jobs(jobs, again=again), deadline_s, what)
-        self._delivery.announce(queues_to_announce(jobs, answers))
+        announce_inserted(self._delivery, jobs, answers)
         return answers
-
-
-def _first(choice: int | None, second: int | None, last: int) -> int:
-    if choice is not None:
-        return choice
-    return last if second is None else second
-
-
-def _given(chosen: int | UnsetType | None, otherwise: Any) -> Any:
-    """Take what was given, None included: None is a choice of its own here."""
-    return otherwise if chosen is UNSET else chosen
 
 
 def _conflict(call: Call[Any], inserted: Inserted) -> str:

@@ -3,16 +3,18 @@
 Verbs on one job raise what went wrong in a sentence that says what to do next; the `*_many` forms answer for each job.
 """
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 import msgspec
 
 from holdfast import names, public_id
+from holdfast.client.hints import SOON
 from holdfast.client.refusals import require_done, state_after
 from holdfast.client.repeat import until_answered
-from holdfast.delivery.delivery import CANCEL_HINT
+from holdfast.delivery.delivery import CANCEL_HINT, Delivery, Ready
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import InvalidValue, JobNotFound
 from holdfast.job import Job, JobState
@@ -29,15 +31,16 @@ Counts = list[Count]
 LARGEST_PAGE = 1_000
 REASON_BYTES = 1_000
 EVERY_JOB = JobFilter()
+_MAY_RUN_SOON = frozenset({JobState.QUEUED, JobState.SCHEDULED})
 
 
 class JobVerbs:
     """The verbs of jobs, on one store."""
 
-    def __init__(self, store: JobStore, deadline_s: float, announce: Callable[[Iterable[str]], None]) -> None:
+    def __init__(self, store: JobStore, deadline_s: float, delivery: Delivery) -> None:
         self._job_store = store
         self._deadline_s = deadline_s
-        self._announce = announce
+        self.delivery = delivery
 
     async def get(self, job: JobId) -> Job:
         """Read one job, live or finished."""
@@ -68,7 +71,7 @@ class JobVerbs:
         who, why = checked_actor(actor), checked_reason(reason)
         answers = await self._ask(lambda _: self._job_store.cancel_jobs(ids, actor=who, reason=why), "cancel")
         if any(answer.answer is Answer.REQUESTED for answer in answers):
-            self._announce([CANCEL_HINT])
+            self.delivery.hint([CANCEL_HINT])
         return answers
 
     async def retry(self, job: JobId, *, from_phase: str | None = None) -> JobState:
@@ -91,7 +94,7 @@ class JobVerbs:
             return await self._job_store.retry_jobs(ids, from_phase=from_phase)
 
         answers = await self._ask(ask, "retry")
-        self._announce(before[done.id].queue for done in answers if done.answer is Answer.DONE and done.id in before)
+        self._announce(before[done.id] for done in answers if done.answer is Answer.DONE and done.id in before)
         return answers
 
     async def delete(self, job: JobId) -> None:
@@ -125,9 +128,13 @@ class JobVerbs:
             raise InvalidValue(message)
         at = None if run_at is None else due_time(run_at)
         delay_ms = None if run_in is None else milliseconds(run_in, "run_in")
-        return await self._ask(
+        answers = await self._ask(
             lambda _: self._job_store.reschedule_jobs(ids, run_at=at, delay_ms=delay_ms), "reschedule"
         )
+        if delay_ms is None or delay_ms <= SOON // timedelta(milliseconds=1):  # or it is found in time without a hint
+            moved = [answer.id for answer in answers if answer.answer is Answer.DONE]
+            self._announce(job for job in (await self.get_many(moved)).values() if job.state in _MAY_RUN_SOON)
+        return answers
 
     async def reprioritise(self, job: JobId, priority: int) -> JobState:
         """Move a waiting job to another priority, behind those that wait there."""
@@ -137,7 +144,16 @@ class JobVerbs:
         """Move waiting jobs to another priority; one answer for each."""
         ids = _ids(jobs)
         names.priority(priority)
-        return await self._ask(lambda _: self._job_store.reprioritise_jobs(ids, priority), "reprioritise")
+        answers = await self._ask(lambda _: self._job_store.reprioritise_jobs(ids, priority), "reprioritise")
+        moved = [answer.id for answer in answers if answer.answer is Answer.DONE]
+        if moved and self.delivery.source is not None:  # its hint lies where its priority was
+            self._announce(job for job in (await self.get_many(moved)).values() if job.state is JobState.QUEUED)
+        return answers
+
+    def _announce(self, jobs: Iterable[Job]) -> None:
+        """Hint that jobs may run now, or in a moment."""
+        now = round(time.time() * 1_000)
+        self.delivery.announce([Ready(job.id, job.queue, job.priority, now, job.claim) for job in jobs])
 
     async def iterate(self, which: JobFilter = EVERY_JOB) -> AsyncIterator[Job]:
         """Go through all jobs that fit, newest first, reading page by page."""

@@ -3,6 +3,7 @@
 from holdfast import names
 from holdfast.client.jobs import checked_actor, checked_reason
 from holdfast.client.repeat import until_answered
+from holdfast.delivery.delivery import Delivery
 from holdfast.stores.store import QueueStore
 from holdfast.stores.values import QueueRow
 
@@ -10,9 +11,10 @@ from holdfast.stores.values import QueueRow
 class QueueVerbs:
     """The verbs of queues, on one store."""
 
-    def __init__(self, store: QueueStore, deadline_s: float) -> None:
+    def __init__(self, store: QueueStore, deadline_s: float, delivery: Delivery) -> None:
         self._queue_store = store
         self._deadline_s = deadline_s
+        self.delivery = delivery
 
     async def pause(self, queue: str, *, actor: str | None = None, reason: str | None = None) -> QueueRow:
         """Let no job of a queue start until it is resumed; running ones go on."""
@@ -24,7 +26,9 @@ class QueueVerbs:
     async def resume(self, queue: str) -> QueueRow:
         """Let the jobs of a queue start again."""
         name = names.name(queue, "queue")
-        return await until_answered(lambda _: self._queue_store.resume_queue(name), self._deadline_s, f"resume {name}")
+        row = await until_answered(lambda _: self._queue_store.resume_queue(name), self._deadline_s, f"resume {name}")
+        self.delivery.hint([name])
+        return row
 
     async def queues(self) -> list[QueueRow]:
         """Read every queue that has live jobs, a definition or a pause."""

@@ -8,7 +8,9 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 
+from holdfast.delivery.delivery import Source
 from holdfast.stores.store import Listening, WakeStore
+from holdfast.stores.values import Ready
 
 _logger = logging.getLogger("holdfast")
 
@@ -19,6 +21,8 @@ _FAREWELL_S = 1.0
 class InStore:
     """Announces to everybody who listens at the same store."""
 
+    source: Source | None = None  # it carries the names of queues, no ids
+
     def __init__(self, store: WakeStore) -> None:
         self._store = store
         self._gathering: set[str] = set()
@@ -26,8 +30,12 @@ class InStore:
         self._next_at = 0.0
         self._closed = False
 
-    def announce(self, queues: Iterable[str]) -> None:
-        """Hint that jobs of these queues were committed; names that gather before the next hint leaves collapse."""
+    def announce(self, jobs: Iterable[Ready]) -> None:
+        """Hint that jobs of the queues of these jobs may run."""
+        self.hint({job.queue for job in jobs})
+
+    def hint(self, queues: Iterable[str]) -> None:
+        """Hint that jobs of these queues may run; names that gather before the next hint leaves collapse."""
         self._gathering.update(queues)
         if self._sender is not None or not self._gathering or self._closed:
             return

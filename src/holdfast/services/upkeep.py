@@ -1,32 +1,34 @@
-"""The sweeps that every worker instance makes: rescue, forced cancellations, retention.
+"""The sweeps that every worker instance makes, leader or not: rescue, forced cancellations, overdue schedules.
 
-All of them are compare-and-set in the store, so that any number of instances may make them at once.
+All of them are compare-and-set in the store, so that any number of instances may make them at once. They are why
+nothing but promptness hangs on the leader.
 """
 
 import asyncio
 import logging
 import random
-import time
 from collections.abc import Callable
 from typing import Protocol
 
 from holdfast import failure, public_id
 from holdfast import transitions as ends
+from holdfast.delivery.delivery import Delivery
 from holdfast.errors import HoldfastError
-from holdfast.stores.store import DeliveryStore, EventStore, LeaseStore, UpkeepStore
+from holdfast.services.firing import FiredStore, Firing
+from holdfast.stores.store import LeaseStore, UpkeepStore
 from holdfast.stores.values import Rescued, WorkerRow
 from holdfast.transitions import Transition
 
 _logger = logging.getLogger("holdfast")
 
 SWEEP_S = 1.0
-_RETENTION_S = 60.0
+OVERDUE_S = 2.0  # of a schedule, before others than the leader fire it
+_OVERDUE_FIRES = 100
 _BATCH = 500
-_BATCHES = 10  # of what has expired, in one sweep
 _NAMED = 10
 
 
-class SweptStore(UpkeepStore, LeaseStore, EventStore, DeliveryStore, Protocol):
+class SweptStore(UpkeepStore, LeaseStore, FiredStore, Protocol):
     """What the sweeps need of a store."""
 
 
@@ -47,13 +49,19 @@ class Upkeep:
     """The sweeps of one instance."""
 
     def __init__(
-        self, store: SweptStore, vanished: Vanished, *, cancel_grace_s: float, may_judge: Callable[[], bool]
+        self,
+        store: SweptStore,
+        delivery: Delivery,
+        vanished: Vanished,
+        *,
+        cancel_grace_s: float,
+        may_judge: Callable[[], bool],
     ) -> None:
         self._store = store
         self._vanished = vanished
         self._cancel_grace_ms = round(cancel_grace_s * 1_000)
         self._may_judge = may_judge
-        self._retain_at = time.monotonic() + random.uniform(0, _RETENTION_S)
+        self._firing = Firing(store, delivery, overdue_s=OVERDUE_S)
         self._is_failing = False
 
     async def serve(self) -> None:
@@ -67,32 +75,15 @@ class Upkeep:
         try:
             await self.release_vanished()
             if self._may_judge():
-                _report(await self._store.rescue_jobs(_BATCH), "its worker's lease ended")
+                report(await self._store.rescue_jobs(_BATCH), "its worker's lease ended")
             await self._store.force_cancels(self._cancel_grace_ms, _BATCH)
-            if time.monotonic() >= self._retain_at:
-                self._retain_at = time.monotonic() + _RETENTION_S * random.uniform(0.75, 1.25)
-                if not await self._deleted_all():
-                    self._retain_at = time.monotonic()  # the next sweep goes on, or more would end than is ever deleted
+            await self._firing.run(_OVERDUE_FIRES)
         except HoldfastError as error:
             if not self._is_failing:
                 _logger.warning("upkeep could not be done, the next sweep tries again: %s", error)
             self._is_failing = True
         else:
             self._is_failing = False
-
-    async def _deleted_all(self) -> bool:
-        """Delete what has expired, in short commits and not for long; whether nothing is left."""
-        for _ in range(_BATCHES):
-            kept = await self._store.keep_history(_BATCH)
-            deleted = [
-                kept.deleted,
-                await self._store.prune_keys(_BATCH),
-                await self._store.prune_events(_BATCH),
-                await self._store.prune_deliveries(_BATCH),
-            ]
-            if max(deleted) < _BATCH:
-                return True
-        return False
 
     async def release_vanished(self) -> None:
         """Take back at once what workers hold whose processes on this host have ended."""
@@ -103,7 +94,7 @@ class Upkeep:
             if crashed is None:  # what had begun is not known: all of it is rescued as crashed when the lease ends
                 continue
             why = f"worker {row.id} (process {row.info.pid}) has ended"
-            _report(await self._store.release_worker(row.id, crashes(crashed, why)), why)
+            report(await self._store.release_worker(row.id, crashes(crashed, why)), why)
             self._vanished.forget(row)
 
 
@@ -113,7 +104,8 @@ def crashes(claims: list[tuple[int, int]], why: str) -> list[Transition]:
     return [ends.crashed(job_id, claim, failure.from_text("WorkerLost", why)) for job_id, claim in last.items()]
 
 
-def _report(rescued: Rescued, why: str) -> None:
+def report(rescued: Rescued, why: str) -> None:
+    """Log which jobs were taken from a worker."""
     for verb, ids in (("were given back", rescued.requeued), ("have failed", rescued.failed)):
         if ids:
             named = ", ".join(public_id.encode(job_id) for job_id in ids[:_NAMED])

@@ -5,8 +5,9 @@ A database's driver is imported only when a store of it is made.
 
 from typing import TYPE_CHECKING
 
-from holdfast.config import Settings, SqliteLocation
+from holdfast.config import Settings
 from holdfast.errors import ConfigError
+from holdfast.locations import SqliteLocation
 
 if TYPE_CHECKING:  # for the type of a store alone: importing them here would import both drivers
     from holdfast.stores.postgres.store import PostgresStore
@@ -36,4 +37,10 @@ def make_store(settings: Settings) -> "PostgresStore | SqliteStore":
             raise
         message = "a postgresql:// URL needs the driver asyncpg; run: pip install 'holdfast[postgres]'"
         raise ConfigError(message) from error
-    return PostgresStore(location.dsn, schema=settings.schema, pool_size=settings.pool_size, deadline=deadline)
+    return PostgresStore(
+        location.dsn,
+        schema=settings.schema,
+        pool_size=settings.pool_size,
+        deadline=deadline,
+        listen_dsn=settings.listen_dsn,
+    )

@@ -67,10 +67,13 @@ class Plan(msgspec.Struct, frozen=True):
 class Migrator(Protocol):
     """What a store offers to the command line."""
 
-    async def plan(self) -> Plan:
-        """Compare the database with this release; refuses a schema that is too new or was edited."""
+    async def plan(self, *, seed_views: bool = False) -> Plan:
+        """Compare the database with this release; refuses a schema that is too new or was edited.
 
-    async def up(self) -> Plan:
+        `seed_views` asks for views in the seeds' own words (PostgreSQL only); once made, they are kept up to date.
+        """
+
+    async def up(self, *, seed_views: bool = False) -> Plan:
         """Apply what is missing, under a lock, and return what was done."""
 
     def sql(self, plan: Plan) -> str:

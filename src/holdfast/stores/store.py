@@ -13,6 +13,8 @@ from typing import Any, ClassVar, Protocol
 from holdfast.events import Event
 from holdfast.job import Job, NewJob
 from holdfast.rollup import Rollup
+from holdfast.stores.answers import OperatorAnswers
+from holdfast.stores.cluster import AnnounceStore, LeaderStore, LockStore, ScheduleStore, SettingStore
 from holdfast.stores.values import (
     Answered,
     Claim,
@@ -25,6 +27,7 @@ from holdfast.stores.values import (
     Inserted,
     JobFilter,
     Kept,
+    LaneGauge,
     Message,
     Page,
     ProgressReport,
@@ -129,8 +132,8 @@ class WorkStore(Protocol):
 class UpkeepStore(Protocol):
     """What keeps the store going; any number of processes may do it at once. Unknown: the next sweep does the rest."""
 
-    async def promote_jobs(self, limit: int) -> Promoted:
-        """Make due jobs `queued`, earliest first."""
+    async def promote_jobs(self, limit: int, *, named: bool = False) -> Promoted:
+        """Make due jobs `queued`, earliest first; `named` asks which they were."""
 
     async def rescue_jobs(self, limit: int) -> Rescued:
         """Mark workers whose lease has ended as dead, and give back every running job without a living worker."""
@@ -151,7 +154,32 @@ class UpkeepStore(Protocol):
         """Count the rows of every table, at most 10,001 of each."""
 
     async def read_rollups(self, since: datetime) -> list[Rollup]:
-        """Read the counts since a time, merged per queue, kind and state."""
+        """Read the counts since a time, merged per queue, kind and state.
+
+        A row counts when its span begins at that time or later: what lies within a minute, hour or day that had begun
+        before is left out. Whole minutes of the last 2 days, whole hours of the last 90, and whole days (UTC) before
+        that are answered exactly, folded or not.
+        """
+
+    async def fold_rollups(self, limit: int) -> int:
+        """Merge old counts: into one row per minute after 5 minutes, per hour after 2 days, per day after 90.
+
+        At most `limit` rows are made, each of the rows of one queue, kind and state; the answer is how many. It is 0
+        only when nothing is left to fold, or somebody else folds just now. No count is ever lost or added, whoever
+        finishes or folds meanwhile.
+        """
+
+    async def measure_lanes(self) -> list[LaneGauge]:
+        """Count live jobs by lane and state, reading at most 10,001 entries of an index for each number; keep that."""
+
+    async def read_gauges(self) -> list[LaneGauge]:
+        """Read what was measured last."""
+
+    async def operator_answers(self, *, org_tag: str, project_tag: str, within_s: float) -> OperatorAnswers:
+        """Count what operators ask for, in one snapshot; `StoreUnavailable` when the time is not enough.
+
+        The tags are those that hold the ids of organisations and projects.
+        """
 
 
 class LeaseStore(Protocol):
@@ -269,6 +297,10 @@ class Listening(Protocol):
         """Whether hints can be relied on at present; while they cannot, workers look more often."""
 
 
+EVERY_HINT = "*"
+"""Takes the place of the queues' names for whoever wants to hear every hint."""
+
+
 class WakeStore(Protocol):
     """How workers learn that there is work; losing every hint costs latency and nothing else."""
 
@@ -312,11 +344,16 @@ class Store(
     JobStore,
     WorkStore,
     UpkeepStore,
+    AnnounceStore,
+    ScheduleStore,
+    SettingStore,
+    LeaderStore,
     LeaseStore,
     QueueStore,
     EventStore,
     DeliveryStore,
     RetentionStore,
+    LockStore,
     WakeStore,
     TransactionStore,
     Protocol,

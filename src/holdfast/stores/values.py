@@ -1,6 +1,6 @@
 """The values that a store takes and gives: requests, answers, rows of its tables."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 import msgspec
@@ -43,6 +43,19 @@ class Answered(msgspec.Struct, frozen=True):
     other: int | None = None
 
 
+class Ready(msgspec.Struct, frozen=True, gc=False):
+    """A job that may run now: `due_ms`, since 1970, orders the hints of one lane and decides nothing.
+
+    `claim` is how often it was claimed before: with the id it names this waiting and no other.
+    """
+
+    id: int
+    queue: str
+    priority: int
+    due_ms: int
+    claim: int = 0
+
+
 class Lane(msgspec.Struct, frozen=True):
     """One line that a claim reads: jobs of one queue and priority, beyond the given position."""
 
@@ -53,7 +66,7 @@ class Lane(msgspec.Struct, frozen=True):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """A request for work: lanes in order of preference, at most `limit` jobs in all.
+    """A request for work: lanes in order of preference, or the jobs with the given ids; at most `limit` in all.
 
     `batch` is a number that this worker never used before: it names this very request if its reply is lost.
     """
@@ -62,6 +75,7 @@ class Claim(msgspec.Struct, frozen=True):
     batch: int
     limit: int
     lanes: tuple[Lane, ...]
+    ids: tuple[int, ...] = ()
 
 
 class Verdict(StrEnum):
@@ -116,11 +130,16 @@ class ProgressReport(msgspec.Struct, frozen=True):
 
 
 class Promoted(msgspec.Struct, frozen=True):
-    """How many due jobs became `queued`, in which queues, and when the next one is due."""
+    """How many due jobs became `queued`, in which queues, and when the next one is due.
+
+    `ready` names them, for a delivery that carries ids; `lag_ms` is how late the latest of them was.
+    """
 
     jobs: int
     queues: tuple[str, ...]
     next_due_ms: int | None
+    ready: tuple[Ready, ...] = ()
+    lag_ms: int = 0
 
 
 class Rescued(msgspec.Struct, frozen=True):
@@ -140,13 +159,36 @@ class Kept(msgspec.Struct, frozen=True):
     deleted: int
 
 
+class Holder(msgspec.Struct, frozen=True):
+    """What keeps the database from removing dead rows: a "transaction", a "prepared" one, or a "slot" of replication.
+
+    `name` is a process, an identifier or a slot; `xids` is how many transactions have begun since.
+    """
+
+    what: str
+    name: str
+    user: str | None
+    application: str | None
+    state: str | None
+    age: timedelta | None
+    xids: int
+    query: str | None
+
+
 class Diagnosis(msgspec.Struct, frozen=True):
-    """What a store tells about itself; `history_until` is where the prepared weeks of history end, if it has weeks."""
+    """What a store tells about itself.
+
+    `history_until` is where the prepared weeks of history end, if it has weeks, and `longest_kept` how far ahead of now
+    they are needed. `holders` names the oldest of each sort. `is_pooled` tells of a pooler in front of the database.
+    """
 
     software: str
     version: tuple[int, ...]
     now: datetime
     history_until: datetime | None
+    longest_kept: timedelta = timedelta()
+    holders: tuple[Holder, ...] = ()
+    is_pooled: bool = False
 
 
 class TableSize(msgspec.Struct, frozen=True):
@@ -282,6 +324,22 @@ class Count(msgspec.Struct, frozen=True):
     state: JobState
     jobs: int
     capped: bool
+
+
+class LaneGauge(msgspec.Struct, frozen=True):
+    """How many jobs of one lane were in one state when that was last measured; `capped` says "this many or more".
+
+    `oldest_at` is when the first job in line was due, of those that may run. A lane that has no such jobs any more is
+    shown for a day with 0 of them; `measured_at` is then when it was last seen with some.
+    """
+
+    queue: str
+    priority: int
+    state: JobState
+    jobs: int
+    capped: bool
+    oldest_at: datetime | None
+    measured_at: datetime
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from holdfast import failpoints, failure
-from holdfast.delivery.in_store import InStore
+from holdfast.delivery.choosing import make_delivery
 from holdfast.errors import ConfigError, HoldfastError, OutcomeUnknown, StoreUnavailable
 from holdfast.services.courier import require_http
 from holdfast.stores import make_store
@@ -159,7 +159,7 @@ class Child:
         store = await self._open_store()
         if store is None:
             return Left.DRAINED
-        delivery = InStore(store)
+        delivery = make_delivery(self._parts.settings, store)
         async with make_processes(self._parts, self._marks) as processes:
             self._worker = worker = Worker(
                 store,
@@ -181,7 +181,7 @@ class Child:
             if self._is_halted:
                 worker.stop()
             ticking = asyncio.create_task(self._tick(worker), name="holdfast tick")
-            errands = Errands(self._parts, store)
+            errands = Errands(self._parts, store, delivery)
             try:
                 return await worker.run()
             finally:

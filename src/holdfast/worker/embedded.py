@@ -14,6 +14,8 @@ from holdfast.config import MOST_CONCURRENT
 from holdfast.delivery.delivery import Delivery
 from holdfast.errors import HoldfastError
 from holdfast.services.courier import require_http
+from holdfast.services.leading import make_leadership
+from holdfast.services.office import Office
 from holdfast.services.upkeep import Upkeep
 from holdfast.stores.store import LeaseStore, Store
 from holdfast.stores.values import Renewal
@@ -107,16 +109,19 @@ class Embedded:
             own_marks.close()
 
     async def _work(self, worker: Worker, lease: Lease, leases: LeaseStore) -> Left:
+        settings = self._parts.settings
         upkeep = Upkeep(
             self._store,
+            self._delivery,
             HostMarks(folder_of(self._parts.settings), self._instance),
-            cancel_grace_s=self._parts.settings.worker.cancel_grace_s,
+            cancel_grace_s=settings.worker.cancel_grace_s,
             may_judge=lambda: lease.is_steady,
         )
         if self._is_told is not None:
             worker.drain() if self._is_told == "drain" else worker.stop()
-        async with _beside(lease.serve, upkeep.serve, lambda: self._watch(worker, lease, leases)):
-            errands = Errands(self._parts, self._store)
+        office = Office(self._store, self._delivery, settings, make_leadership(settings, self._store))
+        async with _beside(lease.serve, upkeep.serve, lambda: self._watch(worker, lease, leases)), office.open():
+            errands = Errands(self._parts, self._store, self._delivery)
             try:
                 return await worker.run()
             finally:
@@ -157,6 +162,8 @@ class Embedded:
         while True:
             await asyncio.sleep(_TICK_S)
             worker.marks.tick()
+            if lease.is_moved:
+                worker.drain()
             if trusted_for(lease.renewed_at, lease.lease_s) <= 0:
                 worker.custody.fence()
             if worker.custody.is_lost and not worker.is_leaving:

@@ -1,11 +1,13 @@
-"""What a process that runs jobs does beside them: it posts webhooks, and tells of jobs that go."""
+"""What a process does beside running jobs: it publishes schedules, posts webhooks, and tells of jobs that go."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from holdfast.delivery.delivery import Delivery
 from holdfast.services import courier
 from holdfast.services.courier import Courier
 from holdfast.services.farewells import Farewells
+from holdfast.services.publishing import Publisher, read_plans
 from holdfast.stores.store import Store
 from holdfast.worker.loops import keep_going
 from holdfast.worker.parts import Parts
@@ -14,8 +16,10 @@ from holdfast.worker.parts import Parts
 class Errands:
     """The loops beside a worker, for as long as it runs."""
 
-    def __init__(self, parts: Parts, store: Store) -> None:
-        loops: list[Callable[[], Awaitable[None]]] = []
+    def __init__(self, parts: Parts, store: Store, delivery: Delivery) -> None:
+        plans = read_plans(parts.schedules, parts.tasks, parts.settings)
+        kinds = [task.kind for task in parts.tasks]
+        loops: list[Callable[[], Awaitable[None]]] = [Publisher(store, delivery, plans, kinds).serve]
         self._courier: Courier | None = None
         if courier.is_wanted(parts.settings):
             self._courier = Courier(store, parts.settings)

@@ -112,8 +112,7 @@ class Exchange:
             return True
         finally:
             self.in_flight = None
-        if worked is not None:
-            self._take(claim, worked)
+        self._take(claim, worked)
         return True
 
     def _next_claim(self) -> Claim | None:
@@ -122,7 +121,11 @@ class Exchange:
             return None
         return self._pump.next_claim()
 
-    def _take(self, claim: Claim | None, worked: Worked) -> None:
+    def _take(self, claim: Claim | None, worked: Worked | None) -> None:
+        if worked is None:
+            if claim is not None:
+                self._pump.missed(claim)
+            return
         self._has_news = True
         if worked.worker_lost:
             self._lose(claim)

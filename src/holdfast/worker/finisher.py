@@ -148,6 +148,8 @@ class Finisher:
 
     async def _send(self, batch: Sequence[Ending], claim: Claim | None) -> Worked:
         if not batch and claim is not None:
+            if claim.ids:
+                return Worked([], await self._store.claim_jobs_by_id(claim, claim.ids))
             return Worked([], await self._store.claim_jobs(claim))
         if reported := [ending.run for ending in batch if ending.run is not None and ending.run.has_news]:
             await self._save_reports(reported)

@@ -10,9 +10,13 @@ from typing import Any, Protocol, TypeVar
 from holdfast import failpoints, failure, public_id
 from holdfast import transitions as ends
 from holdfast.client.repeat import pauses
-from holdfast.config import Settings, masked
+from holdfast.config import Settings
+from holdfast.delivery.choosing import make_delivery
 from holdfast.errors import HoldfastError, TimedOut
 from holdfast.job import Job
+from holdfast.locations import masked
+from holdfast.services.leading import make_leadership
+from holdfast.services.office import Office
 from holdfast.services.upkeep import Upkeep, crashes
 from holdfast.stores.store import LeaseStore, Store
 from holdfast.stores.values import Held, Renewal
@@ -105,8 +109,10 @@ class Instance:
             marks.sweep(self._folder)
             with contextlib.suppress(OSError):  # without room for it, others may judge our children before we do
                 own_marks = Marks.create(marks.file_of(self._folder, self._instance, 0), 0)
+        delivery = make_delivery(self._settings, self._store)
         upkeep = Upkeep(
             self._store,
+            delivery,
             HostMarks(self._folder, self._instance),
             cancel_grace_s=self._settings.worker.cancel_grace_s,
             may_judge=lambda: self._lease.is_steady,
@@ -119,13 +125,16 @@ class Instance:
             asyncio.create_task(self._keep(index, child, is_greeted=child is first))
             for index, child in enumerate(started)
         ]
+        office = Office(self._store, delivery, self._settings, make_leadership(self._settings, self._store))
         try:
-            await asyncio.gather(*keepers)
+            async with office.open():
+                await asyncio.gather(*keepers)
         finally:
             self._leaving.cancel()
             for loop in (*loops, *self._background):
                 loop.cancel()
             await asyncio.gather(*loops, *self._background, return_exceptions=True)
+            await delivery.close()
             if own_marks is not None:
                 own_marks.close()
 
@@ -327,6 +336,8 @@ class Instance:
                 if child.marks is not None:
                     child.marks.attend()
                     self._look_at(child, child.marks, now)
+            if self._lease.is_moved and not self._parent.is_told:
+                self._parent.leave()
             await asyncio.sleep(_ATTEND_S)
 
     def _look_at(self, child: Offspring, found: Marks, now: int) -> None:

@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, StoreMoved
 from holdfast.stores.store import LeaseStore
 from holdfast.stores.values import Renewal
 
@@ -32,6 +32,7 @@ class Lease:
         workers: Callable[[], Sequence[int]],
         renewed: Callable[[Renewal, int], None],
     ) -> None:
+        self.is_moved = False  # the jobs are in another store now, and nothing is left to do here
         self.lease_s = lease_s
         self.renewed_at = time.monotonic_ns()  # when the last confirmed renewal was sent
         self.steady_since = time.monotonic_ns()  # since when renewals have come without a gap
@@ -70,6 +71,10 @@ class Lease:
             self._now.clear()
             try:
                 await self.renew()
+            except StoreMoved as error:
+                if not self.is_moved:
+                    _logger.error("this worker leaves: %s", error)  # noqa: TRY400 - the sentence says all there is
+                self.is_moved = True
             except HoldfastError as error:
                 if not is_failing:
                     _logger.warning("the lease could not be renewed, trying again: %s", error)

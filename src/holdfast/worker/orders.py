@@ -4,9 +4,13 @@ from typing import Any
 
 import msgspec
 
+from holdfast.arq_delivery import ArqDelivery
+from holdfast.cadence import Service
 from holdfast.config import Queue, Settings, WorkerSettings, read_settings
+from holdfast.election import RedisElection
 from holdfast.errors import TimedOut
 from holdfast.retry import Backoff
+from holdfast.shards import RedisDelivery, Shard
 from holdfast.stores.values import Held
 from holdfast.webhooks.settings import WebhookSettings
 from holdfast.worker.parts import Parts, queues_of
@@ -83,6 +87,12 @@ class Wire(msgspec.Struct, kw_only=True):
     fatal_timeouts: list[str]
     worker: dict[str, Any]
     bounds: dict[str, int]
+    listen_dsn: str | None
+    shards: list[tuple[str, str, tuple[int, int], int]] | None
+    prefix: str
+    arq: tuple[str, str] | None
+    leader: tuple[str, str] | None
+    services: dict[str, dict[str, Any]]
 
 
 class Hello(msgspec.Struct, tag="hello", kw_only=True):
@@ -114,7 +124,8 @@ FromChild = Hello | Unable | Bye
 
 def wire_of(parts: Parts) -> Wire:
     """Write the settings of an app as plain values."""
-    settings = parts.settings
+    settings, delivery = parts.settings, parts.settings.delivery
+    redis = delivery if isinstance(delivery, RedisDelivery) else None
     return Wire(
         url=settings.url,
         schema=settings.schema,
@@ -126,6 +137,15 @@ def wire_of(parts: Parts) -> Wire:
         fatal_timeouts=[task.kind for task in parts.tasks if issubclass(TimedOut, task.policy.fatal_on)],
         worker={name: getattr(settings.worker, f"{name}_s", getattr(settings.worker, name)) for name in _WORKER_FIELDS},
         bounds={queue.name: queue.workers for queue in settings.queues.values() if queue.workers is not None},
+        listen_dsn=settings.listen_dsn,
+        shards=None if redis is None else [(s.name, s.url, s.priorities, s.weight) for s in redis.shards],
+        prefix="" if redis is None else redis.prefix,
+        arq=(delivery.url, delivery.queue) if isinstance(delivery, ArqDelivery) else None,
+        leader=None if settings.leader is None else (settings.leader.url, settings.leader.key),
+        services={
+            name: {"interval": service.interval_s, "batch": service.batch, "enabled": service.enabled}
+            for name, service in settings.services.items()
+        },
     )
 
 
@@ -147,7 +167,17 @@ def settings_of(wire: Wire) -> Settings:
         retry=wire.retry,
         worker=WorkerSettings(**wire.worker),
         webhooks=WebhookSettings(),
+        listen_dsn=wire.listen_dsn,
+        delivery=_delivery_of(wire),
+        leader=None if wire.leader is None else RedisElection(*wire.leader),
+        services={name: Service(**service) for name, service in wire.services.items()},
     )
+
+
+def _delivery_of(wire: Wire) -> RedisDelivery | ArqDelivery | None:
+    if wire.arq is not None:
+        return ArqDelivery(*wire.arq)
+    return None if wire.shards is None else RedisDelivery([Shard(*shard) for shard in wire.shards], wire.prefix)
 
 
 def hello_of(parts: Parts, start: Start) -> Hello:

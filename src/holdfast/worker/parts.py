@@ -9,6 +9,7 @@ from holdfast import names
 from holdfast.config import Settings
 from holdfast.context import Around
 from holdfast.errors import ConfigError
+from holdfast.schedules import Schedule
 from holdfast.services.farewells import Callbacks
 from holdfast.tasks.registry import Registry
 from holdfast.worker.slots import share
@@ -27,6 +28,7 @@ class Parts:
     arounds: Sequence[Around]
     lifespan: Callable[[], AbstractAsyncContextManager[Any]]
     farewells: Callbacks = field(default_factory=dict)
+    schedules: Sequence[Schedule] = ()
 
     @property
     def told_queues(self) -> tuple[str, ...]:

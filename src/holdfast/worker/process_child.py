@@ -11,8 +11,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from holdfast import failpoints, failure
+from holdfast.client.locks import Locks
 from holdfast.config import Settings
-from holdfast.context import Context, TransactionBlock
+from holdfast.context import Context, LockBlock, TransactionBlock
+from holdfast.delivery.in_store import InStore
+from holdfast.duration import Duration
 from holdfast.errors import ArgumentError, ClaimLost, ConfigError
 from holdfast.journal import Entry
 from holdfast.stores import make_store
@@ -20,6 +23,7 @@ from holdfast.stores.store import Store
 from holdfast.transitions import Transition
 from holdfast.worker import classify, forks, kernel, lines
 from holdfast.worker.handler import call_handler, make_context
+from holdfast.worker.locking import block_of
 from holdfast.worker.marks import UNMARKED, Marks
 from holdfast.worker.parts import HasParts, Parts
 from holdfast.worker.pipe import Begun, Boot, Committed, Ended, Kept, Noted, Order, Pipe, Stop, Unable
@@ -91,6 +95,7 @@ class _Server:
         self._questions = 0
         self._marks = Marks.create(None, 0)
         self._store: Store | None = None
+        self._locks: Locks | None = None
         self._run: Run | None = None
         self._generation = forks.generation
 
@@ -122,6 +127,8 @@ class _Server:
     async def close(self) -> None:
         """Let go of the store."""
         self.threads.close()
+        if self._locks is not None:
+            await self._locks.close()
         if self._store is not None:
             await self._store.close()
 
@@ -132,6 +139,13 @@ class _Server:
             await store.open()
             self._store = store
         return self._store
+
+    async def keeper(self) -> Locks:
+        """Keep the locks of this process: they end with it, and their worker frees what it leaves behind."""
+        store = await self.open_store()
+        if self._locks is None:
+            self._locks = Locks(store, InStore(store))
+        return self._locks
 
     async def _perform(self, run: Run) -> None:
         transition = await self._outcome(run)
@@ -213,3 +227,7 @@ class _Verbs:
     def transaction(self) -> TransactionBlock:
         """Open the transaction in which the job completes, on a connection of this process."""
         return Block(self._run, self._server.open_store, self._server.settings)
+
+    def lock(self, name: str, timeout: Duration | None) -> LockBlock:
+        """Hold a lock for the job, kept by this process."""
+        return block_of(self._run, self._server.keeper, name, timeout)

@@ -88,7 +88,11 @@ class ProcessPool:
                 self._idle.append(process)
             else:
                 self._all.discard(process)
-                await asyncio.shield(process.kill())
+                await asyncio.shield(self._end(process, run, spoken))
+
+    async def _end(self, process: _Process, run: Run, spoken: Spoken) -> None:
+        await process.kill()
+        spoken.vanished(run)
 
     async def close(self) -> None:
         """End every process that is left: idle ones see the end of their pipe and may clean up, then all are killed."""

@@ -4,9 +4,11 @@ import asyncio
 import contextlib
 import logging
 import random
+import time
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from holdfast.delivery.delivery import Delivery
 from holdfast.errors import HoldfastError
 from holdfast.stores.store import Listening, QueueStore, UpkeepStore
 
@@ -14,6 +16,7 @@ _logger = logging.getLogger("holdfast")
 
 _BATCH = 1_000
 _BLIND_S = 0.1  # between looks while hints cannot be relied on
+_SOONEST = 0.9  # of a pause: spread, or all workers would look at the same moment
 
 
 class PromotedStore(UpkeepStore, QueueStore, Protocol):
@@ -26,13 +29,16 @@ class Promoter:
     def __init__(
         self,
         store: PromotedStore,
+        delivery: Delivery,
         poll_s: float,
         hint: Callable[[str | None], None],
         return_buffer: Callable[[Iterable[str]], bool],
     ) -> None:
         self.listening: Listening | None = None
         self._store = store
+        self._delivery = delivery
         self._poll_s = poll_s
+        self._hinted_at = time.monotonic()  # the first claim reads the lanes
         self._hint = hint
         self._return_buffer = return_buffer
         self._next_due_s: float | None = None
@@ -55,18 +61,38 @@ class Promoter:
                     self._return_buffer([row.name for row in await self._store.list_queues() if row.paused_at])
             except HoldfastError as error:
                 _logger.debug("due jobs are looked for later: %s", error)
-            self._hint(None)
+            self._look_at_lanes()
 
     async def promote(self) -> int:
         """Make due jobs ready; how many there were."""
-        promoted = await self._store.promote_jobs(_BATCH)
+        source = self._delivery.source
+        promoted = await self._store.promote_jobs(_BATCH, named=source is not None)
         self._next_due_s = None if promoted.next_due_ms is None else promoted.next_due_ms / 1_000
-        if promoted.jobs:
+        if promoted.ready:
+            self._delivery.announce(promoted.ready)
+        elif promoted.jobs:
             self._hint(None)
         return promoted.jobs
 
+    def _look_at_lanes(self) -> None:
+        """Read the lanes: each time where nobody delivers ids, else only in case some were lost."""
+        if self._delivery.source is None or not self._lanes_due_s:
+            self._hinted_at = time.monotonic()
+            self._hint(None)
+
+    @property
+    def _lanes_due_s(self) -> float:
+        """How long the lanes need not be read where ids are delivered; whoever looks earlier does not put it off."""
+        return max(self._hinted_at + _SOONEST * self._longest_s - time.monotonic(), 0.0)
+
+    @property
+    def _longest_s(self) -> float:
+        source = self._delivery.source
+        is_told = self.listening is None or self.listening.is_live if source is None else source.is_live
+        return self._poll_s if is_told else min(self._poll_s, _BLIND_S)
+
     def _pause(self) -> float:
-        longest = self._poll_s if self.listening is None or self.listening.is_live else min(self._poll_s, _BLIND_S)
+        longest = self._longest_s if self._delivery.source is None else self._lanes_due_s / _SOONEST
         if self._next_due_s is not None:
             return max(min(self._next_due_s, longest), 0.001)
-        return longest * random.uniform(0.9, 1.0)
+        return max(longest * random.uniform(_SOONEST, 1.0), 0.001)

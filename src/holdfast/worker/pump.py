@@ -3,16 +3,19 @@
 A claim names lanes, the pairs of queue and priority, in order of preference. A lower bound per lane, at most a second
 old, keeps claims from walking over rows that are gone; the first claim of each second, and any after a hint or after
 something was given back, starts at the lane's beginning.
+
+Where the delivery carries ids, those are claimed, and the lanes are read once in a while, in case ids were lost: then
+for as long as they hold more, unless there are as many ids as are wanted.
 """
 
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from holdfast.job import Job
 from holdfast.names import PRIORITIES
-from holdfast.stores.values import Claim, Lane
+from holdfast.stores.values import Claim, Lane, Ready
 from holdfast.worker.run import Run
 from holdfast.worker.slots import Slots
 
@@ -23,8 +26,17 @@ _RATE_WINDOW_S = 0.2
 class Pump:
     """The buffer of claimed jobs of one process, and the next claim."""
 
-    def __init__(self, worker: int, queues: Sequence[str], slots: Slots) -> None:
+    def __init__(
+        self, worker: int, queues: Sequence[str], slots: Slots, settled: Callable[[int], None] | None = None
+    ) -> None:
         self.worker = worker
+        self.offered: deque[Ready] = deque()  # ids that were delivered and not claimed yet
+        self._is_offered = settled is not None  # whether ids are delivered at all
+        self.settled = settled or (lambda _: None)  # told of ids that need this worker no more
+        self._asked = 0  # ids in the claim that is under way
+        self._abound = False  # there were more ids than the last ones that came
+        self._follows = False  # a lane had more jobs than were asked for, and ids do not abound
+        self._has_read = False  # the last claim read lanes: if there are ids, it is their turn
         self.queues = tuple(queues)
         self.buffer: deque[Run] = deque()
         self.is_closed = False
@@ -68,13 +80,46 @@ class Pump:
         return wanted if self.most is None else min(wanted, self.most)
 
     @property
+    def room(self) -> int:
+        """How many more ids may be taken: what can start now, and what can be asked for next if jobs end quickly."""
+        wanted = self.wanted
+        ahead = min(self._recently_finished(), self._slots.half) if wanted else 0
+        return max(wanted + ahead - len(self.offered) - self._asked, 0)
+
+    def rooms(self) -> dict[str, int]:
+        """How many more ids of each queue may be taken."""
+        rooms = {queue: self._room(queue) for queue in self.queues}
+        for job in self.offered:
+            rooms[job.queue] = rooms.get(job.queue, 0) - 1
+        return {queue: room for queue, room in rooms.items() if room > 0}
+
+    def offer(self, jobs: Iterable[Ready], *, abound: bool) -> None:
+        """Take ids that were delivered; `abound` says that there may be more where they came from."""
+        self.offered.extend(jobs)
+        self._abound = abound
+        self._follows = self._follows and not abound
+        self._is_dry = False
+
+    def withdraw(self) -> list[Ready]:
+        """Give up ids that were delivered, for others to take."""
+        given, self.offered = list(self.offered), deque()
+        return given
+
+    @property
     def is_dry(self) -> bool:
         """Whether there was nothing at all to claim when this process last looked."""
         return self._is_dry and not self.buffer
 
     def next_claim(self) -> Claim | None:
-        """Describe the next claim, if there is room and reason for one."""
-        if not self._looks or (wanted := self.wanted) < 1:
+        """Describe the next claim, if there is room and reason for one; the last one is over, whatever became of it."""
+        self._asked = 0
+        if (wanted := self.wanted) < 1:
+            return None
+        # Lanes that are to be read take turns with ids, or jobs whose ids were lost would wait while any others come.
+        is_to_read = self._looks or self._follows
+        if self.offered and (self._has_read or not is_to_read):
+            return self._claim_of_ids(wanted)
+        if not is_to_read:
             return None
         now = time.monotonic()
         if now >= self._bounds_until:
@@ -87,23 +132,49 @@ class Pump:
             if rooms[queue] > 0
         )
         if not lanes:
-            return None
+            return self._claim_of_ids(wanted) if self.offered else None
+        self._has_read = True
         self._asked_after = self._hints
         return Claim(self.worker, next(self._batches), wanted, lanes)
+
+    def _claim_of_ids(self, wanted: int) -> Claim:
+        ids = tuple(self.offered.popleft().id for _ in range(min(wanted, len(self.offered))))
+        self._asked = len(ids)
+        self._has_read = False
+        return Claim(self.worker, next(self._batches), len(ids), (), ids)
+
+    def missed(self, claim: Claim) -> None:
+        """Look for jobs again whose claim has failed: nobody will deliver their ids soon."""
+        if claim.ids:
+            self._asked = 0
+            self._look_again()
 
     def took(self, claim: Claim, jobs: Iterable[Job]) -> None:
         """Put claimed jobs into the buffer."""
         taken = 0
+        if claim.ids:
+            self._took_ids(claim, list(jobs))
+            return
         for job in jobs:  # in the order of their positions, lane by lane
             taken += 1
             self.buffer.append(Run(job))
             self._bounds[job.queue, job.priority] = job.position or 0
         was_hinted = self._hints != self._asked_after
-        self._looks = taken >= claim.limit or was_hinted
+        has_more = taken >= claim.limit
+        self._looks = (has_more and not self._is_offered) or was_hinted
+        self._follows = has_more and self._is_offered and not (self.offered and self._abound)
         read_all = len(claim.lanes) == len(self._lanes) and not any(lane.after for lane in claim.lanes)
         self._is_dry = taken == 0 and read_all and not was_hinted
         if self.most is not None:
             self.most -= taken
+
+    def _took_ids(self, claim: Claim, jobs: Sequence[Job]) -> None:
+        self._asked = 0
+        self.buffer.extend(Run(job) for job in jobs)
+        for job_id in set(claim.ids).difference(job.id for job in jobs):
+            self.settled(job_id)
+        if self.most is not None:
+            self.most -= len(jobs)
 
     def next_run(self) -> Run | None:
         """Take the first job out of the buffer that may start now, and its slot with it."""

@@ -16,8 +16,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from holdfast import failpoints
-from holdfast.config import Settings, SqliteLocation
+from holdfast.config import Settings
 from holdfast.errors import HoldfastError, OutcomeUnknown, StoreUnavailable
+from holdfast.locations import SqliteLocation
 from holdfast.stores import make_store
 from holdfast.stores.store import LeaseStore, Store
 from holdfast.worker import kernel, orders

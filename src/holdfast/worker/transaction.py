@@ -8,9 +8,10 @@ from typing import Any, Self, TypeVar
 
 from holdfast import payload
 from holdfast import transitions as ends
-from holdfast.config import PostgresLocation, Settings
+from holdfast.config import Settings
 from holdfast.errors import ArgumentError, ClaimLost, ConfigError, OutcomeUnknown
 from holdfast.journal import Entry, Journal
+from holdfast.locations import PostgresLocation
 from holdfast.outcomes import Fatal
 from holdfast.phasing import OpenPhase
 from holdfast.stores.store import StoreTransaction, TransactionStore

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from holdfast.config import Settings, SqliteLocation
+from holdfast.config import Settings
+from holdfast.locations import SqliteLocation
 from holdfast.stores.values import WorkerRow
 from holdfast.worker import identity, marks
 from holdfast.worker.marks import Marks

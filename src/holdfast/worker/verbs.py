@@ -5,7 +5,8 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
-from holdfast.context import TransactionBlock
+from holdfast.context import LockBlock, TransactionBlock
+from holdfast.duration import Duration
 from holdfast.journal import Entry
 from holdfast.worker.run import Run
 
@@ -23,6 +24,12 @@ class Spoken(Protocol):
 
     def transaction(self, run: Run) -> TransactionBlock:
         """Open the transaction in which a job completes."""
+
+    def lock(self, run: Run, name: str, timeout: Duration | None) -> LockBlock:
+        """Hold a lock for a job."""
+
+    def vanished(self, run: Run) -> None:
+        """The process of a handler is gone: let go of the locks it held."""
 
 
 class Verbs:
@@ -67,3 +74,7 @@ class Verbs:
     def transaction(self) -> TransactionBlock:
         """Open the transaction in which the job completes."""
         return self._spoken.transaction(self._run)
+
+    def lock(self, name: str, timeout: Duration | None) -> LockBlock:
+        """Hold a lock for the job."""
+        return self._spoken.lock(self._run, name, timeout)

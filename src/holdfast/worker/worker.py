@@ -10,9 +10,11 @@ from typing import Any
 
 from holdfast import failpoints
 from holdfast import transitions as ends
+from holdfast.client.locks import LOCK_HINT, Locks
 from holdfast.config import Settings
-from holdfast.context import Around, TransactionBlock
+from holdfast.context import Around, LockBlock, TransactionBlock
 from holdfast.delivery.delivery import CANCEL_HINT, Delivery
+from holdfast.duration import Duration
 from holdfast.errors import OutcomeUnknown, StoreUnavailable
 from holdfast.job import Job, JobState
 from holdfast.stores.store import Listening, Store
@@ -27,8 +29,10 @@ from holdfast.worker.custody import Custody
 from holdfast.worker.exchange import Exchange
 from holdfast.worker.executor import Executor, Processes
 from holdfast.worker.finisher import Ending, Finisher, is_ours
+from holdfast.worker.locking import block_of
 from holdfast.worker.loops import keep_going
 from holdfast.worker.marks import UNMARKED, Marks
+from holdfast.worker.popper import Popper
 from holdfast.worker.promoter import Promoter
 from holdfast.worker.pump import Pump
 from holdfast.worker.reporter import Reporter
@@ -91,7 +95,8 @@ class Worker:
         self._until = until
         self._tally = Tally()
         self._slots = Slots(concurrency, queue_bounds)
-        self._pump = Pump(worker, queues, self._slots)
+        source = delivery.source
+        self._pump = Pump(worker, queues, self._slots, None if source is None else source.settled)
         self._pump.most = 1 if until is Until.ONE else None
         self.executor = Executor(
             tasks,
@@ -103,6 +108,7 @@ class Worker:
             processes=processes,
             isolates=isolates,
         )
+        self._locks = Locks(store, delivery, listens=False)
         self._reporter = Reporter(store, self.executor.runs.values)
         self._finisher = Finisher(store, self._tally, self._known, self._reporter.save, most=self._slots.half)
         self._exchange = Exchange(
@@ -115,8 +121,9 @@ class Worker:
             lost=self._lost,
         )
         self.custody = Custody(self._pump, self.executor, self._finisher, self._exchange, self.hint)
-        self._promoter = Promoter(store, settings.worker.poll_s, self.hint, self._returned_buffer)
+        self._promoter = Promoter(store, delivery, settings.worker.poll_s, self.hint, self._returned_buffer)
         self._cancels = Cancels(store, self._pump, self.custody)
+        self._popper = None if source is None else Popper(source, self._pump, self._exchange.wake, self._may_claim)
         self._loops: list[asyncio.Task[None]] = []
         self._task: asyncio.Task[Any] | None = None
         self._draining = asyncio.Event()
@@ -134,7 +141,7 @@ class Worker:
 
     async def run(self) -> Left:
         """Work until told to leave, then leave."""
-        wanted, is_capturing = [*self._pump.queues, CANCEL_HINT], self.settings.worker.logs == "all"
+        wanted, is_capturing = [*self._pump.queues, CANCEL_HINT, LOCK_HINT], self.settings.worker.logs == "all"
         async with self._delivery.wakeups(wanted, self._hinted) as listening:
             self._task = asyncio.current_task()
             self._start_loops(listening)
@@ -142,6 +149,7 @@ class Worker:
                 with lines.captured(is_wanted=is_capturing):
                     return await self._work()
             finally:
+                await self._locks.close()
                 for loop in self._loops:
                     loop.cancel()
                 await asyncio.gather(*self._loops, return_exceptions=True)
@@ -190,6 +198,8 @@ class Worker:
             "cancels": self._cancels.serve,
             "promoter": self._promoter.serve,
         }
+        if self._popper is not None:
+            loops["popper"] = self._popper.serve
         if self._until is not Until.TOLD:
             loops["rest"] = self._leave_when_empty
         self._loops = [asyncio.create_task(keep_going(serve), name=f"holdfast {name}") for name, serve in loops.items()]
@@ -203,6 +213,8 @@ class Worker:
 
     async def _leave(self) -> Left:
         self._exchange.give_back(self._pump.empty())
+        if self._popper is not None:
+            await self._popper.close()
         self._grace_ends = grace_ends = time.monotonic() + self.settings.worker.shutdown_grace_s
         if not self._stopping.is_set():
             await self._until_ended(self.settings.worker.shutdown_grace_s)
@@ -266,6 +278,9 @@ class Worker:
         if queue == CANCEL_HINT:
             self._cancels.look()
             return
+        if queue == LOCK_HINT:
+            self._locks.look()
+            return
         self._was_hinted = True
         self.hint(queue)
 
@@ -302,6 +317,8 @@ class Worker:
         self._start_all()
         if self.executor.runs:
             self._reporter.started()
+        if self._popper is not None:
+            self._popper.look()
         self._exchange.wake()
 
     def _start_all(self) -> None:
@@ -345,6 +362,7 @@ class Worker:
         self._is_alone = False
         if run.is_committed:
             run.is_known = True
+            self._pump.settled(run.job.id)
             self._count(run, JobState.COMPLETED)
         self._unmark(run)
         self._freed.set()
@@ -372,8 +390,19 @@ class Worker:
         """Open the transaction in which a job completes."""
         return Block(run, self._own_store, self.settings)
 
+    def lock(self, run: Run, name: str, timeout: Duration | None) -> LockBlock:
+        """Hold a lock for a job."""
+        return block_of(run, self._own_locks, name, timeout)
+
+    def vanished(self, run: Run) -> None:
+        """Let go of the locks of a handler whose process is gone."""
+        self._locks.free(*run.key)
+
     async def _own_store(self) -> Store:
         return self._store
+
+    async def _own_locks(self) -> Locks:
+        return self._locks
 
     def _known(self, ending: Ending, finish: Finish) -> None:
         run = ending.run
@@ -384,6 +413,7 @@ class Worker:
             self._refuse(run)
             return
         run.is_known = True
+        self._pump.settled(run.job.id)
         self._unmark(run)
         if finish.state is not None and run.started_at is not None:
             self._count(run, finish.state)
@@ -398,6 +428,7 @@ class Worker:
     def _refuse(self, run: Run) -> None:
         self.refused_writes += 1
         run.is_known = True
+        self._pump.settled(run.job.id)
         self._unmark(run)
         message = "job %s (%s) was taken from this worker, what its claim %d did is dropped"
         _logger.warning(message, run.job.public_id, run.job.kind, run.job.claim)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeVar
 import asyncpg
 
 from holdfast import failpoints
-from holdfast.config import masked
 from holdfast.errors import (
     ConfigError,
     DataRefused,
@@ -22,30 +21,33 @@ from holdfast.errors import (
     OutcomeUnknown,
     SchemaError,
     StoreError,
+    StoreMoved,
     StoreUnavailable,
     WorkerLost,
 )
+from holdfast.locations import masked
+from holdfast.stores.postgres.links import FAREWELL_S, Links, Plain
 
 if TYPE_CHECKING:
     # Generic in the stubs only.
-    _Plain = asyncpg.Connection[asyncpg.Record]
     Pooled = asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
-    Connection = _Plain | Pooled
+    Connection = Plain | Pooled
 else:
-    _Plain = Pooled = Connection = asyncpg.Connection
+    Pooled = Connection = asyncpg.Connection
 
 T = TypeVar("T")
 
 _TRIES_AFTER_DEADLOCK = 5
-FAREWELL_S = 2.0
 _LONGEST_IDLE_S = 300.0
 _LOST_WORKER = "HF001"
+_MOVED = "HF002"
 _SCHEMA_MISSING = {"3F000", "42P01", "42883", "42703"}
 _ROLLED_BACK_RETRY = {"40001", "40P01"}
 # The statement was refused or cancelled by the server, which rolled it back: classes and single codes.
 _NOTHING_CHANGED = {"53", "55", "58"}
 _NOTHING_CHANGED_CODES = {"57014", "57P03"}
 _SERVER_GONE = {"57P01", "57P02", "57P05"}
+_STARTUP_PARAMETER = "unsupported startup parameter"
 
 
 class Pool:
@@ -58,10 +60,11 @@ class Pool:
     def __init__(self, dsn: str, size: int, deadline: float) -> None:
         self.dsn = dsn
         self.deadline = deadline
+        self._links = Links()
         self._is_open = False
         self._room = asyncio.Semaphore(size)
-        self._idle: list[tuple[float, _Plain]] = []  # since when, the longest first
-        self._busy: set[_Plain] = set()
+        self._idle: list[tuple[float, Plain]] = []  # since when, the longest first
+        self._busy: set[Plain] = set()
         self._calls = 0
         self._quiet = asyncio.Event()  # no call is under way
         self._quiet.set()
@@ -72,9 +75,9 @@ class Pool:
         """Connect once, so that a wrong address or password is known now."""
         try:
             async with asyncio.timeout(self.deadline):
-                connection = await asyncpg.connect(self.dsn)
+                connection, _ = await self._links.connect(self.dsn)
         except asyncpg.PostgresError as error:
-            raise refused(error, self.dsn) from error
+            raise refused(error, self.dsn, sent=False) from error
         except (ValueError, asyncpg.InterfaceError) as error:
             message = f"cannot use {masked(self.dsn)}: {error}"
             raise ConfigError(message) from error
@@ -138,7 +141,7 @@ class Pool:
             raise _broken(error, self.dsn, sent=connection is not None) from error
         except asyncpg.PostgresError as error:
             if connection is None:
-                raise refused(error, self.dsn) from error
+                raise refused(error, self.dsn, sent=False) from error
             is_sound = not _ends_session(error.sqlstate or "")
             raise
         finally:
@@ -150,24 +153,24 @@ class Pool:
 
     # ---- connections -----------------------------------------------------------------------------------------------
 
-    async def _take(self) -> "_Plain":
+    async def _take(self) -> Plain:
         await self._room.acquire()
         try:
-            connection = self._pop_idle() or await asyncpg.connect(self.dsn)
+            connection = self._pop_idle() or (await self._links.connect(self.dsn)).connection
         except BaseException:
             self._room.release()
             raise
         self._busy.add(connection)
         return connection
 
-    def _pop_idle(self) -> "_Plain | None":
+    def _pop_idle(self) -> Plain | None:
         while self._idle:
             _, connection = self._idle.pop()
             if not connection.is_closed():
                 return connection
         return None
 
-    def _give_back(self, connection: "_Plain", *, is_sound: bool) -> None:
+    def _give_back(self, connection: Plain, *, is_sound: bool) -> None:
         self._busy.discard(connection)
         if is_sound and self._is_open:
             self._keep(connection)
@@ -175,7 +178,7 @@ class Pool:
         else:
             self._part_with(connection, self._room.release)
 
-    def _keep(self, connection: "_Plain") -> None:
+    def _keep(self, connection: Plain) -> None:
         loop = asyncio.get_running_loop()
         self._idle.append((loop.time(), connection))
         if self._reaping is None:
@@ -190,7 +193,7 @@ class Pool:
         if self._idle:
             self._reaping = loop.call_at(self._idle[0][0] + _LONGEST_IDLE_S, self._reap)
 
-    def _part_with(self, connection: "_Plain", then: Callable[[], None] | None = None) -> None:
+    def _part_with(self, connection: Plain, then: Callable[[], None] | None = None) -> None:
         """Close a connection, on which a statement may still be under way, without making the caller wait for it."""
         task = asyncio.get_running_loop().create_task(farewell(connection), name="holdfast closes a connection")
         self._farewells.add(task)
@@ -228,18 +231,26 @@ def _ends_session(code: str) -> bool:
     return code in _SERVER_GONE or code.startswith("08")
 
 
-def refused(error: asyncpg.PostgresError, dsn: str) -> HoldfastError:
-    """Say what an error of the server means for the caller."""
+def refused(error: asyncpg.PostgresError, dsn: str, *, sent: bool = True) -> HoldfastError:
+    """Say what an error of the server, or of a pooler in front of it, means for the caller."""
     code = error.sqlstate or ""
     where = masked(dsn)
+    if _STARTUP_PARAMETER in str(error):
+        message = f"{where}: a pooler refuses the connection: {error}; expected an address without settings of a "
+        message += "session after the `?`, or a pooler that ignores them (PgBouncer: ignore_startup_parameters)"
+        return ConfigError(message)
     if code == _LOST_WORKER:
         return WorkerLost(str(error))
+    if code == _MOVED:
+        return StoreMoved(f"{where}: {error}")
     if code in _SCHEMA_MISSING:
         return SchemaError(f"the schema at {where} does not fit this release ({error}): run `holdfast migrate up`")
     if code.startswith(("22", "23")):
         return DataRefused(f"PostgreSQL refuses a value: {error}")
     if code[:2] in _NOTHING_CHANGED or code in _NOTHING_CHANGED_CODES:
         return StoreUnavailable(f"{where} cannot do this now: {error}")
+    if _ends_session(code) and not sent:
+        return StoreUnavailable(f"cannot connect to {where}: {error}")
     if _ends_session(code):
         return OutcomeUnknown(f"{where} ended the session: {error}; the change may have happened")
     if code.startswith(("28", "3D", "42501")):

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from holdfast.errors import StoreMoved
 from holdfast.job import TERMINAL, WAITING, Job, JobState, NewJob
 from holdfast.stores.postgres import lists, rows
 from holdfast.stores.postgres.role import Role
@@ -25,7 +26,13 @@ class PostgresJobs(Role):
             await self.fetch("insert_one_job", *_values(jobs[0]))
             return answers
         extras = rows.or_empty([job.extra for job in jobs])
-        found = await self.fetch("insert_jobs", *_columns(jobs), again, extras)
+        try:
+            found = await self.fetch("insert_jobs", *insert_columns(jobs), again, extras)
+        except StoreMoved:
+            # An earlier send may have arrived before the store was closed: then the jobs move with it.
+            if not again or len(await self.get_jobs([job.id for job in jobs])) < len(jobs):
+                raise
+            return answers
         for ordinal, outcome, job_id in found:
             answers[ordinal - 1] = Inserted(Insertion(outcome), job_id)
         return answers
@@ -112,7 +119,7 @@ def _values(job: NewJob) -> tuple[object, ...]:
     )
 
 
-def _columns(jobs: Sequence[NewJob]) -> tuple[list[object], ...]:
+def insert_columns(jobs: Sequence[NewJob]) -> tuple[list[object], ...]:
     """Spread jobs over arrays; what is the same for all is sent once, for asyncpg looks long at every element."""
     return (
         [job.id for job in jobs],

@@ -6,31 +6,28 @@ when it cannot be.
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import asyncpg
 
-from holdfast.config import masked
 from holdfast.errors import NotOpen, StoreUnavailable
-from holdfast.stores.postgres.connection import FAREWELL_S, Pooled, farewell, refused
-
-if TYPE_CHECKING:
-    _Connection = asyncpg.Connection[asyncpg.Record]  # generic in the stubs only
-else:
-    _Connection = asyncpg.Connection
+from holdfast.locations import masked
+from holdfast.stores.postgres.connection import Pooled, farewell, refused
+from holdfast.stores.postgres.links import FAREWELL_S, Links, Plain
 
 # What RESET ALL leaves alone.
 _CLEAN = "SET SESSION AUTHORIZATION DEFAULT; DISCARD TEMP;"
 
 
-class Session(_Connection):
+class Session(Plain):
     """A connection that remembers what asyncpg would forget."""
 
-    __slots__ = ("has_codecs", "last_status")
+    __slots__ = ("has_codecs", "is_pooled", "last_status")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.has_codecs = False
+        self.is_pooled = False
         self.last_status = ""
 
     async def execute(self, query: str, *args: object, timeout: float | None = None) -> str:
@@ -63,6 +60,7 @@ class LendingPool:
         self._dsn = dsn
         self._size = size
         self._deadline = deadline
+        self._links = Links()
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._discarding: set[asyncio.Task[None]] = set()
 
@@ -75,8 +73,15 @@ class LendingPool:
             max_size=self._size,
             max_inactive_connection_lifetime=300,
             connection_class=Session,
+            connect=self._connect,
             reset=_clean,
         )
+
+    async def _connect(self, dsn: str | None = None, **options: Any) -> Plain:
+        connection, is_pooled = await self._links.connect(dsn or self._dsn, **options)
+        session: Any = connection
+        session.is_pooled = is_pooled
+        return connection
 
     async def close(self) -> None:
         """Disconnect; a body that does not end in a moment is cut."""
@@ -108,7 +113,7 @@ class LendingPool:
             message = f"cannot connect to {masked(self._dsn)}: {error}"
             raise StoreUnavailable(message) from error
         except asyncpg.PostgresError as error:
-            raise refused(error, self._dsn) from error
+            raise refused(error, self._dsn, sent=False) from error
 
     async def give_back(self, loan: Loan, *, is_idle: bool) -> None:
         """Give a connection back, which nobody can use from then on; one that may still be in a transaction is dropped.
@@ -138,4 +143,6 @@ class LendingPool:
 
 
 async def _clean(connection: Any) -> None:
+    if connection.is_pooled:  # the next session is any of the server, and this would meet the wrong one
+        return
     await connection.execute(f"{_CLEAN}\n{connection.get_reset_query()}")

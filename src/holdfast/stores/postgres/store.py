@@ -6,19 +6,29 @@ from datetime import datetime
 from typing import Any
 
 from holdfast import names
-from holdfast.config import masked
 from holdfast.job import NewJob
+from holdfast.locations import masked
 from holdfast.stores.migrate import require_current
+from holdfast.stores.moving import require_here
 from holdfast.stores.postgres import callers
+from holdfast.stores.postgres.announcing import PostgresAnnouncing
+from holdfast.stores.postgres.answers import PostgresAnswers
 from holdfast.stores.postgres.connection import Connection, Pool
 from holdfast.stores.postgres.deliveries import PostgresDeliveries
 from holdfast.stores.postgres.events import PostgresEvents
+from holdfast.stores.postgres.folding import PostgresFolding
+from holdfast.stores.postgres.gauges import PostgresGauges
 from holdfast.stores.postgres.jobs import PostgresJobs
+from holdfast.stores.postgres.leaders import PostgresLeaders
 from holdfast.stores.postgres.leases import PostgresLeases
 from holdfast.stores.postgres.lending import LendingPool
+from holdfast.stores.postgres.locks import PostgresLocks
 from holdfast.stores.postgres.migrator import PostgresMigrator, read_plan
+from holdfast.stores.postgres.moving import PostgresMoves
 from holdfast.stores.postgres.queues import PostgresQueues
 from holdfast.stores.postgres.retention import PostgresRetention
+from holdfast.stores.postgres.schedules import PostgresSchedules
+from holdfast.stores.postgres.settings import PostgresSettings
 from holdfast.stores.postgres.transaction import PostgresTransactions
 from holdfast.stores.postgres.upkeep import PostgresUpkeep
 from holdfast.stores.postgres.wakeups import PostgresWakeups
@@ -40,27 +50,47 @@ class PostgresStore(
     PostgresJobs,
     PostgresWork,
     PostgresUpkeep,
+    PostgresFolding,
+    PostgresGauges,
+    PostgresAnswers,
+    PostgresAnnouncing,
+    PostgresSchedules,
+    PostgresSettings,
+    PostgresLeaders,
     PostgresLeases,
     PostgresQueues,
     PostgresEvents,
     PostgresDeliveries,
     PostgresRetention,
+    PostgresLocks,
     PostgresWakeups,
     PostgresTransactions,
+    PostgresMoves,
 ):
     """Jobs in a PostgreSQL schema, shared by any number of machines."""
 
-    def __init__(self, dsn: str, *, schema: str = DEFAULT_SCHEMA, pool_size: int = 5, deadline: float = 10.0) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        schema: str = DEFAULT_SCHEMA,
+        pool_size: int = 5,
+        deadline: float = 10.0,
+        listen_dsn: str | None = None,
+    ) -> None:
         self.use(Pool(dsn, pool_size, deadline), names.schema(schema))
         self.lending = LendingPool(dsn, pool_size * _TRANSACTIONS, deadline)
+        self.listen_dsn = listen_dsn
         self._dsn = dsn
         self.migrator = PostgresMigrator(dsn, schema, deadline)
 
-    async def open(self) -> None:
-        """Connect, and refuse a schema that does not fit this release."""
+    async def open(self, *, to_move: bool = False) -> None:
+        """Connect, and refuse a schema that does not fit this release, or jobs that have moved."""
         await self.pool.open()
         try:
             require_current(await self.pool.call(self._read_plan), masked(self._dsn))
+            if not to_move:
+                require_here(await self.read_move(), masked(self._dsn))
             await self.lending.open()
         except BaseException:
             await self.pool.close()

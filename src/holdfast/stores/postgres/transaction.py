@@ -13,8 +13,8 @@ import asyncpg
 import msgspec
 
 from holdfast import failpoints
-from holdfast.config import masked
 from holdfast.errors import ConfigError, DataRefused, OutcomeUnknown, StoreError, StoreUnavailable
+from holdfast.locations import masked
 from holdfast.stores.postgres.connection import Pooled, refused
 from holdfast.stores.postgres.lending import LendingPool
 from holdfast.stores.postgres.role import Role, lacks_partition

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from datetime import datetime
+from itertools import starmap
 
 import msgspec
 
@@ -12,9 +13,10 @@ from holdfast.stores.bounds import BOUNDS
 from holdfast.stores.postgres import rows
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.jobs import COUNT_CAP
+from holdfast.stores.postgres.links import is_direct
 from holdfast.stores.postgres.role import Role
 from holdfast.stores.sql import quoted
-from holdfast.stores.values import Diagnosis, Kept, Promoted, Rescued, TableSize
+from holdfast.stores.values import Diagnosis, Holder, Kept, Promoted, Ready, Rescued, TableSize
 
 log = logging.getLogger("holdfast")
 
@@ -22,9 +24,11 @@ log = logging.getLogger("holdfast")
 class PostgresUpkeep(Role):
     """The verbs of `UpkeepStore`."""
 
-    async def promote_jobs(self, limit: int) -> Promoted:
-        (row,) = await self.fetch("promote_jobs", limit)
-        return Promoted(row["jobs"], tuple(row["queues"]), row["next_due_ms"])
+    async def promote_jobs(self, limit: int, *, named: bool = False) -> Promoted:
+        (row,) = await self.fetch("promote_jobs", limit, named)
+        columns = (row["ids"], row["all_queues"], row["priorities"], row["dues"], row["claims"])
+        ready = tuple(starmap(Ready, zip(*columns, strict=True))) if named else ()
+        return Promoted(row["jobs"], tuple(row["queues"]), row["next_due_ms"], ready, row["lag_ms"])
 
     async def rescue_jobs(self, limit: int) -> Rescued:
         (row,) = await self.fetch("rescue_jobs", limit)
@@ -35,10 +39,13 @@ class PostgresUpkeep(Role):
 
     async def keep_history(self, limit: int) -> Kept:
         made = await self.fetch_value("keep_partitions")
-        dropped = 0
-        for partition, action in (await self.fetch("prune_history"))[:limit]:
-            dropped += await self._drop(partition, action)
-        return Kept(made, dropped, 0)
+        dropped = deleted = 0
+        expired = (await self.fetch("prune_history"))[:limit]
+        for partition, action, is_ours in expired:
+            dropped += await self._drop(partition, action) if is_ours else 0
+        if not all(is_ours for _, _, is_ours in expired):
+            deleted = await self.fetch_value("empty_weeks", limit)
+        return Kept(made, dropped, deleted)
 
     async def _drop(self, partition: str, action: str) -> int:
         """Remove an expired week without ever making a finish wait; what a long reader holds up is left for later."""
@@ -66,8 +73,12 @@ class PostgresUpkeep(Role):
         return int(await self.fetch_value("prune_keys", limit))
 
     async def diagnose(self) -> Diagnosis:
-        ((version, now, history_until),) = await self.fetch("diagnose")
-        return Diagnosis("PostgreSQL", divmod(version, 10_000), now, history_until)
+        ((version, now, history_until, longest_kept),) = await self.fetch("diagnose")
+        holders = tuple(Holder(*row) for row in await self.fetch("holders"))
+        is_pooled = not await self.pool.call(is_direct)
+        return Diagnosis(
+            "PostgreSQL", divmod(version, 10_000), now, history_until, longest_kept, holders, is_pooled=is_pooled
+        )
 
     async def measure_tables(self) -> list[TableSize]:
         sizes: list[TableSize] = []

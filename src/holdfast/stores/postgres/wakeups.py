@@ -16,9 +16,10 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
-from holdfast.config import masked
+from holdfast.locations import masked
+from holdfast.stores.postgres.links import is_direct
 from holdfast.stores.postgres.role import Role
-from holdfast.stores.store import Listening
+from holdfast.stores.store import EVERY_HINT, Listening
 
 _logger = logging.getLogger("holdfast")
 
@@ -30,7 +31,9 @@ QUIET_S = 2.0  # between two warnings
 
 
 class PostgresWakeups(Role):
-    """The verbs of `WakeStore`."""
+    """The verbs of `WakeStore`; hints are heard at `listen_dsn`, if that is given."""
+
+    listen_dsn: str | None = None
 
     async def announce(self, queues: Sequence[str]) -> None:
         if queues:
@@ -48,7 +51,18 @@ class PostgresWakeups(Role):
             await asyncio.wait([task])
 
 
-class _Unheard(Exception):
+class _Deaf(Exception):
+    """No hint can come this way, so that trying again at once is of no use."""
+
+
+class _Pooled(_Deaf):
+    """A pooler is in between: it would give LISTEN to a session that serves others a moment later."""
+
+    def __str__(self) -> str:
+        return "a pooler is in between; give the app `listen_dsn`, an address of the server itself"
+
+
+class _Unheard(_Deaf):
     """The server took LISTEN and a hint, and the hint did not arrive."""
 
     def __str__(self) -> str:
@@ -89,7 +103,7 @@ class _Link:
 class Listener:
     """Hears hints on a connection of its own, which is replaced whenever it is lost or silent."""
 
-    def __init__(self, role: Role, queues: Sequence[str], wake: Callable[[str], None]) -> None:
+    def __init__(self, role: PostgresWakeups, queues: Sequence[str], wake: Callable[[str], None]) -> None:
         self.is_live = False
         self._role = role
         self._queues = frozenset(queues)
@@ -108,16 +122,15 @@ class Listener:
         """Listen until cancelled."""
         pause = FIRST_PAUSE_S
         while True:
-            self._was_live = is_unheard = False
+            self._was_live = is_deaf = False
             try:
                 await self._listen_once()
             except Exception as error:  # noqa: BLE001 - whatever it is, workers do without hints until this works
                 self._lose(error)
-                is_unheard = isinstance(error, _Unheard)
+                is_deaf = isinstance(error, _Deaf)
             if self._was_live:
                 pause = FIRST_PAUSE_S
-            # Where a hint has never arrived, though the server is there, trying again at once is of no use.
-            longest = PROBE_EVERY_S if is_unheard and not self._was_live else pause
+            longest = PROBE_EVERY_S if is_deaf and not self._was_live else pause
             await asyncio.sleep(longest * random.uniform(0.5, 1))
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
@@ -136,14 +149,16 @@ class Listener:
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[_Link]:
-        pool, link = self._role.pool, _Link()
+        role, pool, link = self._role, self._role.pool, _Link()
         # Each time anew: a schema that was made again has another channel.
-        channel = await self._role.fetch_value("wake_channel")
+        channel = await role.fetch_value("wake_channel")
         # No prepared statements: a pooler may not know them, and one statement is all that is sent.
-        connection = await asyncpg.connect(pool.dsn, timeout=pool.deadline, statement_cache_size=0)
+        connection = await asyncpg.connect(role.listen_dsn or pool.dsn, timeout=pool.deadline, statement_cache_size=0)
         try:
             connection.add_termination_listener(lambda _: link.cut())
             async with asyncio.timeout(pool.deadline):
+                if role.listen_dsn is None and not await is_direct(connection):
+                    raise _Pooled
                 await connection.add_listener(channel, lambda *heard: self._hear(link, heard[-1]))
             yield link
         finally:
@@ -152,8 +167,12 @@ class Listener:
     def _hear(self, link: _Link, heard: object) -> None:
         if heard == link.probe:
             link.answer()
-        elif heard in self._queues and not self._is_ended:
+        elif (heard in self._queues or EVERY_HINT in self._queues) and not self._is_ended:
             self._wake(str(heard))
+
+    @property
+    def _where(self) -> str:
+        return masked(self._role.listen_dsn or self._role.pool.dsn)
 
     def _lose(self, error: Exception) -> None:
         self.is_live = False
@@ -161,10 +180,10 @@ class Listener:
         if not self._is_lost and now - self._told_at >= QUIET_S:  # or a link that flickers would fill the log
             self._is_lost, self._told_at = True, now
             message = "hints from %s do not arrive (%s): workers look for work more often until they do"
-            _logger.warning(message, masked(self._role.pool.dsn), str(error) or type(error).__name__)
+            _logger.warning(message, self._where, str(error) or type(error).__name__)
 
     def _regain(self) -> None:
         self.is_live = self._was_live = True
         if self._is_lost:
-            _logger.info("hints from %s arrive again", masked(self._role.pool.dsn))
+            _logger.info("hints from %s arrive again", self._where)
         self._is_lost = False

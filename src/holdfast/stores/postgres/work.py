@@ -19,13 +19,12 @@ class PostgresWork(Role):
     is_remote: ClassVar[bool] = True
 
     async def claim_jobs(self, claim: Claim) -> list[Job]:
-        found = await self.fetch("claim_jobs", *_claim_columns(claim))
-        return _in_lane_order(claim, [rows.job(row[: rows.LIVE_COLUMNS]) for row in found])
+        found = await self.fetch("claim_jobs", *_claim_columns(claim)[:-1])
+        return _in_claim_order(claim, [rows.job(row[: rows.LIVE_COLUMNS]) for row in found])
 
     async def claim_jobs_by_id(self, claim: Claim, ids: Sequence[int]) -> list[Job]:
         found = await self.fetch("claim_jobs_by_id", claim.worker, claim.batch, claim.limit, ids)
-        place = {job_id: index for index, job_id in enumerate(ids)}
-        return sorted((rows.job(row[: rows.LIVE_COLUMNS]) for row in found), key=lambda job: place[job.id])
+        return _in_order(ids, [rows.job(row[: rows.LIVE_COLUMNS]) for row in found])
 
     async def give_back_batch(self, worker: int, batch: int) -> int:
         return int(await self.fetch_value("give_back_batch", worker, batch))
@@ -51,14 +50,14 @@ class PostgresWork(Role):
         encoded = msgspec.json.encode(rollups).decode() if rollups else None
         ended, claims, verbs, states, *others = transition_columns(ordered)
         shared = (rows.once(claims), rows.once(verbs), rows.once(states))
-        args = (ended, *shared, *others, encoded, *(_claim_columns(claim) if claim else (None,) * 7))
+        args = (ended, *shared, *others, encoded, *(_claim_columns(claim) if claim else (None,) * 8))
         found = await self.fetch("finish_jobs", *args)
         verdicts = found[0]["verdicts"] or []
         by_id = dict(zip(ids, verdicts, strict=True))
         claimed = [rows.job(row[2 : 2 + rows.LIVE_COLUMNS]) for row in found[1:]]
         return Worked(
             [read_verdict(by_id[transition.id]) for transition in transitions],
-            _in_lane_order(claim, claimed) if claim else [],
+            _in_claim_order(claim, claimed) if claim else [],
             worker_lost=found[0]["worker_lost"],
         )
 
@@ -91,6 +90,7 @@ def _claim_columns(claim: Claim) -> tuple[object, ...]:
         [lane.priority for lane in claim.lanes],
         [lane.limit for lane in claim.lanes],
         [lane.after for lane in claim.lanes],
+        claim.ids or None,
     )
 
 
@@ -132,9 +132,16 @@ def read_verdict(verdict: str | None) -> Finish:
     return DONE[rows.state(verdict)]
 
 
-def _in_lane_order(claim: Claim, jobs: list[Job]) -> list[Job]:
+def _in_claim_order(claim: Claim, jobs: list[Job]) -> list[Job]:
+    if claim.ids:
+        return _in_order(claim.ids, jobs)
     place = {(lane.queue, lane.priority): index for index, lane in enumerate(claim.lanes)}
     jobs.sort(key=lambda job: job.position or 0)
     if len({(job.queue, job.priority) for job in jobs}) > 1:
         jobs.sort(key=lambda job: place[job.queue, job.priority])  # which keeps the order within a lane
     return jobs
+
+
+def _in_order(ids: Sequence[int], jobs: list[Job]) -> list[Job]:
+    place = {job_id: index for index, job_id in enumerate(ids)}
+    return sorted(jobs, key=lambda job: place[job.id])

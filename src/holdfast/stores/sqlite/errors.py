@@ -2,11 +2,15 @@
 
 import sqlite3
 
-from holdfast.errors import DataRefused, OutcomeUnknown, SchemaError, StoreError, StoreUnavailable
+from holdfast.errors import DataRefused, OutcomeUnknown, SchemaError, StoreError, StoreMoved, StoreUnavailable
 
 # The primary result codes of SQLite, https://www.sqlite.org/rescode.html.
 _ERROR, _BUSY, _LOCKED, _IOERR = 1, 5, 6, 10  # the low byte of what Python shows
 _BUSY_SNAPSHOT = 517  # the whole code: only on a caller's own connection
+_TRIGGER = 1811  # the whole code: of a trigger that closes a store whose jobs move away
+MOVED = "holdfast: "
+"""What such a trigger says first."""
+
 _REASONS: dict[int | None, str] = {
     3: "the file may not be used by this user: check its permissions",
     _BUSY: "another program holds the database: end its transaction",
@@ -39,6 +43,8 @@ def translated(error: BaseException, path: str) -> BaseException:
         message = f"the SQLite store {path}: your transaction has read what others have changed since: roll it back, "
         message += f"and begin it with BEGIN IMMEDIATE ({error})"
         return _with_cause(StoreUnavailable(message), error)
+    if getattr(error, "sqlite_errorcode", None) == _TRIGGER and str(error).startswith(MOVED):
+        return _with_cause(StoreMoved(f"the SQLite store {path}: {str(error).removeprefix(MOVED)}"), error)
     if code in _REASONS:
         return _with_cause(StoreUnavailable(f"the SQLite store {path}: {_REASONS[code]} ({error})"), error)
     if code == _ERROR and str(error).startswith("no such"):

@@ -48,7 +48,7 @@ class SqliteJobs:
     async def cancel_jobs(self, ids: Sequence[int], *, actor: str | None, reason: str | None) -> list[Answered]:
         words = {"cancelled_by": actor, "cancel_reason": reason}
         given = {name: text for name, text in words.items() if text is not None}
-        return await self.connection.write(lambda connection, now: _cancel(connection, now, ids, given))
+        return await self.connection.write(lambda connection, now: cancel(connection, now, ids, given))
 
     async def retry_jobs(self, ids: Sequence[int], *, from_phase: str | None = None) -> list[Answered]:
         def operation(connection: sqlite3.Connection, now: int) -> list[Answered]:
@@ -137,7 +137,8 @@ def _refused(job_id: int, state: JobState | None) -> Answered:
     return Answered(job_id, Answer.NOT_FOUND if state is None else Answer.WRONG_STATE, state)
 
 
-def _cancel(connection: sqlite3.Connection, now: int, ids: Sequence[int], given: Mapping[str, str]) -> list[Answered]:
+def cancel(connection: sqlite3.Connection, now: int, ids: Sequence[int], given: Mapping[str, str]) -> list[Answered]:
+    """Cancel waiting jobs and mark running ones, with what is to be noted of it."""
     notes = statements.document(given) if given else None
     states = _states(connection, now, ids)
     answered: dict[int, Answered] = {}

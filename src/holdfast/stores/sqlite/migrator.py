@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from holdfast.errors import ConfigError
 from holdfast.stores.migrate import Applied, Migration, Plan, load_migrations, make_plan
 from holdfast.stores.sqlite import rows, statements
 from holdfast.stores.sqlite.connection import Connection
@@ -17,11 +18,13 @@ class SqliteMigrator:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def plan(self) -> Plan:
+    async def plan(self, *, seed_views: bool = False) -> Plan:
+        _refuse(seed_views=seed_views)
         async with self._opened() as connection:
             return await connection.read(lambda database, _: read_plan(database))
 
-    async def up(self) -> Plan:
+    async def up(self, *, seed_views: bool = False) -> Plan:
+        _refuse(seed_views=seed_views)
         async with self._opened() as connection:
             plan = await connection.read(lambda database, _: read_plan(database))
             # Whoever comes second waits for the first and finds that a step less is missing.
@@ -50,6 +53,15 @@ class SqliteMigrator:
             yield self._connection
         finally:
             await self._connection.close()
+
+
+def _refuse(*, seed_views: bool) -> None:
+    if seed_views:
+        message = (
+            "seed views: expected a store on PostgreSQL, got SQLite, which has no schemas; read holdfast_live_jobs "
+        )
+        message += "and holdfast_finished_jobs there"
+        raise ConfigError(message)
 
 
 def read_plan(database: sqlite3.Connection) -> Plan:

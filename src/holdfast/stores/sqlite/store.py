@@ -5,15 +5,25 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 
 from holdfast.job import NewJob
+from holdfast.stores.moving import require_here
 from holdfast.stores.sqlite import callers, rows
+from holdfast.stores.sqlite.announcing import SqliteAnnouncing
+from holdfast.stores.sqlite.answers import SqliteAnswers
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.deliveries import SqliteDeliveries
 from holdfast.stores.sqlite.events import SqliteEvents
+from holdfast.stores.sqlite.folding import SqliteFolding
+from holdfast.stores.sqlite.gauges import SqliteGauges
 from holdfast.stores.sqlite.jobs import SqliteJobs
+from holdfast.stores.sqlite.leaders import SqliteLeaders
 from holdfast.stores.sqlite.leases import SqliteLeases
+from holdfast.stores.sqlite.locks import SqliteLocks
 from holdfast.stores.sqlite.migrator import SqliteMigrator
+from holdfast.stores.sqlite.moving import SqliteMoves
 from holdfast.stores.sqlite.queues import SqliteQueues
 from holdfast.stores.sqlite.retention import SqliteRetention
+from holdfast.stores.sqlite.schedules import SqliteSchedules
+from holdfast.stores.sqlite.settings import SqliteSettings
 from holdfast.stores.sqlite.transaction import SqliteTransactions
 from holdfast.stores.sqlite.upkeep import SqliteUpkeep
 from holdfast.stores.sqlite.wakeups import Listener, SqliteWakeups
@@ -26,13 +36,22 @@ class SqliteStore(
     SqliteJobs,
     SqliteWork,
     SqliteUpkeep,
+    SqliteFolding,
+    SqliteGauges,
+    SqliteAnswers,
+    SqliteAnnouncing,
+    SqliteSchedules,
+    SqliteSettings,
+    SqliteLeaders,
     SqliteLeases,
     SqliteQueues,
     SqliteEvents,
     SqliteDeliveries,
     SqliteRetention,
+    SqliteLocks,
     SqliteWakeups,
     SqliteTransactions,
+    SqliteMoves,
 ):
     """Jobs in one SQLite file, shared by the processes of one machine; `:memory:` lives and ends with this object."""
 
@@ -42,11 +61,13 @@ class SqliteStore(
         self.migrator = SqliteMigrator(self.connection)
         self.listeners: set[Listener] = set()
 
-    async def open(self) -> None:
-        """Open the file, made if missing, and bring its schema to this release."""
+    async def open(self, *, to_move: bool = False) -> None:
+        """Open the file, made if missing, and bring its schema to this release; refused when its jobs have moved."""
         await self.connection.open()
         try:
             await self.migrator.up()
+            if not to_move:
+                require_here(await self.read_move(), f"the SQLite store {self.path}")
         except BaseException:
             await self.connection.close()
             raise

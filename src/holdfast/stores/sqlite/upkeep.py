@@ -14,7 +14,7 @@ from holdfast.stores.sqlite import endings, inserting, rows, statements
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.endings import Ending, Held
 from holdfast.stores.sqlite.jobs import COUNT_CAP
-from holdfast.stores.values import Diagnosis, Kept, Promoted, Rescued, TableSize
+from holdfast.stores.values import Diagnosis, Kept, Promoted, Ready, Rescued, TableSize
 
 _PAGES_GIVEN_BACK = 100  # by one call: each has to be moved to the end of the file first
 _FORCED = '{"ended_by":"force"}'
@@ -26,8 +26,8 @@ class SqliteUpkeep:
 
     connection: Connection
 
-    async def promote_jobs(self, limit: int) -> Promoted:
-        return await self.connection.write(lambda connection, now: _promote(connection, now, limit))
+    async def promote_jobs(self, limit: int, *, named: bool = False) -> Promoted:
+        return await self.connection.write(lambda connection, now: _promote(connection, now, limit, named=named))
 
     async def rescue_jobs(self, limit: int) -> Rescued:
         return await self.connection.write(lambda connection, now: _rescue(connection, now, limit))
@@ -88,13 +88,15 @@ def _size(connection: sqlite3.Connection, name: str) -> TableSize:
     return TableSize(name, count, rows.optional_moment(oldest))
 
 
-def _promote(connection: sqlite3.Connection, now: int, limit: int) -> Promoted:
-    due = statements.fetch(connection, "due_jobs", now=now, limit=limit)
+def _promote(connection: sqlite3.Connection, now: int, limit: int, *, named: bool) -> Promoted:
+    due = [Ready(*row) for row in statements.fetch(connection, "due_jobs", now=now, limit=limit)]
     positions = inserting.draw_positions(connection, len(due))
-    promoted = [{"id": job_id, "position": position} for (job_id, _), position in zip(due, positions, strict=True)]
+    promoted = [{"id": job.id, "position": position} for job, position in zip(due, positions, strict=True)]
     statements.change_many(connection, "promote_jobs", promoted)
-    queues = tuple(sorted({queue for _, queue in due}))
-    return Promoted(len(due), queues, statements.fetch_value(connection, "next_due", now=now))
+    queues = tuple(sorted({job.queue for job in due}))
+    next_due_ms = statements.fetch_value(connection, "next_due", now=now)
+    lag_ms = max((now - job.due_ms for job in due), default=0)
+    return Promoted(len(due), queues, next_due_ms, tuple(due) if named else (), lag_ms)
 
 
 def _rescue(connection: sqlite3.Connection, now: int, limit: int) -> Rescued:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.sockets import send_hints
 from holdfast.stores.sqlite.watcher import Watcher
-from holdfast.stores.store import Listening
+from holdfast.stores.store import EVERY_HINT, Listening
 
 
 class Listener:
@@ -25,7 +25,7 @@ class Listener:
 
     def tell(self, queues: Sequence[str]) -> None:
         """Wake for those of the queues that were asked for, from whatever thread."""
-        for queue in sorted(self._queues.intersection(queues)):
+        for queue in sorted(queues if EVERY_HINT in self._queues else self._queues.intersection(queues)):
             with contextlib.suppress(RuntimeError):  # its event loop is closed
                 self._loop.call_soon_threadsafe(self._hear, queue)
 

@@ -28,18 +28,12 @@ class SqliteWork:
     async def claim_jobs(self, claim: Claim) -> list[Job]:
         def operation(connection: sqlite3.Connection, now: int) -> list[Job]:
             _require_worker(connection, claim.worker)
-            return _take(connection, now, claim, _ready_in_lanes(connection, claim))
+            return _take(connection, now, claim, _ready(connection, claim))
 
         return await self.connection.write(operation)
 
     async def claim_jobs_by_id(self, claim: Claim, ids: Sequence[int]) -> list[Job]:
-        def operation(connection: sqlite3.Connection, now: int) -> list[Job]:
-            _require_worker(connection, claim.worker)
-            asked = statements.array(ids)
-            found = statements.fetch(connection, "claim_jobs_by_id", ids=asked, limit=claim.limit)
-            return _take(connection, now, claim, [row[0] for row in found])
-
-        return await self.connection.write(operation)
+        return await self.claim_jobs(msgspec.structs.replace(claim, ids=tuple(ids)))
 
     async def give_back_batch(self, worker: int, batch: int) -> int:
         return await self.connection.write(lambda connection, now: give_back(connection, now, worker, batch))
@@ -70,7 +64,7 @@ class SqliteWork:
                 return Worked(finishes, [])
             if not _is_alive(connection, claim.worker):
                 return Worked(finishes, [], worker_lost=True)
-            return Worked(finishes, _take(connection, now, claim, _ready_in_lanes(connection, claim)))
+            return Worked(finishes, _take(connection, now, claim, _ready(connection, claim)))
 
         return await self.connection.write(operation)
 
@@ -117,8 +111,11 @@ def _require_worker(connection: sqlite3.Connection, worker: int) -> None:
         raise WorkerLost(message)
 
 
-def _ready_in_lanes(connection: sqlite3.Connection, claim: Claim) -> list[int]:
-    """Find jobs lane by lane until the claim is full."""
+def _ready(connection: sqlite3.Connection, claim: Claim) -> list[int]:
+    """Find the jobs that the claim names, or jobs lane by lane until it is full."""
+    if claim.ids:
+        asked = statements.array(claim.ids)
+        return [row[0] for row in statements.fetch(connection, "claim_jobs_by_id", ids=asked, limit=claim.limit)]
     found: dict[int, None] = {}  # ordered; a lane that is named twice gives its jobs once
     for lane in claim.lanes:
         limit = min(lane.limit, claim.limit - len(found))
@@ -138,7 +135,7 @@ def _take(connection: sqlite3.Connection, now: int, claim: Claim, ids: Sequence[
         connection, "take_jobs", ids=statements.array(ids), now=now, worker=claim.worker, batch=claim.batch
     )
     by_id = {row[0]: rows.job(row) for row in taken}
-    return [by_id[job_id] for job_id in ids]
+    return [by_id[job_id] for job_id in ids if job_id in by_id]  # a store that jobs move away from gives none
 
 
 def _fenced(connection: sqlite3.Connection, claims: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Held]:

@@ -8,7 +8,7 @@ CREATE FUNCTION holdfast.exchange_jobs(
     p_error_classes text[], p_errors text[], p_tracebacks text[], p_fingerprints text[], p_started_agos bigint[],
     p_rollups jsonb,
     p_worker bigint, p_batch bigint, p_limit integer, p_queues text[], p_priorities smallint[], p_limits integer[],
-    p_afters bigint[]
+    p_afters bigint[], p_claim_ids bigint[] DEFAULT NULL
 ) RETURNS TABLE (
     verdicts text[], worker_lost boolean, id bigint, kind text, queue text, priority smallint, state text,
     "position" bigint, payload jsonb, tags jsonb, actor text, run_at timestamptz, enqueued_at timestamptz, enqueued_seq bigint,
@@ -40,7 +40,11 @@ BEGIN
         FROM jsonb_to_recordset(p_rollups) AS r (queue text, kind text, state text, jobs bigint, wait jsonb, run jsonb);
     END IF;
     RETURN NEXT;
-    IF p_worker IS NOT NULL AND NOT worker_lost THEN
+    IF p_claim_ids IS NOT NULL AND NOT worker_lost THEN
+        RETURN QUERY
+        SELECT NULL::text[], false, claimed.*
+        FROM holdfast.claim_jobs_by_id(p_worker, p_batch, p_limit, p_claim_ids) AS claimed;
+    ELSIF p_worker IS NOT NULL AND NOT worker_lost THEN
         RETURN QUERY
         SELECT NULL::text[], false, claimed.*
         FROM holdfast.claim_jobs(p_worker, p_batch, p_limit, p_queues, p_priorities, p_limits, p_afters) AS claimed;

@@ -43,7 +43,7 @@ BEGIN
         error_class = COALESCE(p_error_class, error_class),
         error = COALESCE(p_error, error),
         error_fingerprint = COALESCE(p_fingerprint, error_fingerprint),
-        worker = NULL, claim_batch = NULL, claimed_at = NULL, started_at = NULL
+        announced_at = NULL, worker = NULL, claim_batch = NULL, claimed_at = NULL, started_at = NULL
     WHERE id = p_id;
 END
 $$;

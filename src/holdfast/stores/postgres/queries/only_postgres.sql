@@ -75,3 +75,106 @@ SELECT (holdfast.save_progress(
     ARRAY[$1::bigint], ARRAY[$2::integer], ARRAY[$3::double precision], ARRAY[$4::text], ARRAY[$5::text::jsonb],
     ARRAY[$6::text], ARRAY[$7::double precision], ARRAY[$8::text::jsonb]
 ))[1];
+
+-- name: close_store
+-- Close a store whose jobs move away; false while a job runs.
+SELECT holdfast.close_store($1, $2::text::jsonb, $3::text[]);
+
+-- name: reopen_store
+-- Open a store again whose jobs were to move away.
+SELECT holdfast.reopen_store();
+
+-- name: make_weeks
+-- Make the weeks of history in which rows with these times of deletion lie.
+SELECT holdfast.make_weeks($1::timestamptz[]);
+
+-- name: table_columns
+-- Read the columns of a table and their types, without those that number rows by themselves.
+SELECT attname::text, format_type(atttypid, atttypmod)
+FROM pg_attribute
+WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped AND attidentity = ''
+ORDER BY attnum;
+
+-- name: draw_positions
+-- Draw positions at the end of every lane.
+SELECT nextval('holdfast.position_seq'::regclass) FROM generate_series(1, $1::integer);
+
+-- name: has_seed_views
+-- Whether somebody has asked for the views of the seeds; needs no right on their schema.
+SELECT EXISTS (
+    SELECT
+    FROM pg_class AS c
+    INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE n.nspname = $1::text AND c.relname = 'queue_job' AND c.relkind = 'v'
+);
+
+-- name: empty_weeks
+-- Delete rows of the weeks of history that have expired, for a role that may not drop them.
+WITH doomed AS MATERIALIZED (
+    SELECT h.id
+    FROM holdfast.history AS h
+    WHERE h.delete_at < date_trunc('week', holdfast.clock(), 'UTC')
+        -- What has still to be told of a job keeps it, but not for longer than another week.
+        AND NOT EXISTS (
+            SELECT
+            FROM holdfast.retention_due AS d
+            WHERE d.job_id = h.id AND d.what = 'delete' AND d.life = h.life
+                AND d.delete_at > holdfast.clock() - interval '14 days'
+        )
+    LIMIT $1
+    FOR UPDATE OF h SKIP LOCKED
+),
+
+deleted AS (
+    -- An array and no join, which might be planned as a scan of everything.
+    DELETE FROM holdfast.history
+    WHERE id = ANY (ARRAY(SELECT id FROM doomed)) AND delete_at < date_trunc('week', holdfast.clock(), 'UTC')
+    RETURNING 1
+)
+
+SELECT count(*) FROM deleted;
+
+-- name: has_role
+-- Tell whether a role exists.
+SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1);
+
+-- name: owner
+-- Name the role that owns history, and so may make weeks and drop them.
+SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = 'holdfast.history'::regclass;
+
+-- name: holders
+-- Find what keeps vacuum from removing dead rows of this database: the oldest of each sort. What other roles run is told
+-- to members of pg_read_all_stats alone.
+(
+    SELECT
+        'transaction' AS what, pid::text AS name, usename::text AS user, NULLIF(application_name, '') AS application,
+        state, clock_timestamp() - xact_start AS age,
+        GREATEST(age(backend_xid), age(backend_xmin)) AS xids, left(query, 80) AS query
+    FROM pg_stat_activity
+    WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+        AND (backend_xid IS NOT NULL OR backend_xmin IS NOT NULL)
+    ORDER BY xids DESC, xact_start
+    LIMIT 1
+)
+UNION ALL
+(
+    SELECT
+        'prepared', gid, owner::text, NULL, NULL, clock_timestamp() - prepared, age(transaction), NULL
+    FROM pg_prepared_xacts
+    WHERE database = current_database()
+    ORDER BY prepared
+    LIMIT 1
+)
+UNION ALL
+(
+    SELECT
+        'slot', slot_name::text, NULL, NULL, CASE WHEN active THEN 'in use' ELSE 'not in use' END, NULL, age(xmin), NULL
+    FROM pg_replication_slots
+    WHERE xmin IS NOT NULL
+    ORDER BY age(xmin) DESC
+    LIMIT 1
+);
+
+-- name: payload_hashes
+-- Fingerprint payloads as insert_jobs() does.
+SELECT jsonb_hash_extended(payload::jsonb, 0) FROM unnest($1::text[]) WITH ORDINALITY AS t (payload, n) ORDER BY n;

@@ -1,6 +1,6 @@
 -- name: promote_jobs
 -- Make due jobs `queued`.
-SELECT jobs, queues, next_due_ms FROM holdfast.promote_jobs($1);
+SELECT * FROM holdfast.promote_jobs($1, $2);
 
 -- name: rescue_jobs
 -- Mark workers whose lease has ended and take back every running job without a living worker.
@@ -11,10 +11,11 @@ SELECT workers, requeued, failed, cancelled FROM holdfast.rescue_jobs($1);
 SELECT * FROM holdfast.force_cancels($1, $2);
 
 -- name: prune_history
--- Find the weeks of history that have expired, and what an interrupted removal left behind.
+-- Find the weeks of history that have expired, and what an interrupted removal left behind; only an owner can drop it.
 SELECT
     c.relname AS partition,
-    CASE WHEN i.inhrelid IS NULL THEN 'drop' WHEN i.inhdetachpending THEN 'finalize' ELSE 'detach' END AS action
+    CASE WHEN i.inhrelid IS NULL THEN 'drop' WHEN i.inhdetachpending THEN 'finalize' ELSE 'detach' END AS action,
+    pg_has_role(c.relowner, 'USAGE') AS is_ours
 FROM pg_class AS c
 LEFT JOIN pg_inherits AS i ON i.inhrelid = c.oid
 WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'holdfast.history'::regclass)
@@ -68,13 +69,20 @@ buried AS (
 SELECT (SELECT count(*) FROM expired) + (SELECT count(*) FROM buried);
 
 -- name: diagnose
--- Tell the version of the server, its time, and the end of the last week of history that is attached.
+-- Tell the version of the server, its time, the end of the last week of history that is attached, and how long the
+-- longest retention is.
 SELECT
     current_setting('server_version_num')::integer AS version,
     holdfast.clock() AS now,
     max(
         to_date(substring(c.relname FROM '[0-9]{8}$'), 'YYYYMMDD')::timestamp AT TIME ZONE 'UTC' + interval '7 days'
-    ) AS history_until
+    ) AS history_until,
+    (
+        SELECT GREATEST(interval '30 days', max(LEAST(kept.ms::bigint, 60480000000) * interval '1 millisecond'))
+        FROM holdfast.queues AS q
+        CROSS JOIN LATERAL jsonb_each_text(q.retention) AS kept (state, ms)
+        WHERE kept.ms IS NOT NULL
+    ) AS longest_kept
 FROM pg_inherits AS i
 INNER JOIN pg_class AS c ON c.oid = i.inhrelid
 WHERE i.inhparent = 'holdfast.history'::regclass AND c.relname ~ '^history_w[0-9]{8}$';

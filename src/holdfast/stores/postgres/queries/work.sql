@@ -18,7 +18,7 @@ SELECT unnest(holdfast.start_jobs($1, $2, $3));
 -- End claims and take the next jobs in the same commit.
 SELECT *
 FROM holdfast.exchange_jobs(
-    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20
 );
 
 -- name: save_progress

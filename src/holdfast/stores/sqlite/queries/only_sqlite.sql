@@ -63,7 +63,8 @@ PRAGMA data_version;
 
 -- name: ready_queues
 -- Find which of the named queues have a job that anyone may take now, or one that is due within the next second. What
--- stands for cancellations is found while a running job is asked to stop.
+-- stands for cancellations is found while a running job is asked to stop, what stands for locks while somebody waits for
+-- one that nobody holds.
 SELECT asked.value
 FROM json_each(:queues) AS asked
 WHERE (
@@ -71,6 +72,16 @@ WHERE (
             asked.value = '!cancel'
             AND EXISTS (
                 SELECT 1 FROM holdfast_jobs WHERE cancel_requested_at IS NOT NULL AND state = 'running'
+            )
+        )
+        OR (
+            asked.value = '!lock'
+            AND EXISTS (
+                SELECT 1 FROM holdfast_lock_waiters AS waiter
+                WHERE waiter.until > :now
+                    AND NOT EXISTS (
+                        SELECT 1 FROM holdfast_locks AS held WHERE held.name = waiter.name AND held.until > :now
+                    )
             )
         )
         OR EXISTS (SELECT 1 FROM holdfast_jobs AS job WHERE job.queue = asked.value AND job.state = 'queued')
@@ -165,7 +176,8 @@ SET
     worker = NULL,
     claim_batch = NULL,
     claimed_at = NULL,
-    started_at = NULL
+    started_at = NULL,
+    announced_at = NULL
 WHERE id = :id;
 
 -- name: save_rollup
@@ -186,7 +198,11 @@ LIMIT :limit;
 
 -- name: due_jobs
 -- Find scheduled jobs whose time has come, earliest first.
-SELECT id, queue FROM holdfast_jobs WHERE state = 'scheduled' AND run_at <= :now ORDER BY run_at, id LIMIT :limit;
+SELECT id, queue, priority, run_at, claim
+FROM holdfast_jobs
+WHERE state = 'scheduled' AND run_at <= :now
+ORDER BY run_at, id
+LIMIT :limit;
 
 -- name: next_due
 -- Say in how many milliseconds the next scheduled job is due.
@@ -408,3 +424,49 @@ ON CONFLICT (job_id) DO UPDATE SET claim = excluded.claim, updated_at = excluded
 -- name: read_progress
 -- Read the last report of one job.
 SELECT percent, message, data, phase, phase_percent FROM holdfast_progress WHERE job_id = :id;
+
+-- name: enter_ticket
+-- Let somebody wait for a lock, or go on waiting; answers the ticket.
+INSERT INTO holdfast_lock_waiters (name, owner, context, place, worker, job_id, claim, since, until)
+VALUES (:name, :owner, :context, :place, :worker, :job_id, :claim, :now, :now + :waits_ms)
+ON CONFLICT (owner) DO UPDATE SET until = excluded.until
+RETURNING ticket;
+
+-- name: is_lock_cycle
+-- Whether what the asker waits for leads back to it, and it has the youngest ticket of that cycle. Each context waits for
+-- one lock at a time, so that this is one chain.
+WITH RECURSIVE chain (context) AS (
+    SELECT context FROM holdfast_locks WHERE name = :name AND until > :now
+    UNION
+    SELECT held.context
+    FROM chain
+    INNER JOIN holdfast_lock_waiters AS waiter ON waiter.context = chain.context AND waiter.until > :now
+    INNER JOIN holdfast_locks AS held ON held.name = waiter.name AND held.until > :now
+)
+
+SELECT
+    EXISTS (SELECT 1 FROM chain WHERE chain.context = :context)
+    AND NOT EXISTS (
+        SELECT 1
+        FROM chain
+        INNER JOIN holdfast_lock_waiters AS waiter ON waiter.context = chain.context AND waiter.until > :now
+        WHERE waiter.ticket > :ticket
+    );
+
+-- name: free_held_locks
+-- Let go of what the handler of a claim holds.
+DELETE FROM holdfast_locks WHERE job_id = :job_id AND claim = :claim;
+
+-- name: prune_tickets
+-- Delete tickets of those who have not been heard of for a while.
+DELETE FROM holdfast_lock_waiters
+WHERE ticket IN (SELECT ticket FROM holdfast_lock_waiters WHERE until < :now - 20000 LIMIT :limit);
+
+-- name: delete_rollups
+-- Delete roll-ups that were added up.
+DELETE FROM holdfast_rollups WHERE rowid IN (SELECT value FROM json_each(:ids));
+
+-- name: add_rollup
+-- Write what was added up as one row.
+INSERT INTO holdfast_rollups (minute, queue, kind, state, jobs, wait, run, span_s)
+VALUES (:minute, :queue, :kind, :state, :jobs, :wait, :run, :span_s);

@@ -1,0 +1,137 @@
+"""The verbs of an app: what its client can do, under the same names."""
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from holdfast.client.client import Client
+from holdfast.client.jobs import EVERY_JOB
+from holdfast.client.subscription import Subscription
+from holdfast.duration import Duration
+from holdfast.events import Event
+from holdfast.handle import JobHandle
+from holdfast.job import Job
+from holdfast.lock import Lock, Part
+from holdfast.stores.values import JobFilter
+from holdfast.tasks.call import Call
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+def _asks(
+    verb: Callable[Concatenate[Client, P], Coroutine[Any, Any, T]],
+) -> "Callable[Concatenate[Asking, P], Coroutine[Any, Any, T]]":
+    """Offer a verb of the client on the app: same name, same parameters, same answer."""
+
+    @functools.wraps(verb)
+    async def asked(self: "Asking", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await verb(self.client, *args, **kwargs)
+
+    return asked
+
+
+class Asking(ABC):
+    """Asks the client of whoever has one."""
+
+    @property
+    @abstractmethod
+    def client(self) -> Client:
+        """The client."""
+
+    async def enqueue(self, call: Call[R]) -> JobHandle[R]:
+        """Store one job; when this returns, it is on disk or in the caller's transaction."""
+        return await self.client.enqueue(call)
+
+    async def enqueue_many(self, calls: Iterable[Call[R]], connection: Any = None) -> list[JobHandle[R]]:
+        """Store many jobs in one round trip; the answers map one to one to the calls."""
+        return await self.client.enqueue_many(calls, connection)
+
+    def iterate(self, which: JobFilter = EVERY_JOB) -> AsyncIterator[Job]:
+        """Go through all jobs that fit, newest first, reading page by page."""
+        return self.client.iterate(which)
+
+    def events(
+        self,
+        *,
+        kinds: Iterable[str] = (),
+        queues: Iterable[str] = (),
+        tasks: Iterable[str] = (),
+        jobs: Iterable[int | str] = (),
+    ) -> AbstractAsyncContextManager[Subscription]:
+        """Hear of everything that happens to jobs, in whatever process, from the moment the block is entered.
+
+            async with app.events(queues=["bulk"]) as events:
+                async for event in events: ...
+
+        One who reads too slowly gets EventsMissed instead of what was lost, and may go on.
+        """
+        return self.client.events(kinds=kinds, queues=queues, tasks=tasks, jobs=jobs)
+
+    def subscribe(
+        self,
+        callback: Callable[[Event], Any],
+        *,
+        kinds: Iterable[str] = (),
+        queues: Iterable[str] = (),
+        tasks: Iterable[str] = (),
+        jobs: Iterable[int | str] = (),
+    ) -> AbstractAsyncContextManager[None]:
+        """Call a function, or a coroutine function, with each event while the block runs; what it raises is logged."""
+        return self.client.subscribe(callback, kinds=kinds, queues=queues, tasks=tasks, jobs=jobs)
+
+    def lock(self, *parts: Part, timeout: Duration | None = None) -> AbstractAsyncContextManager[Lock]:
+        """Hold a lock that everybody who uses this store respects, while the block runs.
+
+            async with app.lock("edition", 42) as lock:
+                await cdn.put(page, token=lock.token)
+
+        The wait has no limit unless `timeout` is given. Inside a job, `ctx.lock(...)` also says for which job it is.
+        """
+        return self.client.lock(*parts, timeout=timeout)
+
+    def watch(self, job: int | str) -> AsyncIterator[Event]:
+        """Follow one job: everything that happens to it from here on, to the end of its life."""
+        return self.client.watch(job)
+
+    cancel = _asks(Client.cancel)
+    cancel_many = _asks(Client.cancel_many)
+    close_schedules = _asks(Client.close_schedules)
+    counts = _asks(Client.counts)
+    create_schedule = _asks(Client.create_schedule)
+    delete = _asks(Client.delete)
+    delete_many = _asks(Client.delete_many)
+    delete_schedule = _asks(Client.delete_schedule)
+    disable_schedule = _asks(Client.disable_schedule)
+    edit_schedule = _asks(Client.edit_schedule)
+    enable_endpoint = _asks(Client.enable_endpoint)
+    enable_schedule = _asks(Client.enable_schedule)
+    endpoints = _asks(Client.endpoints)
+    fires = _asks(Client.fires)
+    get = _asks(Client.get)
+    get_many = _asks(Client.get_many)
+    leaders = _asks(Client.leaders)
+    list = _asks(Client.list)
+    locks = _asks(Client.locks)
+    maintenance = _asks(Client.maintenance)
+    open_schedules = _asks(Client.open_schedules)
+    pause = _asks(Client.pause)
+    prune = _asks(Client.prune)
+    queues = _asks(Client.queues)
+    reprioritise = _asks(Client.reprioritise)
+    reprioritise_many = _asks(Client.reprioritise_many)
+    reschedule = _asks(Client.reschedule)
+    reschedule_many = _asks(Client.reschedule_many)
+    reset_schedule = _asks(Client.reset_schedule)
+    reset_service = _asks(Client.reset_service)
+    resume = _asks(Client.resume)
+    retry = _asks(Client.retry)
+    retry_many = _asks(Client.retry_many)
+    run_schedule = _asks(Client.run_schedule)
+    services = _asks(Client.services)
+    set_service = _asks(Client.set_service)
+    stored_schedules = _asks(Client.stored_schedules)
+    wait = _asks(Client.wait)

@@ -1,0 +1,157 @@
+"""`holdfast stats`."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import click
+
+from holdfast import public_id
+from holdfast.cli import ages, options, output, stats_shapes
+from holdfast.cli.connect import with_store
+from holdfast.cli.grammar import Verb
+from holdfast.cli.output import Cell, Column
+from holdfast.stores.answers import LISTED, SLOW, WITHIN_S, ActiveJob, OperatorAnswers
+
+_STATES = ("completed", "skipped", "failed", "in_progress")
+
+
+@click.command("stats", cls=Verb, examples=("", "--project 7 --phase editions", "--org-tag tenant", "--json"))
+@click.option("--project", metavar="ID", help="Of items, show only the jobs of this project.")
+@click.option("--phase", metavar="NAME", help="Of items, show only the jobs that are in this phase.")
+@click.option(
+    "--org-tag", metavar="TAG", default="org_id", show_default=True, help="The tag with an organisation's id."
+)
+@click.option("--project-tag", metavar="TAG", default="project_id", show_default=True, help="That with a project's id.")
+@click.option("--limit", type=click.IntRange(1, LISTED), default=20, show_default=True, help="Lines of each list.")
+@options.as_json
+@click.pass_context
+def stats(
+    ctx: click.Context,
+    *,
+    project: str | None,
+    phase: str | None,
+    org_tag: str,
+    project_tag: str,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Answer what operators ask first.
+
+    How many jobs wait, by kind; what runs, and for how long; which items are worked on; how many jobs failed and how
+    many completed in the last hour; which have been running for more than 10 minutes. It counts for 5 seconds at most.
+    """
+    found = with_store(
+        ctx,
+        lambda session: session.store.operator_answers(org_tag=org_tag, project_tag=project_tag, within_s=WITHIN_S),
+    )
+    with_items = [
+        job
+        for job in found.active
+        if (job.items or phase is not None) and project in (None, job.project) and phase in (None, job.phase)
+    ]
+    if as_json:
+        output.write_json(stats_shapes.stats(found, with_items))
+        return
+    _write_backlog(found, limit)
+    _write_active(found, limit)
+    _write_items(with_items, limit)
+    _write_errors(found)
+    _write_throughput(found, org_tag, limit)
+    _write_slow(found, limit)
+
+
+def _write_backlog(found: OperatorAnswers, limit: int) -> None:
+    _title(f"backlog: {_jobs(sum(found.backlog.values()), 'waits', 'wait')}", is_first=True)
+    rows = [[Cell(kind), Cell(f"{jobs:,}", str(jobs))] for kind, jobs in found.backlog.items()]
+    _table((Column("KIND", is_flexible=True), Column("JOBS", is_number=True)), rows, limit, len(rows))
+
+
+def _write_active(found: OperatorAnswers, limit: int) -> None:
+    _title(f"active work: {_jobs(found.running, 'runs', 'run')}")
+    _write_jobs(found.active, found.running, found.at, limit)
+
+
+def _write_slow(found: OperatorAnswers, limit: int) -> None:
+    slow = [job for job in found.active if job.since < found.at - SLOW]
+    _title(f"slow jobs: {_jobs(found.slow, 'has', 'have')} been running for more than {ages.span(SLOW)}")
+    _write_jobs(slow, found.slow, found.at, limit)
+
+
+def _write_jobs(jobs: Sequence[ActiveJob], count: int, now: datetime, limit: int) -> None:
+    columns = (
+        Column("ID"),
+        Column("KIND", is_flexible=True),
+        Column("QUEUE", is_flexible=True),
+        Column("HOST", is_flexible=True),
+        Column("PHASE", is_flexible=True),
+        Column("PROGRESS", is_number=True),
+        Column("SINCE"),
+    )
+    rows = [
+        [
+            Cell(public_id.encode(job.id)),
+            Cell(job.kind),
+            Cell(job.queue),
+            Cell(job.host or ""),
+            Cell(job.phase or ""),
+            Cell("" if job.percent is None else f"{job.percent:.0f} %"),
+            Cell(ages.age(job.since, now), ages.iso(job.since)),
+        ]
+        for job in jobs[:limit]
+    ]
+    _table(columns, rows, limit, count)
+
+
+def _write_items(jobs: Sequence[ActiveJob], limit: int) -> None:
+    _title(f"items: {_jobs(len(jobs), 'works', 'work')} on them")
+    columns = (
+        Column("ID"),
+        Column("KIND", is_flexible=True),
+        Column("PROJECT", is_flexible=True),
+        Column("PHASE", is_flexible=True),
+        Column("ITEMS", is_flexible=True),
+        *(Column(state.upper(), is_number=True) for state in _STATES),
+    )
+    rows = [
+        [
+            Cell(public_id.encode(job.id)),
+            Cell(job.kind),
+            Cell(job.project or ""),
+            Cell(job.phase or ""),
+            Cell(name),
+            *(Cell(str(counts.get(state, 0))) for state in _STATES),
+        ]
+        for job in jobs
+        for name, counts in sorted((job.items or {"": {}}).items())
+    ]
+    _table(columns, rows[:limit], limit, len(rows))
+
+
+def _write_errors(found: OperatorAnswers) -> None:
+    ended = sum(found.ended.values())
+    share = f" ({found.errors / ended:.1%})" if ended else ""
+    _title(f"errors in the last hour: {found.errors:,} of {_jobs(ended, 'that ended', 'that ended')}{share}")
+
+
+def _write_throughput(found: OperatorAnswers, org_tag: str, limit: int) -> None:
+    _title(f"throughput in the last hour: {_jobs(sum(found.completed.values()), 'completed', 'completed')}")
+    rows = [[Cell(org or "(none)", org or ""), Cell(f"{jobs:,}", str(jobs))] for org, jobs in found.completed.items()]
+    _table((Column(org_tag.upper(), is_flexible=True), Column("JOBS", is_number=True)), rows[:limit], limit, len(rows))
+
+
+def _title(text: str, *, is_first: bool = False) -> None:
+    if not is_first:
+        output.line("")
+    output.styled((text, "bold"))
+
+
+def _table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], limit: int, count: int) -> None:
+    """Print a list, if there is something on it, and say what was left out."""
+    if rows:
+        output.table(columns, rows[:limit])
+    if count > limit:
+        output.line(f"and {count - limit:,} more: give a higher --limit, or --json")
+
+
+def _jobs(count: int, one: str, many: str) -> str:
+    return f"1 job {one}" if count == 1 else f"{count:,} jobs {many}"

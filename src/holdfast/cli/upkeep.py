@@ -1,0 +1,79 @@
+"""`holdfast upkeep`."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import AsyncIterator
+
+import click
+
+from holdfast.app import Holdfast
+from holdfast.cli import locate
+from holdfast.cli.connect import require_kept, require_present
+from holdfast.cli.grammar import Verb
+from holdfast.locations import masked
+from holdfast.services.leading import make_leadership
+from holdfast.services.office import Office
+from holdfast.worker.errands import Errands
+
+_LEVELS = ("debug", "info", "warning", "error")
+_FAREWELL_S = 5.0
+
+
+@click.command("upkeep", cls=Verb, examples=("", "--log-level debug"))
+@click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True)
+@click.pass_context
+def upkeep(ctx: click.Context, *, log_level: str) -> None:
+    """Run the services alone, without jobs.
+
+    Due jobs are made ready, schedules fire, dead workers' jobs are given back, what has expired is deleted, counts are
+    folded, webhooks are posted. Any number may run: one leads, the others stand by and take over within eleven seconds.
+    Every worker does the same beside its jobs, so that this is for those who want it apart.
+    """
+    app = locate.app_with_tasks(ctx)
+    require_kept(app.settings)
+    require_present(app.settings)
+    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    asyncio.run(_serve(app))
+
+
+async def _serve(app: Holdfast) -> None:
+    log = logging.getLogger("holdfast")
+    async with app, _told() as told:
+        settings, store, delivery = app.settings, app.store, app.client.delivery
+        office = Office(store, delivery, settings, make_leadership(settings, store))
+        log.info("upkeep of %s as %s", masked(settings.url), office.leadership.holder)
+        errands = Errands(app.parts, store, delivery)
+        try:
+            async with office.open():
+                await told.wait()
+        finally:
+            await errands.close(_FAREWELL_S)
+        for report in office.reports():
+            log.info(
+                "%s: %d rounds, %d scanned, %d moved, %d failures, at most %d ms late",
+                report.name,
+                report.runs,
+                report.scanned,
+                report.moved,
+                report.failures,
+                report.lag_ms,
+            )
+
+
+@contextlib.asynccontextmanager
+async def _told() -> AsyncIterator[asyncio.Event]:
+    """Wait for a signal to leave; the second one ends the program as ever."""
+    told, loop = asyncio.Event(), asyncio.get_running_loop()
+    numbers = (signal.SIGTERM, signal.SIGINT)
+
+    def leave() -> None:
+        told.set()
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+    for number in numbers:
+        with contextlib.suppress(NotImplementedError):  # on Windows, where Ctrl-C raises
+            loop.add_signal_handler(number, leave)
+    yield told

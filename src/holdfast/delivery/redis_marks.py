@@ -1,0 +1,67 @@
+"""Which ids were pushed, told to the store a moment later and many at a time, so that the sweep leaves them alone."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from holdfast.errors import HoldfastError
+
+_logger = logging.getLogger("holdfast")
+
+Mark = Callable[[Sequence[int]], Awaitable[None]]
+
+SPACING_S = 0.25
+BATCH = 1_000
+MOST = 100_000
+
+
+class Marks:
+    """Gathers the ids that lie in Redis; a mark that is lost costs one more announcement."""
+
+    def __init__(self, mark: Mark) -> None:
+        self._mark = mark
+        self._ids: list[int] = []
+        self._is_due = asyncio.Event()
+        self._is_closing = False
+        self._sender: asyncio.Task[None] | None = None
+
+    def add(self, ids: Sequence[int]) -> None:
+        """Mark these soon."""
+        self._ids.extend(ids[: max(MOST - len(self._ids), 0)])
+        if len(self._ids) >= BATCH:
+            self._is_due.set()
+        if self._sender is None and self._ids:
+            self._sender = asyncio.get_running_loop().create_task(self._send_all(), name="holdfast marks pushed ids")
+
+    async def close(self, farewell_s: float) -> None:
+        """Let the last marks be made, at most for a moment."""
+        self._is_closing = True
+        self._is_due.set()
+        if self._sender is not None:
+            await asyncio.wait([self._sender], timeout=farewell_s)
+        if self._sender is not None:
+            self._sender.cancel()
+            await asyncio.wait([self._sender])
+
+    async def _send_all(self) -> None:
+        try:
+            while self._ids:
+                if len(self._ids) < BATCH and not self._is_closing:
+                    await self._rest()
+                batch, self._ids = self._ids[:BATCH], self._ids[BATCH:]
+                try:
+                    await self._mark(batch)
+                except HoldfastError as error:
+                    _logger.debug("%d pushed ids were not marked: %s", len(batch), error)
+        finally:
+            # No await lies between the last look at the ids and this line, so none is left behind.
+            self._sender = None
+
+    async def _rest(self) -> None:
+        """Wait a moment for more, or until there are enough."""
+        self._is_due.clear()
+        try:
+            async with asyncio.timeout(SPACING_S):
+                await self._is_due.wait()
+        except TimeoutError:
+            return

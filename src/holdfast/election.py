@@ -1,0 +1,28 @@
+"""Electing the leader at a Redis server instead of the store, for those who want it there."""
+
+from dataclasses import dataclass, field
+
+from holdfast import names
+from holdfast.errors import ConfigError, InvalidValue
+from holdfast.shards import Shard, masked
+
+DEFAULT_KEY = "holdfast:leader"
+
+
+@dataclass(frozen=True)
+class RedisElection:
+    """Whoever holds a key at a Redis server leads; no safety rests on it."""
+
+    url: str = field(repr=False)
+    key: str = DEFAULT_KEY
+
+    def __post_init__(self) -> None:
+        try:
+            names.key(self.key, "key")
+        except InvalidValue as error:
+            message = f"leader: {error}"
+            raise ConfigError(message) from error
+        Shard("leader", self.url)  # which checks the URL
+
+    def __str__(self) -> str:
+        return f"{self.key} at {masked(self.url)}"

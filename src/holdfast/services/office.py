@@ -1,0 +1,205 @@
+"""Running the services: whoever leads does, all others stand by; what each one did is told to the store."""
+
+import asyncio
+import logging
+import math
+import random
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from holdfast.cadence import Service, overridden
+from holdfast.config import Settings
+from holdfast.delivery.delivery import EVERY_HINT, SCHEDULES_HINT, Delivery
+from holdfast.errors import ConfigError, HoldfastError
+from holdfast.services.announcing import Announcing, Measured
+from holdfast.services.firing import Firing
+from holdfast.services.folding import Folding
+from holdfast.services.gauging import Gauging
+from holdfast.services.leader import Leadership
+from holdfast.services.promoting import Promoting
+from holdfast.services.rescuing import Rescuing
+from holdfast.services.retaining import Retaining
+from holdfast.services.service import Round, Serving
+from holdfast.stores.cluster import Override, ServiceReport
+from holdfast.stores.store import Store
+
+_logger = logging.getLogger("holdfast")
+
+STANDBY_S = 0.25  # between two looks whether this process leads by now
+_REFRESH_S = 5.0
+_REPORT_S = 10.0
+_AFTER_ERROR_S = 1.0
+_QUIET_S = 10.0
+PREFIX = "services."
+
+
+class _Desk:
+    """One service at work, and what it has done."""
+
+    def __init__(self, service: Serving, cadence: Service) -> None:
+        self.service = service
+        self.cadence = cadence
+        self.looks = asyncio.Event()
+        self.runs = self.scanned = self.moved = self.failures = self.lag_ms = 0
+        self.error: str | None = None
+        self.told_at = -math.inf
+
+    def count(self, done: Round) -> None:
+        """Add a round."""
+        self.runs += 1
+        self.scanned += done.scanned
+        self.moved += done.moved
+        self.failures += done.failures
+        self.lag_ms = max(done.lag_ms, self.lag_ms if self.runs % 100 else 0)  # the worst of late
+        self.error = None
+
+    def report(self, holder: str) -> ServiceReport:
+        """Say what was done."""
+        counts = (self.runs, self.scanned, self.moved, self.failures, self.lag_ms)
+        return ServiceReport(self.service.name, holder, None, *counts, self.error)
+
+
+class Office:
+    """The services of one process."""
+
+    def __init__(self, store: Store, delivery: Delivery, settings: Settings, leadership: Leadership) -> None:
+        self.leadership = leadership
+        self._store = store
+        self._delivery = delivery
+        self._settings = settings
+        services: list[Serving] = [
+            Promoting(store, delivery),
+            Firing(store, delivery),
+            Rescuing(store, settings.worker.cancel_grace_s),
+            Retaining(store),
+            Folding(store),
+            Gauging(store),
+        ]
+        if isinstance(delivery, Measured):
+            services.append(Announcing(store, delivery, delivery))
+        self._desks = [_Desk(service, settings.services[service.name]) for service in services]
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Serve while the block runs, and let another lead at once afterwards."""
+        serving = asyncio.create_task(self._keep_serving(), name="holdfast services")
+        try:
+            yield
+        finally:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+            await self.leadership.resign()
+
+    async def _keep_serving(self) -> None:
+        while True:
+            try:
+                await self.serve()
+            except Exception:
+                _logger.exception("the services met something unexpected and are begun anew")
+            await asyncio.sleep(_AFTER_ERROR_S)
+
+    async def serve(self) -> None:
+        """Campaign, and serve while this process leads."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.leadership.serve(), name="holdfast leader")
+            if self._store.is_remote:  # a file is looked at by its workers, and the services find the rest in time
+                group.create_task(self._listen(), name="holdfast services listen")
+            group.create_task(self._refresh(), name="holdfast service settings")
+            group.create_task(self._report(), name="holdfast service reports")
+            for desk in self._desks:
+                group.create_task(self._keep(desk), name=f"holdfast {desk.service.name}")
+
+    def reports(self) -> Sequence[ServiceReport]:
+        """What the services of this process have done."""
+        return [desk.report(self.leadership.holder) for desk in self._desks if desk.runs or desk.error]
+
+    async def _listen(self) -> None:
+        """Hear what is hinted at while this process leads; all others need no connection for it."""
+        while True:
+            if self.leadership.is_leader:
+                async with self._delivery.wakeups([EVERY_HINT], self._hinted):
+                    while self.leadership.is_leader:  # noqa: ASYNC110 - by the clock, which sets no event
+                        await asyncio.sleep(STANDBY_S)
+            await asyncio.sleep(STANDBY_S)
+
+    def _hinted(self, name: str) -> None:
+        if name.startswith("!") and name != SCHEDULES_HINT:  # no queue: a lock was released, a job cancelled
+            return
+        wanted = {"schedules"} if name == SCHEDULES_HINT else {"promote", "announce"}
+        for desk in self._desks:
+            if desk.service.name in wanted:
+                desk.looks.set()
+
+    async def _keep(self, desk: _Desk) -> None:
+        while True:
+            if not (self.leadership.is_leader and desk.cadence.enabled):
+                await asyncio.sleep(STANDBY_S)
+                continue
+            pause = await self._round(desk)
+            if pause > 0:
+                desk.looks.clear()
+                try:
+                    async with asyncio.timeout(pause):
+                        await desk.looks.wait()
+                except TimeoutError:
+                    continue
+
+    async def _round(self, desk: _Desk) -> float:
+        """Do one round; the answer is how long to wait for the next."""
+        try:
+            done = await desk.service.run(desk.cadence.batch or 1)
+        except HoldfastError as error:
+            self._failed(desk, error)
+            return min(desk.cadence.interval_s, _AFTER_ERROR_S)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the service goes on with the next round
+            self._failed(desk, error)
+            return max(desk.cadence.interval_s, _AFTER_ERROR_S)
+        desk.count(done)
+        if done.has_more:
+            return 0.0
+        interval = desk.cadence.interval_s * random.uniform(0.95, 1.0)
+        return interval if done.next_s is None else max(min(done.next_s, interval), 0.001)
+
+    def _failed(self, desk: _Desk, error: Exception) -> None:
+        desk.failures += 1
+        desk.error = f"{type(error).__name__}: {error}"
+        now = time.monotonic()
+        if now - desk.told_at >= _QUIET_S:
+            desk.told_at = now
+            detail = None if isinstance(error, HoldfastError) else error
+            _logger.warning("the service %s failed and tries again: %s", desk.service.name, error, exc_info=detail)
+
+    async def _refresh(self) -> None:
+        """Take over what people have set at run time."""
+        while True:
+            try:
+                self._set(await self._store.list_overrides(PREFIX))
+            except HoldfastError as error:
+                _logger.debug("the settings of services are looked at later: %s", error)
+            await asyncio.sleep(_REFRESH_S * random.uniform(0.8, 1.0))
+
+    def _set(self, overrides: Sequence[Override]) -> None:
+        changes: dict[str, dict[str, str]] = {}
+        for override in overrides:
+            name, _, part = override.path.removeprefix(PREFIX).partition(".")
+            changes.setdefault(name, {})[part] = override.value
+        for desk in self._desks:
+            name = desk.service.name
+            try:
+                cadence = overridden(self._settings.services[name], changes.get(name, {}))
+            except ConfigError as error:
+                _logger.warning("what was set of the service %s is left out: %s", name, error)
+                continue
+            if cadence != desk.cadence:
+                desk.cadence = cadence
+                desk.looks.set()
+
+    async def _report(self) -> None:
+        while True:
+            await asyncio.sleep(_REPORT_S * random.uniform(0.9, 1.0))
+            if self.leadership.is_leader:
+                try:
+                    await self._store.report_services(self.reports())
+                except HoldfastError as error:
+                    _logger.debug("what services did is told later: %s", error)

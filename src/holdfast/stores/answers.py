@@ -1,0 +1,96 @@
+"""What operators ask of a store, and the answers: backlog, active work, items, errors, throughput, slow jobs."""
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from holdfast.job import JobState
+
+WITHIN_S = 5.0
+LISTED = 10_000
+SLOW = timedelta(minutes=10)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ERRORS = (JobState.FAILED, JobState.COMPLETED_WITH_ERRORS)
+
+
+class ActiveJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that runs; `items` counts those of each set by state."""
+
+    id: int
+    kind: str
+    queue: str
+    org: str | None
+    project: str | None
+    phase: str | None
+    percent: float | None
+    message: str | None
+    host: str | None
+    since_ms: int
+    items: dict[str, dict[str, int]] | None
+
+    @property
+    def since(self) -> datetime:
+        """When its handler began, or else when it was taken."""
+        return _EPOCH + timedelta(milliseconds=self.since_ms)
+
+
+class OperatorAnswers(msgspec.Struct, frozen=True, kw_only=True):
+    """The answers of one moment, `at`.
+
+    `backlog` counts the jobs that wait, by kind. `running` and `slow` are counts; `active` lists the 10,000 jobs that
+    run longest. `ended` counts jobs that ended in the last hour by state, `completed` those that completed by
+    organisation.
+    """
+
+    at: datetime
+    backlog: dict[str, int]
+    running: int
+    slow: int
+    active: list[ActiveJob]
+    ended: dict[JobState, int]
+    completed: dict[str | None, int]
+
+    @property
+    def errors(self) -> int:
+        """How many of the jobs that ended failed, wholly or in part."""
+        return sum(self.ended.get(state, 0) for state in ERRORS)
+
+
+def answers(rows: Iterable[tuple[str, str | None, int | None, str | None]]) -> OperatorAnswers:
+    """Put the rows of a store together: the question, a name, a number, and JSON."""
+    numbers = {"at": 0, "active": 0, "slow": 0}
+    backlog: Counter[str] = Counter()
+    ended: Counter[JobState] = Counter()
+    completed: Counter[str | None] = Counter()
+    active: list[ActiveJob] = []
+    for question, name, number, detail in rows:
+        if question == "backlog":
+            backlog[name or ""] += number or 0
+        elif question == "ended":
+            state = JobState(name or "")
+            ended[state] += number or 0
+            if state is JobState.COMPLETED:
+                completed[detail] += number or 0
+        elif question == "job":
+            active.append(msgspec.json.decode(detail or "", type=ActiveJob))
+        else:
+            numbers[question] = number or 0
+    return OperatorAnswers(
+        at=_EPOCH + timedelta(milliseconds=numbers["at"]),
+        backlog=dict(backlog.most_common()),
+        running=numbers["active"],
+        slow=numbers["slow"],
+        active=sorted(active, key=lambda job: job.since_ms),
+        ended=dict(ended),
+        completed=dict(completed.most_common()),
+    )
+
+
+def too_slow(within_s: float) -> str:
+    """Say that the time was not enough, and what to do."""
+    return (
+        f"stats: the store could not count everything within {within_s:g} s, and nothing was changed; ask again when "
+        "it has less to do, or read `holdfast queues list`, which counts to a bound"
+    )

@@ -1,0 +1,18 @@
+"""Who leads, on PostgreSQL."""
+
+from holdfast.stores.cluster import LeaderRow
+from holdfast.stores.postgres.role import Role
+
+
+class PostgresLeaders(Role):
+    """The verbs of `LeaderStore`."""
+
+    async def lead(self, office: str, holder: str, term: int | None, lease_ms: int) -> int | None:
+        found = await self.fetch("lead", office, holder, term, lease_ms)
+        return found[0][0] if found else None
+
+    async def resign(self, office: str, holder: str, term: int) -> None:
+        await self.fetch("resign", office, holder, term)
+
+    async def list_leaders(self) -> list[LeaderRow]:
+        return [LeaderRow(*row) for row in await self.fetch("list_leaders")]

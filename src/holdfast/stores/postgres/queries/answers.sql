@@ -1,0 +1,49 @@
+-- name: operator_answers
+-- Answer what operators ask, in one snapshot: rows of a question, a name, a number and text. $1 and $2 name the tags of
+-- organisations and projects, $3 is how many milliseconds a slow job runs, $4 how many jobs that run are listed.
+WITH active AS MATERIALIZED (
+    SELECT
+        j.id, j.kind, j.queue, j.worker, j.tags,
+        (extract(EPOCH FROM COALESCE(j.started_at, j.claimed_at)) * 1000)::bigint AS since_ms
+    FROM holdfast.jobs AS j
+    WHERE j.state = 'running'
+),
+
+now AS MATERIALIZED (SELECT holdfast.clock() AS at, (extract(EPOCH FROM holdfast.clock()) * 1000)::bigint AS ms)
+
+SELECT 'at' AS question, NULL AS name, now.ms AS number, NULL AS detail FROM now
+UNION ALL
+SELECT 'backlog', j.kind, count(*), NULL FROM holdfast.jobs AS j WHERE j.state <> 'running' GROUP BY j.kind
+UNION ALL
+SELECT 'active', NULL, count(*), NULL FROM active
+UNION ALL
+SELECT 'slow', NULL, count(*), NULL FROM active INNER JOIN now ON active.since_ms < now.ms - $3::bigint
+UNION ALL
+SELECT 'ended', h.state, count(*), h.tags ->> $1::text
+FROM holdfast.history AS h
+INNER JOIN now ON h.finished_at > now.at - interval '1 hour' AND h.delete_at > now.at
+GROUP BY h.state, h.tags ->> $1::text
+UNION ALL
+SELECT
+    'job', NULL, NULL,
+    jsonb_build_object(
+        'id', listed.id, 'kind', listed.kind, 'queue', listed.queue, 'org', listed.tags ->> $1::text,
+        'project', listed.tags ->> $2::text, 'phase', p.phase, 'percent', p.percent, 'message', p.message,
+        'host', w.host, 'since_ms', listed.since_ms,
+        'items', CASE WHEN p.job_id IS NOT NULL THEN (
+            SELECT jsonb_object_agg(counted.set_name, counted.states)
+            FROM (
+                SELECT by_state.set_name, jsonb_object_agg(by_state.state, by_state.jobs) AS states
+                FROM (
+                    SELECT i.set_name, i.state, count(*) AS jobs
+                    FROM holdfast.items AS i
+                    WHERE i.job_id = listed.id
+                    GROUP BY i.set_name, i.state
+                ) AS by_state
+                GROUP BY by_state.set_name
+            ) AS counted
+        ) END
+    )::text
+FROM (SELECT * FROM active ORDER BY since_ms, id LIMIT $4) AS listed
+LEFT JOIN holdfast.progress AS p ON p.job_id = listed.id
+LEFT JOIN holdfast.workers AS w ON w.id = listed.worker;

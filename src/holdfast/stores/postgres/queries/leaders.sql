@@ -1,0 +1,21 @@
+-- name: lead
+-- Keep an office under its term, or take one whose lease has ended; no row means that somebody else holds it.
+INSERT INTO holdfast.leaders AS l (name, term, holder, since, until)
+VALUES ($1, 1, $2, holdfast.clock(), holdfast.clock() + $4 * interval '1 millisecond')
+ON CONFLICT (name) DO UPDATE
+SET
+    term = CASE WHEN l.holder = excluded.holder AND l.term = $3 THEN l.term ELSE l.term + 1 END,
+    since = CASE WHEN l.holder = excluded.holder AND l.term = $3 THEN l.since ELSE excluded.since END,
+    holder = excluded.holder,
+    until = excluded.until
+-- Whose term has ended may have it again under the same number only as long as nobody has followed.
+WHERE (l.holder = excluded.holder AND l.term = $3) OR l.until <= holdfast.clock()
+RETURNING term;
+
+-- name: resign
+-- Leave an office.
+UPDATE holdfast.leaders SET until = holdfast.clock() WHERE name = $1 AND holder = $2 AND term = $3;
+
+-- name: list_leaders
+-- Read who leads.
+SELECT name, holder, term, since, until FROM holdfast.leaders WHERE until > holdfast.clock() ORDER BY name;

@@ -1,0 +1,48 @@
+-- name: operator_answers
+-- Answer what operators ask: rows of a question, a name, a number and text.
+WITH active AS (
+    SELECT id, kind, queue, worker, tags, COALESCE(started_at, claimed_at) AS since_ms
+    FROM holdfast_jobs
+    WHERE state = 'running'
+)
+
+SELECT 'at' AS question, NULL AS name, :now AS number, NULL AS detail
+UNION ALL
+SELECT 'backlog', kind, count(*), NULL FROM holdfast_jobs WHERE state <> 'running' GROUP BY kind
+UNION ALL
+SELECT 'active', NULL, count(*), NULL FROM active
+UNION ALL
+SELECT 'slow', NULL, count(*), NULL FROM active WHERE since_ms < :now - :slow_ms
+UNION ALL
+SELECT 'ended', state, count(*), json_extract(tags, '$."' || :org_tag || '"') AS org
+FROM holdfast_history
+WHERE finished_at > :now - 3600000 AND delete_at > :now
+GROUP BY state, org
+UNION ALL
+SELECT
+    'job',
+    NULL,
+    NULL,
+    json_object(
+        'id', listed.id, 'kind', listed.kind, 'queue', listed.queue,
+        'org', json_extract(listed.tags, '$."' || :org_tag || '"'),
+        'project', json_extract(listed.tags, '$."' || :project_tag || '"'),
+        'phase', progress.phase, 'percent', progress.percent, 'message', progress.message, 'host', worker.host,
+        'since_ms', listed.since_ms,
+        'items', json((
+            SELECT json_group_object(counted.set_name, json(counted.states))
+            FROM (
+                SELECT set_name, json_group_object(state, jobs) AS states
+                FROM (
+                    SELECT set_name, state, count(*) AS jobs
+                    FROM holdfast_items
+                    WHERE job_id = listed.id
+                    GROUP BY set_name, state
+                )
+                GROUP BY set_name
+            ) AS counted
+        ))
+    )
+FROM (SELECT * FROM active ORDER BY since_ms, id LIMIT :limit) AS listed
+LEFT JOIN holdfast_progress AS progress ON progress.job_id = listed.id
+LEFT JOIN holdfast_workers AS worker ON worker.id = listed.worker;

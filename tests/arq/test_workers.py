@@ -1,0 +1,173 @@
+"""Real Arq worker processes run Holdfast's jobs; whatever happens to them or to Redis, each job completes once."""
+
+import asyncio
+import signal
+
+from holdfast import Holdfast, JobState
+from holdfast.backends.arq import ArqQueueBackend
+from holdfast.delivery.arq import FUNCTION
+from tests.arq.conftest import Fleet
+from tests.redis.until import until
+from tests.redis.valkey import Valkey
+
+WITHIN = "30s"
+
+
+async def gone(backend: ArqQueueBackend, delivery: str) -> None:
+    """Wait until Arq has nothing more to do with a call."""
+    async with asyncio.timeout(30):
+        while await backend.get_job_metadata(delivery) is not None:
+            await asyncio.sleep(0.01)
+
+
+async def test_jobs_run_end_to_end(fleet: Fleet, app: Holdfast) -> None:
+    fleet.start()
+    handles = [await app.enqueue(app.tasks.get("work").call(f"n{number}")) for number in range(20)]
+    assert [await handle.result(WITHIN) for handle in handles] == [f"N{number}" for number in range(20)]
+    assert sorted(fleet.noted) == sorted(f"{word} n{number}" for number in range(20) for word in ("begin", "end"))
+    assert FUNCTION in fleet.said
+    assert "failed" not in fleet.said
+
+
+async def test_killed_worker_is_recovered_and_its_job_completes_once(fleet: Fleet, app: Holdfast) -> None:
+    fleet.close_gate("slow")
+    first = fleet.start()
+    handle = await app.enqueue(app.tasks.get("work").call("slow"))
+    await fleet.until_noted("begin slow")
+    first.kill()
+    first.wait()
+    fleet.open_gate("slow")
+    fleet.start()
+    assert await handle.result(WITHIN) == "SLOW"
+    assert fleet.noted == ["begin slow", "begin slow", "end slow"]
+    job = await app.get(handle.public_id)
+    assert (job.state, job.claim, job.crashes) == (JobState.COMPLETED, 2, 1)
+
+
+async def test_delivery_of_a_dead_worker_is_repeated_without_harm(
+    fleet: Fleet, app: Holdfast, backend: ArqQueueBackend, server: Valkey
+) -> None:
+    fleet.close_gate("slow")
+    first = fleet.start()
+    handle = await app.enqueue(app.tasks.get("work").call("slow"))
+    await fleet.until_noted("begin slow")
+    delivery = f"{handle.public_id}-0"
+    await backend.enqueue_many(FUNCTION, {delivery: {"job": handle.public_id, "delivery": delivery}})
+    first.kill()
+    first.wait()
+    server.ask("DEL", f"arq:in-progress:{delivery}")  # which would expire some minutes later
+    server.ask("SET", f"arq:retry:{delivery}", 7)
+    fleet.open_gate("slow")
+    fleet.start()
+    await gone(backend, delivery)
+    assert await handle.result(WITHIN) == "SLOW"
+    assert fleet.noted == ["begin slow", "begin slow", "end slow"]
+    assert "exceeded" not in fleet.said
+
+
+async def test_redelivery_of_a_running_job_is_harmless(fleet: Fleet, app: Holdfast, backend: ArqQueueBackend) -> None:
+    fleet.close_gate("slow")
+    fleet.start()
+    fleet.start()
+    handle = await app.enqueue(app.tasks.get("work").call("slow"))
+    await fleet.until_noted("begin slow")
+    delivery = f"{handle.public_id}-0"
+    payload = {"job": handle.public_id, "delivery": delivery}
+    await backend.enqueue_many(FUNCTION, {delivery: payload, f"{delivery}-again": payload})
+    await gone(backend, f"{delivery}-again")
+    assert fleet.noted == ["begin slow"]
+    fleet.open_gate("slow")
+    assert await handle.result(WITHIN) == "SLOW"
+    await gone(backend, delivery)
+    await backend.enqueue_many(FUNCTION, {delivery: payload})  # an old one, after the job has moved on
+    await gone(backend, delivery)
+    assert fleet.noted == ["begin slow", "end slow"]
+    assert (await app.get(handle.public_id)).claim == 1
+
+
+async def test_retry_is_delivered_afresh(fleet: Fleet, app: Holdfast) -> None:
+    fleet.start()
+    handle = await app.enqueue(app.tasks.get("flaky").call("once"))
+    assert await handle.result(WITHIN) == "ONCE"
+    for claim in (0, 1):
+        assert f"{handle.public_id}-{claim}:{FUNCTION}" in fleet.said
+
+
+async def test_flushed_redis_costs_time_only(fleet: Fleet, app: Holdfast, server: Valkey) -> None:
+    fleet.close_gate("first")
+    fleet.start(jobs=1)
+    assert await (await app.enqueue(app.tasks.get("work").call("before"))).result(WITHIN) == "BEFORE"
+    first = await app.enqueue(app.tasks.get("work").call("first"))
+    await fleet.until_noted("begin first")
+    others = [await app.enqueue(app.tasks.get("work").call(f"n{number}")) for number in range(10)]
+    await until(lambda: server.ask("ZCARD", fleet.queue) in range(8, 12))  # a lane may have given one or two
+    server.ask("FLUSHALL")
+    fleet.open_gate("first")
+    assert await first.result(WITHIN) == "FIRST"
+    assert [await handle.result(WITHIN) for handle in others] == [f"N{number}" for number in range(10)]
+    assert len(fleet.noted) == 24
+
+
+async def test_restarted_redis_costs_time_only(fleet: Fleet, app: Holdfast, server: Valkey) -> None:
+    fleet.start()
+    assert await (await app.enqueue(app.tasks.get("work").call("before"))).result(WITHIN) == "BEFORE"
+    server.kill()
+    during = await app.enqueue(app.tasks.get("work").call("during"))
+    server.start()
+    assert await during.result(WITHIN) == "DURING"
+    assert fleet.noted == ["begin before", "end before", "begin during", "end during"]
+
+
+async def test_told_to_leave_lets_its_jobs_end(fleet: Fleet, app: Holdfast) -> None:
+    fleet.close_gate("slow")
+    worker = fleet.start()
+    handle = await app.enqueue(app.tasks.get("work").call("slow"))
+    await fleet.until_noted("begin slow")
+    worker.send_signal(signal.SIGTERM)
+    await until(lambda: "SIGTERM: " in fleet.said)
+    fleet.open_gate("slow")
+    assert await handle.result(WITHIN) == "SLOW"
+    assert worker.wait(30) == 0
+    assert fleet.noted == ["begin slow", "end slow"]
+
+
+async def test_told_twice_gives_its_jobs_back(fleet: Fleet, app: Holdfast) -> None:
+    fleet.close_gate("slow")
+    worker = fleet.start()
+    handle = await app.enqueue(app.tasks.get("work").call("slow"))
+    await fleet.until_noted("begin slow")
+    worker.send_signal(signal.SIGTERM)
+    await until(lambda: "SIGTERM: " in fleet.said)
+    assert worker.poll() is None
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(30) == 0
+    fleet.open_gate("slow")
+    fleet.start()
+    assert await handle.result(WITHIN) == "SLOW"
+    assert fleet.noted == ["begin slow", "begin slow", "end slow"]
+    assert (await app.get(handle.public_id)).crashes == 0
+
+
+async def test_job_may_take_longer_than_arq_gives_a_call(fleet: Fleet, app: Holdfast, backend: ArqQueueBackend) -> None:
+    fleet.close_gate("slow")
+    fleet.start(timeout="1s")
+    handle = await app.enqueue(app.tasks.get("work").call("slow"))
+    await fleet.until_noted("begin slow")
+    await gone(backend, f"{handle.public_id}-0")
+    assert (await app.get(handle.public_id)).state is JobState.RUNNING
+    fleet.open_gate("slow")
+    assert await handle.result(WITHIN) == "SLOW"
+    assert fleet.noted == ["begin slow", "end slow"]
+    assert "failed" not in fleet.said
+
+
+async def test_functions_of_the_deployment_run_beside(fleet: Fleet, app: Holdfast, backend: ArqQueueBackend) -> None:
+    fleet.start()
+    called = await backend.enqueue("add", {"a": 40, "b": 2})
+    assert called is not None
+    job = await app.enqueue(app.tasks.get("work").call("beside"))
+    assert await job.result(WITHIN) == "BESIDE"
+    async with asyncio.timeout(30):
+        while await backend.get_job_result(called) is None:
+            assert await backend.get_job_metadata(called) is not None
+    assert await backend.get_job_result(called) == 42

@@ -1,0 +1,108 @@
+"""`services`: how each is set, what it did, who leads, and what people change."""
+
+import json
+from typing import Any
+
+from holdfast.stores.cluster import ServiceReport
+from tests.cli.conftest import Shop
+
+NAMES = ["promote", "schedules", "rescue", "announce", "retention", "fold", "gauges"]
+
+
+async def led(store: Any) -> None:
+    """Lead, and tell what two services did."""
+    await store.lead("upkeep", "web-1/17/abc", None, 60_000)
+    await store.report_services(
+        [
+            ServiceReport("promote", "web-1/17/abc", None, 12_345, 20, 3, 0, 4),
+            ServiceReport("fold", "web-1/17/abc", None, 2, 0, 0, 2, 0, "StoreUnavailable: it is away"),
+        ]
+    )
+
+
+def service(shop: Shop, name: str) -> dict[str, Any]:
+    found = json.loads(shop.ok("services", "list", "--json"))["services"]
+    (one,) = [entry for entry in found if entry["name"] == name]
+    assert isinstance(one, dict)
+    return one
+
+
+def test_nobody_leads(shop: Shop) -> None:
+    result = shop("services", "list")
+    heading, *rows = [line.split("\t") for line in result.stdout.splitlines()]
+    assert heading == ["SERVICE", "EVERY", "BATCH", "ROUNDS", "SCANNED", "MOVED", "FAILURES", "LATE", "TOLD"]
+    assert [row[0] for row in rows] == NAMES
+    assert rows[0][:4] == ["promote", "5 s", "1,000", ""]
+    assert "nobody leads: start a worker, or `holdfast upkeep`" in result.stderr
+    assert json.loads(shop.ok("services", "list", "--json"))["leaders"] == []
+
+
+def test_the_table_says_what_was_done_and_who_leads(shop: Shop) -> None:
+    shop.on_store(led)
+    result = shop("services", "list")
+    rows = {row[0]: row for row in (line.split("\t") for line in result.stdout.splitlines())}
+    assert rows["promote"][3:8] == ["12345", "20", "3", "0", "4"]
+    assert rows["promote"][8].endswith("Z")
+    assert rows["fold"][8] == "StoreUnavailable: it is away"
+    assert "web-1/17/abc leads since 20" in result.stderr
+    assert "(term 1)" in result.stderr
+
+
+def test_json_has_everything(shop: Shop) -> None:
+    shop.on_store(led)
+    (leader,) = json.loads(shop.ok("services", "list", "--json"))["leaders"]
+    assert (leader["office"], leader["holder"], leader["term"]) == ("upkeep", "web-1/17/abc", 1)
+    promote = service(shop, "promote")
+    assert promote["told_at"].endswith("Z")
+    assert {key: value for key, value in promote.items() if key != "told_at"} == {
+        "name": "promote",
+        "interval_s": 5.0,
+        "batch": 1_000,
+        "enabled": True,
+        "changed": [],
+        "holder": "web-1/17/abc",
+        "rounds": 12_345,
+        "scanned": 20,
+        "moved": 3,
+        "failures": 0,
+        "lag_ms": 4,
+        "error": None,
+    }
+    assert (service(shop, "gauges")["batch"], service(shop, "gauges")["told_at"]) == (None, None)
+
+
+def test_set_and_reset(shop: Shop) -> None:
+    assert shop.ok("services", "set", "promote", "--interval", "500ms", "--batch", "50") == "promote is set\n"
+    assert (
+        shop.ok("services", "set", "promote", "--off", "--actor", "alice", "--reason", "a move") == "promote is set\n"
+    )
+    changed = service(shop, "promote")
+    assert (changed["interval_s"], changed["batch"], changed["enabled"]) == (0.5, 50, False)
+    assert changed["changed"] == ["batch", "enabled", "interval"]
+    rows = [line.split("\t") for line in shop.ok("services", "list").splitlines()]
+    assert rows[1][1] == "off *"
+    overrides = shop.on_store(lambda store: store.list_overrides("services."))
+    assert [(row.path, row.actor, row.reason) for row in overrides][1] == (
+        "services.promote.enabled",
+        "alice",
+        "a move",
+    )
+    shop.ok("services", "set", "promote", "--on")
+    assert service(shop, "promote")["enabled"] is True
+    assert shop.ok("services", "reset", "promote") == "promote is reset\n"
+    assert service(shop, "promote")["changed"] == []
+
+
+def test_what_cannot_be_is_refused(shop: Shop) -> None:
+    for wrong, expected in (
+        (("set", "promote"), "give --interval, --batch, --on or --off"),
+        (("set", "promote", "--interval", "1ms"), "interval: expected from 10 ms to a day"),
+        (("set", "promote", "--batch", "0"), "batch"),
+        (("set", "gauges", "--batch", "5"), "takes no batch"),
+        (("set", "nobody", "--off"), "expected one of promote, schedules"),
+        (("reset", "nobody"), "expected one of promote, schedules"),
+    ):
+        result = shop("services", *wrong)
+        assert result.exit_code == 2, wrong
+        assert expected in result.stderr
+    assert shop.on_store(lambda store: store.list_overrides("")) == []

@@ -1,0 +1,117 @@
+"""`upkeep`: the services as a process of their own, how it leaves, and what it refuses."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Shop
+
+SOURCE = """
+from holdfast import Holdfast
+from holdfast.cadence import Service
+
+app = Holdfast({url!r}, schema={schema!r}, synchronous="normal", services={{"fold": Service(interval="100ms")}})
+
+@app.schedule(every="1s", args={{"to": "a"}}, overlap="queue")
+@app.task
+async def send_email(to: str) -> None: ...
+"""
+PATIENCE_S = 30.0
+
+
+class Desk:
+    """An app with a schedule, and `holdfast upkeep` on it."""
+
+    def __init__(self, shop: Shop) -> None:
+        self.shop = shop
+        self.folder = shop.folder
+        (self.folder / "desk.py").write_text(SOURCE.format(url=shop.url, schema=shop.schema), encoding="utf-8")
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> Path:
+        """Start one, and give the file that it writes to."""
+        log = self.folder / f"upkeep-{len(self.processes)}.log"
+        command = [sys.executable, "-m", "holdfast", "-A", "desk:app", "upkeep"]
+        with log.open("wb") as output:
+            environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+            self.processes.append(
+                subprocess.Popen(command, cwd=self.folder, env=environment, stdout=output, stderr=output)
+            )
+        return log
+
+    def leave(self, number: int, signum: int = signal.SIGTERM) -> int:
+        """Tell one to leave; its exit code."""
+        self.processes[number].send_signal(signum)
+        return self.processes[number].wait(PATIENCE_S)
+
+    def fires(self) -> int:
+        """How often the schedule has fired."""
+        result = self.shop("schedules", "fires", "send_email", "--json")
+        return len(json.loads(result.stdout)["fires"]) if result.exit_code == 0 else 0
+
+    def close(self) -> None:
+        """End those that the test has left."""
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def desk(shop: Shop) -> Iterator[Desk]:
+    """Give the app on each store."""
+    found = Desk(shop)
+    yield found
+    found.close()
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end, f"waited in vain until {what}"
+        time.sleep(0.05)
+
+
+def test_it_fires_publishes_and_leaves_with_a_report(desk: Desk) -> None:
+    log = desk.start()
+    until(lambda: desk.fires() >= 2, "the schedule has fired")
+    (leader,) = json.loads(desk.shop.ok("services", "list", "--json"))["leaders"]
+    assert f"/{desk.processes[0].pid}/" in leader["holder"]
+    assert desk.leave(0) == 0
+    said = log.read_text()
+    assert f"upkeep of {desk.shop.url.partition(':')[0]}" in said
+    assert f"{leader['holder']} leads (upkeep, term 1)" in said
+    for name in ("promote", "schedules", "rescue", "retention", "fold", "gauges"):
+        assert f"INFO holdfast: {name}: " in said
+    assert "0 failures" in said
+    assert "Traceback" not in said
+    assert json.loads(desk.shop.ok("services", "list", "--json"))["leaders"] == []
+
+
+def test_who_stands_by_takes_over_at_once_when_the_leader_leaves(desk: Desk) -> None:
+    first = desk.start()
+    until(lambda: " leads (upkeep" in first.read_text(), "one leads")
+    second = desk.start()
+    until(lambda: "upkeep of " in second.read_text(), "another stands by")
+    assert " leads " not in second.read_text()
+    assert desk.leave(0, signal.SIGINT) == 0
+    left_at = time.monotonic()
+    until(lambda: " leads (upkeep, term 2)" in second.read_text(), "the other leads")
+    assert time.monotonic() - left_at < 8  # it does not wait for the lease of ten seconds
+    before = desk.fires()
+    until(lambda: desk.fires() > before, "the schedule goes on")
+    assert desk.leave(1) == 0
+
+
+@pytest.mark.parametrize("url, expected", [("sqlite://", "memory"), ("sqlite:///none.db", "migrate up")])
+def test_a_store_without_anything_to_keep_is_refused(sqlite_shop: Shop, url: str, expected: str) -> None:
+    (sqlite_shop.folder / "desk.py").write_text(SOURCE.format(url=url, schema="holdfast"), encoding="utf-8")
+    result = sqlite_shop("-A", "desk:app", "upkeep", app=False)
+    assert result.exit_code != 0
+    assert expected in result.stderr

@@ -1,0 +1,228 @@
+"""A store with jobs in every state and everything that can lie beside them, and looks at what came of it."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from holdfast.job import Job, JobState
+from holdfast.journal import Changes, ItemsNote
+from holdfast.moving.comparing import differences
+from holdfast.moving.copying import settled_tables, staged_tables
+from holdfast.moving.sides import Side
+from holdfast.rollup import Rollup
+from holdfast.stores.moving import BATCH, NAMED, READY, Move, MoveProgress, Row, Stage, Table
+from holdfast.stores.values import JobFilter, ProgressReport, QueueTerms, Verdict
+from holdfast.transitions import Transition, completed, failed, interrupted, retried
+from tests.conformance import raw
+from tests.conformance.builders import FAILURE, claim, enqueue_many, lane, register
+from tests.conformance.test_phases import phase
+
+DAY_MS = 86_400_000
+FAR_US = 4_102_444_800_000_000  # the year 2100
+PAYLOAD = '{"z": 1e2, "a": [1.50, -0.0, 12345678901234567890], "text": "\\u00fc \\u2028 \'quoted\'", "a b": null}'
+EVERYTHING = Move("0a", "somewhere", with_history=True, stage=Stage.CLOSED)
+LIVE = ("ready", "urgent", "later", "again", "midway", "held", "stopped")
+GONE = ("done", "halfway", "failed", "cancelled")
+HOOK = '{"url": "https://example.org/hook?secret=1"}'
+
+
+async def fill(store: Side, count: int) -> dict[int, str]:
+    """Store about so many jobs in all states that a move meets; the answer names the sort of each."""
+    each = count // (len(LIVE) + len(GONE))
+    await _define(store)
+    made: dict[int, str] = {}
+    for sort in (*LIVE, *GONE):
+        made |= dict.fromkeys(await _enqueue(store, sort, each), sort)
+    worker = await register(store, lease_ms=600_000)
+    await _finish(store, worker, "again", lambda job: retried(job.id, job.claim, FAILURE, 3_600_000))
+    await _report(store, worker, "midway")
+    await _finish(store, worker, "midway", lambda job: interrupted(job.id, job.claim))
+    await _finish(store, worker, "done", lambda job: completed(job.id, job.claim, '{"b": 2, "a": 1.0}'))
+    await _finish(store, worker, "halfway", lambda job: completed(job.id, job.claim, with_errors=True))
+    await _finish(store, worker, "failed", lambda job: failed(job.id, job.claim, FAILURE))
+    leaving = [job_id for job_id, sort in made.items() if sort == "cancelled"]
+    for begin in range(0, len(leaving), BATCH):
+        await store.cancel_jobs(leaving[begin : begin + BATCH], actor="ops", reason="no longer needed")
+    await raw.execute(store, "UPDATE holdfast.jobs SET state = 'held', limit_key = 'k' WHERE queue = 'held'")
+    await store.pause_queue("stopped", actor="ops", reason="it's broken")
+    await store.disable_endpoint("https://gone.example.org/", "410")
+    await store.retire_worker(worker)
+    await _settings(store, next(iter(made)))
+    return made
+
+
+async def _define(store: Side) -> None:
+    kept = dict.fromkeys((JobState(state) for state in ("completed", "failed", "cancelled")), 90 * DAY_MS)
+    terms = QueueTerms(kept_ms={**kept, JobState.COMPLETED_WITH_ERRORS: None}, webhook=HOOK)
+    told = QueueTerms(kept_ms={**kept, JobState.COMPLETED_WITH_ERRORS: None}, tells=True)
+    await store.define_queues({"done": terms, "halfway": told, "failed": told})
+
+
+async def _enqueue(store: Side, sort: str, count: int) -> list[int]:
+    more: dict[str, Any] = {"queue": sort, "payload": PAYLOAD}
+    if sort == "urgent":
+        ids: list[int] = []
+        for number in range(count):
+            keys = {"unique": f"u-{number}", "unique_for_ms": DAY_MS, "key": f"k-{number}"}
+            ids += await enqueue_many(store, 1, priority=1, **more, **keys)
+        return ids
+    if sort == "later":
+        more["delay_ms"] = 3_600_000
+    if sort in ("ready", "done"):
+        more |= {"tags": {"customer": "a'b", "batch": "7"}, "actor": "somebody"}
+    return await enqueue_many(store, count, **more)
+
+
+async def _finish(store: Side, worker: int, queue: str, end: Callable[[Job], Transition]) -> None:
+    while jobs := await claim(store, worker, lane(queue), limit=BATCH):
+        rollup = Rollup(queue, "work", JobState.COMPLETED, len(jobs), {1: len(jobs)}, {})
+        worked = await store.finish_jobs([end(job) for job in jobs], rollups=[rollup])
+        assert {finish.verdict for finish in worked.finishes} == {Verdict.DONE}
+        if queue == "midway":
+            return
+
+
+async def _report(store: Side, worker: int, queue: str) -> None:
+    """Let jobs be in the middle of their work once, and given back."""
+    jobs = await claim(store, worker, lane(queue), limit=100_000)
+    said = Changes(
+        sets=[ItemsNote("files", "file", "one", ["a", "b", "c"])],
+        items=[("files", "a", "completed", None), ("files", "b", "failed", "it's bad")],
+        phases=[phase("one", 0, result='{"x": 1.0}'), phase("two", 1, "running")],
+        logs=[(1, 5, "info", "a line"), (2, 3, "error", "another 'line'")],
+    )
+    changes = msgspec.json.encode(said).decode()
+    for begin in range(0, len(jobs), BATCH):
+        some = jobs[begin : begin + BATCH]
+        await store.save_progress(
+            [ProgressReport(job.id, job.claim, 33.3, "m", '{"d": 0.1}', "two", 12.5, changes) for job in some]
+        )
+        await store.finish_jobs([interrupted(job.id, job.claim) for job in some])
+
+
+async def _settings(store: Side, job_id: int) -> None:
+    """Write what other programs keep beside jobs, as it would come from another store."""
+    rows: dict[str, Row] = {
+        "overrides": {"path": "a.b", "value": '{"x": 1}', "actor": None, "reason": "so", "changed_at": FAR_US},
+        "schedules": {
+            "name": "nightly",
+            "origin": "code",
+            "definition": '{"cron": "0 3 * * *"}',
+            "override": "{}",
+            "withdrawn_at": None,
+            "version": 3,
+            "defined_at": FAR_US,
+            "changed_at": FAR_US,
+            "changed_by": "me",
+            "last_fire": FAR_US - 1_000,
+            "next_fire": FAR_US,
+        },
+        "fires": {
+            "schedule": "nightly",
+            "nominal": FAR_US - 1_000,
+            "outcome": "enqueued",
+            "job_id": job_id,
+            "note": None,
+            "at": FAR_US,
+            "expires_at": FAR_US,
+        },
+    }
+    progress = MoveProgress("0b", 0, "test")
+    await store.take_progress(progress)
+    for table in NAMED:
+        if table.name in rows:
+            await store.put_rows(table, [rows[table.name]], progress)
+    await store.end_progress(progress.id)
+
+
+# ---- looking -------------------------------------------------------------------------------------------------------
+
+
+async def rows_of(store: Side, table: Table) -> list[Row]:
+    """Read a whole table."""
+    rows: list[Row] = []
+    after = None
+    while True:
+        page, after = await store.read_page(table, after)
+        if after is None:
+            return rows
+        rows += page
+
+
+async def snapshot(store: Side, move: Move = EVERYTHING) -> dict[str, list[Row]]:
+    """Read everything that a move takes."""
+    return {table.name: await rows_of(store, table) for table in (*staged_tables(move), *settled_tables(move))}
+
+
+async def order(store: Side) -> dict[tuple[str, int], list[int]]:
+    """Read the jobs that may run, lane by lane and in order."""
+    lanes: dict[tuple[str, int], list[int]] = {}
+    for row in await rows_of(store, READY):
+        lanes.setdefault((row["queue"], row["priority"]), []).append(row["id"])
+    return lanes
+
+
+def assert_same(before: dict[str, list[Row]], after: dict[str, list[Row]], move: Move = EVERYTHING) -> None:
+    """Compare what was moved: every row is there once and says the same."""
+    for table in (*staged_tables(move), *settled_tables(move)):
+        assert len(after[table.name]) == len(before[table.name]), table.name
+        if not table.key:
+            counted = [Counter(json.dumps(_meaning(row)) for row in rows[table.name]) for rows in (before, after)]
+            assert counted[0] == counted[1], table.name
+            continue
+        drawn_anew = {"jobs": {"position"}, "history": {"claim_batch"}, "idempotency": {"payload", "payload_hash"}}.get(
+            table.name, set()
+        )
+        sent, found = (
+            [{name: value for name, value in row.items() if name not in drawn_anew} for row in rows[table.name]]
+            for rows in (before, after)
+        )
+        assert differences(table, sent, found) == []
+
+
+def _meaning(row: Row) -> list[Any]:
+    # Histograms as numbers, times in milliseconds: another reading than that of the code under test.
+    plain = {**row, "minute": row["minute"] // 1_000}
+    for name in ("wait", "run"):
+        plain[name] = sorted((key, int(Decimal(value))) for key, value in json.loads(row[name]).items())
+    return sorted(plain.items())
+
+
+async def read_all(store: Side, ids: list[int]) -> dict[int, Job]:
+    """Read jobs as programs do."""
+    found: dict[int, Job] = {}
+    for begin in range(0, len(ids), BATCH):
+        found |= {job.id: job for job in await store.get_jobs(ids[begin : begin + BATCH])}
+    return found
+
+
+async def run_out(store: Side) -> Counter[int]:
+    """Work everything that may run or will, and count how often each job was taken."""
+    taken: Counter[int] = Counter()
+    await raw.execute(store, "UPDATE holdfast.queues SET paused_at = NULL")
+    worker = await register(store, lease_ms=600_000)
+    while True:
+        taken_now = 0
+        for (queue, priority), ids in (await order(store)).items():
+            jobs = await claim(store, worker, lane(queue, priority), limit=len(ids))
+            taken.update(job.id for job in jobs)
+            taken_now += len(jobs)
+            ends: list[Transition] = [completed(job.id, job.claim) for job in jobs]
+            await store.finish_jobs(ends)
+        if not taken_now:
+            return taken
+
+
+async def listed(store: Side, tag: tuple[str, str]) -> int:
+    """Count the jobs with a tag."""
+    seen, after = 0, None
+    while True:
+        page = await store.list_jobs(JobFilter(tags=(tag,)), limit=500, after=after)
+        seen += len(page.jobs)
+        if page.next is None:
+            return seen
+        after = page.next

@@ -1,0 +1,23 @@
+"""What is measured all the time reads indexes, on SQLite too."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from holdfast.stores.sqlite.statements import QUERIES
+from holdfast.stores.sqlite.store import SqliteStore
+
+GIVEN = {"cap": 10_001, "now": 0, "span_s": 1, "wider_s": 60, "until": 0, "limit": 10}
+
+
+@pytest.mark.parametrize("query, tables", [("measure_lanes", ("holdfast_jobs", "job")), ("fold_rollups", ("rollup",))])
+async def test_a_query_reads_its_table_by_indexes(tmp_path: Path, query: str, tables: tuple[str, ...]) -> None:
+    await SqliteStore(str(tmp_path / "jobs.db")).migrator.up()
+    database = sqlite3.connect(tmp_path / "jobs.db")
+    steps = [row[3] for sql in QUERIES[query] for row in database.execute(f"EXPLAIN QUERY PLAN {sql}", GIVEN)]
+    database.close()
+    reads = [step for step in steps if step.split()[0] in ("SCAN", "SEARCH") and step.split()[1] in tables]
+    assert reads
+    assert [step for step in reads if " INDEX " not in step] == []
+    assert not any("TEMP B-TREE FOR ORDER BY" in step for step in steps) or query == "fold_rollups"

@@ -1,0 +1,167 @@
+"""A role that owns nothing: it enqueues, works, and keeps history, and can change no table."""
+
+import logging
+import uuid
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+
+from holdfast import Context, Holdfast, Queue
+from holdfast.errors import ConfigError
+from holdfast.stores.postgres.store import PostgresStore
+from holdfast.stores.sql import quoted
+from holdfast.transitions import completed
+from tests.races.making import connected, insert, register, request
+
+
+class Rights(NamedTuple):
+    """A schema, and the addresses of its owner and of a role that only works with it."""
+
+    schema: str
+    owner: str
+    worker: str
+    role: str
+
+
+def as_role(dsn: str, role: str) -> str:
+    """Address the same database as somebody else."""
+    parts = urlsplit(dsn)
+    host = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=f"{role}@{host}").geturl()
+
+
+@pytest.fixture
+async def rights(dsn: str) -> AsyncIterator[Rights]:
+    """Give a schema that a plain role owns, and another role with what `migrate grants` gives."""
+    name = uuid.uuid4().hex[:12]
+    schema, owner, role = f"hf_{name}", f"hf_owner_{name}", f"hf_role_{name}"
+    async with connected(dsn) as admin:
+        await admin.execute(f"CREATE ROLE {owner} LOGIN; CREATE ROLE {role} LOGIN")
+        await admin.execute(f"CREATE SCHEMA {schema} AUTHORIZATION {owner}")
+        migrator = PostgresStore(as_role(dsn, owner), schema=schema).migrator
+        await migrator.up()
+        await migrator.grants(role, apply=True)
+        yield Rights(schema, as_role(dsn, owner), as_role(dsn, role), role)
+        await admin.execute(f"DROP SCHEMA {schema} CASCADE")
+        for each in (role, owner):
+            await admin.execute(f"DROP OWNED BY {each}; DROP ROLE {each}")
+
+
+@pytest.fixture
+async def owned(rights: Rights) -> AsyncIterator[PostgresStore]:
+    """Give the store as its owner has it."""
+    store = PostgresStore(rights.owner, schema=rights.schema)
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def worked(rights: Rights) -> AsyncIterator[PostgresStore]:
+    """Give the store as a worker has it."""
+    store = PostgresStore(rights.worker, schema=rights.schema)
+    await store.open()
+    yield store
+    await store.close()
+
+
+async def test_it_enqueues_and_works(rights: Rights) -> None:
+    queue = Queue("default", retention="90d", tell_retention=True)
+    app = Holdfast(rights.worker, schema=rights.schema, queues=[queue])
+
+    @app.task
+    async def work(ctx: Context, number: int) -> int:
+        ctx.progress(50, "half")
+        async with ctx.transaction() as tx:
+            tx.result = 2 * number
+        return 0
+
+    async with app:
+        handles = [await work.using(key=f"k{number}", unique=f"u{number}").enqueue(number) for number in range(5)]
+        await app.run_worker(until="empty")
+        assert [await handle.result(timeout=10) for handle in handles] == [0, 2, 4, 6, 8]
+        assert await app.prune() == 0
+
+
+async def finish_one(store: PostgresStore) -> int:
+    """Let a job end."""
+    await insert(store, 1)
+    (job,) = await store.claim_jobs(request(await register(store)))
+    await store.finish_jobs([completed(job.id, job.claim, "null")])
+    return job.id
+
+
+async def test_it_makes_weeks_and_deletes_rows_where_it_cannot_drop_weeks(
+    owned: PostgresStore, worked: PostgresStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = datetime.now(UTC)
+    await owned.set_time(now)
+    old = [await finish_one(worked) for _ in range(5)]
+    later = now + timedelta(weeks=3)
+    await owned.set_time(later)
+    kept = await finish_one(worked)
+    with caplog.at_level(logging.WARNING, "holdfast"):
+        first = await worked.keep_history(3)
+        assert (first.made > 0, first.dropped, first.deleted) == (True, 0, 3)
+        again = await worked.keep_history(100)
+        assert (again.made, again.dropped, again.deleted) == (0, 0, 2)
+        assert (await worked.keep_history(100)).deleted == 0
+    assert caplog.messages == []
+    ((ids,),) = await owned.fetch_sql("SELECT array_agg(id) FROM holdfast.history")
+    assert ids == [kept]
+    assert not set(ids) & set(old)
+    until = (await worked.diagnose()).history_until
+    assert until is not None
+    assert until > later + timedelta(weeks=4)
+    assert (await owned.keep_history(100)).dropped >= 1, "the owner drops the empty weeks"
+
+
+async def test_what_has_still_to_be_told_keeps_its_row(owned: PostgresStore, worked: PostgresStore) -> None:
+    now = datetime.now(UTC)
+    await owned.set_time(now)
+    told, quiet = await finish_one(worked), await finish_one(worked)
+    ((delete_at,),) = await owned.fetch_sql(f"SELECT delete_at FROM holdfast.history WHERE id = {told}")
+    await owned.fetch_sql(
+        "INSERT INTO holdfast.retention_due (job_id, life, queue, what, at, delete_at) "
+        "SELECT id, life, queue, 'delete', delete_at, delete_at FROM holdfast.history WHERE id = $1",
+        told,
+    )
+    await owned.set_time(delete_at + timedelta(days=8))
+    assert (await worked.keep_history(100)).deleted == 1
+    assert [tuple(row) for row in await owned.fetch_sql("SELECT id FROM holdfast.history")] == [(told,)]
+    assert quiet != told
+    await owned.set_time(delete_at + timedelta(days=15))
+    assert (await worked.keep_history(100)).deleted == 1
+
+
+async def test_it_cannot_change_tables(rights: Rights) -> None:
+    place = quoted(rights.schema)
+    async with connected(rights.worker) as connection:
+        for statement in (
+            f"CREATE TABLE {place}.mine ()",
+            f"DROP TABLE {place}.jobs",
+            f"ALTER TABLE {place}.jobs ADD COLUMN mine integer",
+            f"TRUNCATE {place}.jobs",
+            f"UPDATE {place}.schema_migrations SET name = ''",
+            f"DELETE FROM {place}.schema_functions",
+        ):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await connection.execute(statement)
+
+
+async def test_what_the_owner_makes_later_can_be_used(rights: Rights) -> None:
+    place = quoted(rights.schema)
+    async with connected(rights.owner) as owner, connected(rights.worker) as worker:
+        await owner.execute(f"CREATE TABLE {place}.later (id bigserial)")
+        await worker.execute(f"INSERT INTO {place}.later DEFAULT VALUES")
+        assert await worker.fetchval(f"SELECT count(*) FROM {place}.later") == 1
+
+
+async def test_a_role_that_does_not_exist_is_said_so(rights: Rights) -> None:
+    migrator = PostgresStore(rights.owner, schema=rights.schema).migrator
+    with pytest.raises(ConfigError, match='CREATE ROLE "nobody here" LOGIN'):
+        await migrator.grants("nobody here")

@@ -1,0 +1,147 @@
+"""The election by a key: one leads, another takes over in time, and nobody touches a key that is not theirs."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from holdfast.delivery.redis_elector import RedisElector
+from holdfast.errors import ConfigError
+from tests.redis.valkey import Valkey
+
+Elect = Callable[..., RedisElector]
+KEY = "{holdfast}:leader"
+TTL_S = 1.0
+
+
+@pytest.fixture
+def elect(valkey: Valkey) -> Iterator[Elect]:
+    made = []
+
+    def make(ttl_s: float = TTL_S, renew_s: float = 0.3) -> RedisElector:
+        elector = RedisElector(valkey.url, KEY, socket.gethostname(), ttl_s, renew_s)
+        made.append(elector)
+        return elector
+
+    yield make
+    for elector in made:
+        elector.stop()
+
+
+def until(is_so: Callable[[], object], within_s: float = 10.0) -> float:
+    """Look until it is so, and say how long it took."""
+    began = time.monotonic()
+    while not is_so():
+        assert time.monotonic() - began < within_s
+        time.sleep(0.002)
+    return time.monotonic() - began
+
+
+def looked(valkey: Valkey) -> int:
+    """How often somebody who does not lead looked when the key ends."""
+    info = valkey.ask("INFO", "commandstats")
+    assert isinstance(info, dict)
+    return int(info.get("cmdstat_pttl", {"calls": 0})["calls"])
+
+
+def test_two_of_one_host_are_two(elect: Elect, valkey: Valkey) -> None:
+    first, second = elect(), elect()
+    assert first.holder != second.holder
+    assert first.holder.startswith(f"{socket.gethostname()}:")
+    first.start()
+    until(lambda: first.is_leader)
+    second.start()
+    until(lambda: looked(valkey) > 2)
+    assert first.is_leader
+    assert not second.is_leader
+    assert valkey.ask("GET", KEY) == first.holder
+
+
+def test_a_leader_that_leaves_gives_up_its_key(elect: Elect, valkey: Valkey) -> None:
+    first = elect(ttl_s=60.0, renew_s=20.0)
+    first.start()
+    until(lambda: first.is_leader)
+    first.stop()
+    assert not first.is_leader
+    assert valkey.ask("EXISTS", KEY) == 0
+
+
+def test_a_leader_stays_over_many_renewals(elect: Elect, valkey: Valkey) -> None:
+    first = elect(ttl_s=0.4, renew_s=0.1)
+    first.start()
+    until(lambda: first.is_leader)
+    end = time.monotonic() + 1.5
+    while time.monotonic() < end:
+        assert first.is_leader
+        assert valkey.ask("GET", KEY) == first.holder
+
+
+def test_another_takes_over_within_the_time_to_live_and_a_second(elect: Elect, valkey: Valkey) -> None:
+    valkey.ask("SET", KEY, "one that crashed", "PX", 3_000)
+    second = elect(ttl_s=3.0, renew_s=1.5)
+    second.start()
+    assert 2.5 < until(lambda: second.is_leader) < 3.0 + 1.0
+    assert valkey.ask("GET", KEY) == second.holder
+
+
+def test_an_old_holder_can_neither_renew_nor_release(elect: Elect, valkey: Valkey) -> None:
+    first = elect(ttl_s=2.0, renew_s=0.2)
+    first.start()
+    until(lambda: first.is_leader)
+    valkey.ask("SET", KEY, "the new one", "PX", 30_000)
+    until(lambda: not first.is_leader, 1.0)
+    first.stop()
+    assert valkey.ask("GET", KEY) == "the new one"
+    assert 25_000 < int(str(valkey.ask("PTTL", KEY))) <= 30_000
+
+
+def test_after_a_flush_somebody_leads_again(elect: Elect, valkey: Valkey) -> None:
+    first = elect()
+    first.start()
+    until(lambda: first.is_leader)
+    valkey.ask("FLUSHALL")
+    until(lambda: valkey.ask("GET", KEY) == first.holder)
+    until(lambda: first.is_leader)
+
+
+def test_an_error_means_not_leader(elect: Elect, valkey: Valkey) -> None:
+    first = elect(ttl_s=60.0, renew_s=0.2)
+    first.start()
+    until(lambda: first.is_leader)
+    valkey.kill()
+    until(lambda: not first.is_leader, 3.0)
+    valkey.start()
+    until(lambda: first.is_leader)
+
+
+def test_a_leader_without_an_answer_ends_before_its_key(elect: Elect, valkey: Valkey) -> None:
+    first = elect()
+    first.start()
+    until(lambda: first.is_leader)
+    valkey.pause()
+    try:
+        # Redis itself is silent longer than the key lives: only the clock of this process can tell.
+        assert until(lambda: not first.is_leader) < TTL_S
+    finally:
+        valkey.resume()
+    until(lambda: first.is_leader)
+
+
+def test_renewing_needs_no_event_loop(elect: Elect) -> None:
+    first = elect()
+    first.start()
+    until(lambda: first.is_leader)
+    names = [thread.name for thread in threading.enumerate()]
+    assert "holdfast stands for election" in names
+    first.start()  # once is enough
+    assert [thread.name for thread in threading.enumerate()] == names
+    first.stop()
+    first.stop()
+
+
+@pytest.mark.parametrize("renew_s", [0.0, -1.0, 6.0])
+def test_renewing_too_rarely_is_refused(renew_s: float, valkey: Valkey) -> None:
+    with pytest.raises(ConfigError, match="expected more than 0 and at most half of ttl_s"):
+        RedisElector(valkey.url, KEY, "host", 10.0, renew_s)

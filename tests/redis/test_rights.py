@@ -1,0 +1,35 @@
+"""The rights that the documentation names are enough."""
+
+import shlex
+
+from holdfast.delivery.redis_elector import RedisElector
+from holdfast.shards import RedisDelivery, Shard
+from tests.docs.pages import ROOT
+from tests.redis.conftest import Deliver
+from tests.redis.until import ids, ready, until
+from tests.redis.valkey import Valkey
+
+
+async def test_the_documented_rights_are_enough(deliver: Deliver, valkey: Valkey) -> None:
+    page = (ROOT / "docs/operate/redis.md").read_text(encoding="utf-8")
+    command = next(line for line in page.splitlines() if line.startswith("ACL SETUSER"))
+    more = "+get +set +del +pttl"
+    assert f"`{more}`" in page
+    valkey.ask(*shlex.split(command))
+    url = valkey.url.replace("redis://", "redis://holdfast:secret@")
+    by_redis = deliver(RedisDelivery([Shard("all", url)]))
+    by_redis.announce([ready(1), ready(2)])
+    await until(lambda: by_redis.pushed == 2)
+    assert ids(await by_redis.pop({"mail": 2}, 2)) == [1, 2]
+    await by_redis.put_back([ready(1)])
+    assert await by_redis.lengths([("mail", 5)]) == {("mail", 5): 1}
+    assert ids(await by_redis.pop({"mail": 2}, 2)) == [1]
+    assert await by_redis.pop({"mail": 2}, 2) == []  # after it has waited
+    await by_redis._links[0].ring("{holdfast}:bell:x")
+    assert by_redis.is_live
+    valkey.ask("ACL", "SETUSER", "holdfast", *more.split())
+    elector = RedisElector(url, "{holdfast}:leader", "host")
+    elector.start()
+    await until(lambda: elector.is_leader)
+    elector.stop()
+    assert valkey.ask("EXISTS", "{holdfast}:leader") == 0

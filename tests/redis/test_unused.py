@@ -1,0 +1,138 @@
+"""Ids that are lost, strange, or of no use to the worker that took them: none of them holds up a job."""
+
+import asyncio
+import dataclasses
+import logging
+import time
+from collections import Counter
+
+import pytest
+
+from holdfast import Holdfast
+from holdfast.shards import RedisDelivery
+from holdfast.worker.pump import Pump
+from holdfast.worker.slots import Slots
+from tests.redis.prompt import Gate, carried, hold_claims, known, promptly
+from tests.redis.until import ready
+from tests.redis.valkey import Valkey
+from tests.worker.working import BRISK, MakeApp, until, working
+
+
+async def test_ids_of_jobs_that_are_not_there_are_passed_over(
+    app: Holdfast, delivery: RedisDelivery, valkey: Valkey, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "holdfast")
+
+    @app.task
+    async def work() -> None:
+        pass
+
+    async with working(app):
+        done = await work.using(priority=0).enqueue()
+        await promptly(done)
+        strange = [part for identifier in range(1, 101) for part in (0, identifier)]
+        valkey.ask("ZADD", delivery.key("default", 0), *strange, 0, known(done), 0, 2**63 - 1, 0, "junk")
+        await promptly(await work.using(priority=0).enqueue())
+        await until(lambda: valkey.ask("ZCARD", delivery.key("default", 0)) == 0, "all of them were taken")
+    assert (await done.get()).claim == 1
+    assert not caplog.records
+
+
+async def test_a_worker_that_leaves_puts_its_ids_back(
+    app: Holdfast, delivery: RedisDelivery, other_valkey: Valkey
+) -> None:
+    @app.task
+    async def work() -> None:
+        pass
+
+    work_ids = delivery.key("default", 5)
+    async with working(app, concurrency=4) as busy:
+        await until(lambda: carried(app).is_live, "both servers have answered")
+        await until(lambda: busy.worker._exchange.in_flight is None, "no claim is under way")
+        hold_claims(busy)
+        await app.enqueue_many(work.call() for _ in range(3))
+        await until(lambda: carried(app).pushed == 3, "the ids were pushed")
+
+        def lie_still() -> bool:
+            return other_valkey.ask("ZCARD", work_ids) == 3 - len(busy.worker._pump.offered)
+
+        await until(lie_still, "no id is on its way")
+    await until(lambda: other_valkey.ask("ZCARD", work_ids) == 3, "others can take them")
+
+
+async def test_a_worker_that_may_not_claim_keeps_no_ids_from_others(make: MakeApp) -> None:
+    ran = Counter[str]()
+    async with make() as first, make() as second:
+
+        @first.task(kind="work")
+        async def work() -> None:
+            ran["first"] += 1
+
+        @second.task(kind="work")
+        async def other() -> None:
+            ran["second"] += 1
+
+        async with working(first, concurrency=4) as busy, working(second, concurrency=4):
+            await until(lambda: carried(first).is_live and carried(second).is_live, "all servers have answered")
+            await until(lambda: busy.worker._exchange.in_flight is None, "no claim is under way")
+            release = hold_claims(busy)
+            for _ in range(10):
+                await promptly(await work.enqueue())
+            release()
+    assert ran.total() == 10
+
+
+async def test_jobs_whose_ids_were_lost_are_not_held_up_by_those_whose_ids_come(
+    make: MakeApp, delivery: RedisDelivery, other_valkey: Valkey
+) -> None:
+    """They are found in their lane; while others trickle in by Redis, it is read on until it is empty."""
+    gate, backlog, ran = Gate(), 400, Counter[str]()
+    async with make(worker=dataclasses.replace(BRISK, poll="1s")) as app:
+
+        @app.task
+        async def block() -> None:
+            await gate.pass_()
+
+        @app.task
+        async def work(name: str) -> None:
+            ran[name] += 1
+            await asyncio.sleep(0.002)
+
+        async with working(app, concurrency=2):
+            await app.enqueue_many(block.call() for _ in range(2))
+            await until(lambda: gate.began == 2, "the slots are taken")
+            await app.enqueue_many(work.call("lost") for _ in range(backlog))
+            await until(lambda: carried(app).pushed == backlog + 2, "the ids lie in Redis")
+            other_valkey.ask("FLUSHALL")
+            gate.opened.set()
+            began = time.monotonic()
+            while ran["lost"] < backlog:
+                assert time.monotonic() - began < 4.0, ran
+                await work.enqueue("comes")
+                await asyncio.sleep(0.02)
+
+
+def test_ids_of_a_claim_that_nobody_answered_take_no_room() -> None:
+    pump = Pump(1, ["mail"], Slots(2, {}), lambda _: None)
+    first = pump.next_claim()
+    assert first is not None
+    pump.took(first, [])
+    pump.offer([ready(1), ready(2)], abound=True)
+    assert pump.next_claim() is not None
+    assert pump.room == 0
+    assert pump.next_claim() is None  # the worker was declared dead, and nobody has told of that claim
+    assert pump.room == 2
+
+
+async def test_the_lanes_are_read_once_in_each_poll(make: MakeApp) -> None:
+    """Whoever looks for due jobs in between does not put it off."""
+    reads: list[float] = []
+    async with make(worker=dataclasses.replace(BRISK, poll="400ms")) as app, working(app) as busy:
+        await until(lambda: carried(app).is_live, "both servers have answered")
+        promoter = busy.worker._promoter
+        promoter._hint = lambda _: reads.append(time.monotonic())
+        end = time.monotonic() + 4.0
+        while time.monotonic() < end:
+            promoter.look()
+            await asyncio.sleep(0.3)
+    assert 8 <= len(reads) <= 12  # in ten polls

@@ -1,0 +1,182 @@
+"""Waiting for ids: at all shards at once, without a delay for any, and nothing that arrives too late is lost."""
+
+import asyncio
+import statistics
+
+import pytest
+
+from holdfast.delivery.redis import ByRedis
+from holdfast.shards import RedisDelivery, Shard
+from holdfast.stores.values import Ready
+from tests.redis.conftest import Deliver
+from tests.redis.until import ids, ready, until
+from tests.redis.valkey import Valkey
+
+
+async def blocked(server: Valkey, clients: int) -> None:
+    """Wait until so many calls block at the server."""
+
+    def is_so() -> bool:
+        info = server.ask("INFO", "clients")
+        assert isinstance(info, dict)
+        return bool(info["blocked_clients"] == clients)
+
+    await until(is_so)
+
+
+@pytest.fixture
+def shards(valkey: Valkey, other_valkey: Valkey, prefix: str) -> RedisDelivery:
+    return RedisDelivery([Shard("high", valkey.url, (0, 4), 4), Shard("low", other_valkey.url, (5, 10))], prefix)
+
+
+async def test_nothing_to_do_is_an_empty_answer_after_a_second(by_redis: ByRedis) -> None:
+    loop = asyncio.get_running_loop()
+    for rooms, limit in (({"mail": 1}, 1), ({"mail": 0}, 1), ({}, 1), ({"mail": 1}, 0)):
+        began = loop.time()
+        assert await by_redis.pop(rooms, limit) == []
+        assert 0.9 < loop.time() - began < 1.5
+
+
+@pytest.mark.parametrize("priority", [0, 10])
+async def test_an_id_of_either_shard_wakes_within_milliseconds(
+    priority: int, deliver: Deliver, shards: RedisDelivery, valkey: Valkey, other_valkey: Valkey
+) -> None:
+    worker, client = deliver(shards), deliver(shards)
+    loop, waits = asyncio.get_running_loop(), []
+    for number in range(20):
+        waiting = asyncio.create_task(worker.pop({"mail": 1}, 1))
+        await blocked(valkey, 1)
+        await blocked(other_valkey, 1)
+        began = loop.time()
+        client.announce([ready(number, priority)])
+        assert ids(await waiting) == [number]
+        waits.append(loop.time() - began)
+    assert statistics.median(waits) < 0.05  # a shard that is asked only after another costs up to a second
+
+
+async def test_a_call_that_still_waits_serves_the_next(deliver: Deliver, shards: RedisDelivery, valkey: Valkey) -> None:
+    worker, client = deliver(shards), deliver(shards)
+    began = asyncio.get_running_loop().time()
+    waiting = asyncio.create_task(worker.pop({"mail": 1}, 1))
+    await blocked(valkey, 1)
+    client.announce([ready(1, 10)])
+    assert ids(await waiting) == [1]
+    again = asyncio.create_task(worker.pop({"mail": 1}, 1))
+    await until(lambda: worker._waiters)
+    client.announce([ready(2, 0)])
+    assert ids(await again) == [2]
+    info = valkey.ask("INFO", "commandstats")
+    assert isinstance(info, dict)
+    assert info["cmdstat_bzpopmin"]["calls"] <= 1 + int(asyncio.get_running_loop().time() - began)
+
+
+async def test_an_id_that_nobody_wants_any_more_is_put_back(
+    deliver: Deliver, shards: RedisDelivery, valkey: Valkey, prefix: str
+) -> None:
+    worker, client = deliver(shards), deliver(shards)
+    waiting = asyncio.create_task(worker.pop({"mail": 1}, 1))
+    await blocked(valkey, 1)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    await blocked(valkey, 1)  # it is not cancelled: that could lose an id
+    client.announce([ready(1, 0, due_ms=17)])
+    await until(lambda: client.pushed == 1)
+    await blocked(valkey, 0)
+    key = f"{{{prefix}}}:lane:mail:0"
+    await until(lambda: valkey.ask("ZSCORE", key, 1) == 17.0)
+    assert worker.popped == 0
+    assert await client.pop({"mail": 1}, 1) == [Ready(1, "mail", 0, 17)]
+
+
+async def test_a_queue_that_has_room_again_is_waited_for_at_once(
+    deliver: Deliver, shards: RedisDelivery, valkey: Valkey
+) -> None:
+    worker, client = deliver(shards), deliver(shards)
+    loop = asyncio.get_running_loop()
+    waits = []
+    for number in range(5):
+        narrow = asyncio.create_task(worker.pop({"mail": 1, "print": 0}, 1))
+        await blocked(valkey, 1)
+        narrow.cancel()
+        await asyncio.wait([narrow])
+        wide = asyncio.create_task(worker.pop({"mail": 1, "print": 1}, 1))
+        await blocked(valkey, 1)
+        began = loop.time()
+        client.announce([ready(number, 0, "print")])
+        assert ids(await wide) == [number]
+        waits.append(loop.time() - began)
+    assert statistics.median(waits) < 0.3  # without the bell the call before it sits out its second
+
+
+async def test_a_cancelled_pop_loses_nothing(deliver: Deliver, shards: RedisDelivery) -> None:
+    worker, client = deliver(shards), deliver(shards)
+    client.announce(ready(identifier, identifier % 11) for identifier in range(300))
+    await until(lambda: client.pushed == 300)
+    popped: list[int] = []
+    for turns in range(100):
+        pop = asyncio.create_task(worker.pop({"mail": 3}, 3))
+        for _ in range(turns % 17):
+            await asyncio.sleep(0)
+        pop.cancel()
+        await asyncio.wait([pop])
+        if not pop.cancelled():
+            popped.extend(ids(pop.result()))
+    await worker.close()
+    while found := await client.pop({"mail": 100}, 100):
+        popped.extend(ids(found))
+    assert sorted(popped) == list(range(300))
+
+
+async def test_closing_while_waiting_loses_nothing_and_takes_no_second(
+    deliver: Deliver, shards: RedisDelivery, valkey: Valkey
+) -> None:
+    worker, client = deliver(shards), deliver(shards)
+    loop = asyncio.get_running_loop()
+    waiting = asyncio.create_task(worker.pop({"mail": 1}, 1))
+    await blocked(valkey, 1)
+    began = loop.time()
+    await worker.close()
+    assert loop.time() - began < 0.9
+    await blocked(valkey, 0)
+    client.announce([ready(1, 0)])
+    assert ids(await client.pop({"mail": 1}, 1)) == [1]
+    assert await waiting == []
+
+
+async def test_closing_while_ids_arrive_loses_none(
+    deliver: Deliver, shards: RedisDelivery, valkey: Valkey, prefix: str
+) -> None:
+    client = deliver(shards)
+    for number in range(60):
+        worker = deliver(shards)
+        waiting = asyncio.create_task(worker.pop({"mail": 1}, 1))
+        await blocked(valkey, 1)
+        client.announce([ready(number, 0)])
+        for _ in range(number % 20):
+            await asyncio.sleep(0)
+        await worker.close()
+        await until(lambda pushed=number + 1: client.pushed == pushed)  # type: ignore[misc] # the default
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        popped = [] if waiting.cancelled() else ids(waiting.result())
+        if not popped:
+            assert valkey.ask("ZSCORE", f"{{{prefix}}}:lane:mail:0", number) == number
+            valkey.ask("FLUSHALL")
+        else:
+            assert popped == [number]
+
+
+async def test_two_who_wait_in_one_process_are_both_served(deliver: Deliver, shards: RedisDelivery) -> None:
+    worker, client = deliver(shards), deliver(shards)
+    waiting = [asyncio.create_task(worker.pop({queue: 1}, 1)) for queue in ("mail", "print")]
+    client.announce([ready(1, 0, "print"), ready(2, 10, "mail")])
+    assert [ids(await pop) for pop in waiting] == [[2], [1]]
+
+
+async def test_no_bell_is_left_behind(deliver: Deliver, shards: RedisDelivery, valkey: Valkey, prefix: str) -> None:
+    worker = deliver(shards)
+    waiting = asyncio.create_task(worker.pop({"mail": 1}, 1))
+    await blocked(valkey, 1)
+    await asyncio.gather(worker.close(), waiting)
+    for key in valkey.ask("KEYS", "*") or []:  # type: ignore[attr-defined] # redis-py gives a list
+        assert 0 < int(str(valkey.ask("PTTL", key))) <= 5_000

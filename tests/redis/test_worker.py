@@ -1,0 +1,280 @@
+"""A worker whose ids come by Redis: jobs start promptly whatever made them ready, by the same rules as without it.
+
+Workers look by themselves only every half a minute here, so that what starts promptly did so by a hint.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from statistics import median
+from typing import Any
+
+import asyncpg
+import pytest
+
+from holdfast import Context, Holdfast, JobState, Queue, Retry, Snooze
+from holdfast.shards import RedisDelivery
+from tests.redis.prompt import PROMPT_S, SELDOM, Gate, carried, known, promptly
+from tests.redis.valkey import Valkey
+from tests.sizes import size
+from tests.worker.working import MakeApp, drained, ended, until, until_state, working
+
+# ---- what makes a job ready ------------------------------------------------------------------------------------------
+
+
+async def test_an_enqueued_job_comes_by_redis(app: Holdfast) -> None:
+    @app.task
+    async def work() -> None:
+        pass
+
+    async with working(app):
+        await until(lambda: carried(app).is_live, "both servers have answered")
+        for priority in (0, 9):
+            await promptly(await work.using(priority=priority).enqueue())
+    assert carried(app).popped == 2
+
+
+@pytest.mark.parametrize("delay", [0, "300ms"])
+async def test_a_retry_starts_when_it_is_due(delay: Any, app: Holdfast) -> None:
+    @app.task
+    async def work(ctx: Context) -> None:
+        if ctx.job.attempt == 1:
+            raise Retry(delay)
+
+    async with working(app):
+        await promptly(await work.enqueue())
+
+
+async def test_a_snoozed_job_starts_when_it_is_due(app: Holdfast) -> None:
+    @app.task
+    async def work(ctx: Context) -> None:
+        if ctx.job.claim == 1:
+            raise Snooze("300ms")  # noqa: EM101 - it is a delay
+
+    async with working(app):
+        await promptly(await work.enqueue())
+
+
+async def test_a_scheduled_job_starts_when_it_is_due(app: Holdfast) -> None:
+    @app.task
+    async def work() -> None:
+        pass
+
+    async with working(app):
+        await promptly(await work.using(run_in="300ms").enqueue())
+        later = await work.using(run_in="1h").enqueue()
+        await app.client.reschedule(later.public_id, run_in=0)
+        await promptly(later)
+
+
+async def test_a_job_that_is_retried_by_hand_starts(app: Holdfast) -> None:
+    @app.task(max_attempts=1)
+    async def work(ctx: Context) -> None:
+        if ctx.job.claim == 1:
+            message = "not today"
+            raise ValueError(message)
+
+    async with working(app):
+        handle = await work.enqueue()
+        assert (await ended(handle)).state is JobState.FAILED
+        await app.client.retry(handle.public_id)
+        await promptly(handle)
+
+
+async def test_a_resumed_queue_starts_its_jobs(app: Holdfast) -> None:
+    """Their ids were taken from Redis meanwhile, and refused."""
+
+    @app.task
+    async def work() -> None:
+        pass
+
+    async with working(app):
+        await app.client.pause("default")
+        handles = await app.enqueue_many(work.call() for _ in range(30))
+        await until(lambda: carried(app).popped == 30, "the ids were taken")
+        assert {(await handle.get()).state for handle in handles} == {JobState.QUEUED}
+        await app.client.resume("default")
+        async with asyncio.timeout(PROMPT_S):
+            for handle in handles:
+                assert (await ended(handle)).state is JobState.COMPLETED
+
+
+async def test_a_reprioritised_job_is_found_at_its_new_place(
+    app: Holdfast, delivery: RedisDelivery, valkey: Valkey, other_valkey: Valkey
+) -> None:
+    gate, order = Gate(), []
+
+    @app.task
+    async def block() -> None:
+        await gate.pass_()
+
+    @app.task
+    async def work(name: str) -> None:
+        order.append(name)
+
+    async with working(app, concurrency=1):
+        blocker = await block.using(priority=0).enqueue()
+        await until(lambda: gate.began == 1, "the only slot is taken")
+        handles = [await work.using(priority=9).enqueue(name) for name in ("first", "second", "third")]
+        await until(lambda: other_valkey.ask("ZCARD", delivery.key("default", 9)) == 3, "the ids lie in Redis")
+        await app.client.reprioritise(handles[2].public_id, 0)
+        await until(lambda: valkey.ask("ZCARD", delivery.key("default", 0)) == 1, "the id lies at its new place")
+        gate.opened.set()
+        for handle in (blocker, *handles):
+            await promptly(handle)
+    assert order == ["third", "first", "second"]
+
+
+async def test_a_job_of_the_callers_own_transaction_starts_promptly(
+    make_postgres: MakeApp, delivery: RedisDelivery, dsn: str
+) -> None:
+    async with make_postgres(delivery=delivery, worker=SELDOM) as app:
+
+        @app.task
+        async def work() -> None:
+            pass
+
+        connection = await asyncpg.connect(dsn)
+        async with working(app):
+            await until(lambda: carried(app).is_live, "both servers have answered")
+            async with connection.transaction():
+                handle = await work.using(connection=connection).enqueue()
+            await promptly(handle)
+        await connection.close()
+        assert carried(app).pushed == 0  # it came by NOTIFY
+
+
+# ---- order, weights and bounds ---------------------------------------------------------------------------------------
+
+
+async def test_high_goes_before_low_and_low_does_not_starve(app: Holdfast) -> None:
+    order: list[str] = []
+    gate = Gate()
+
+    @app.task
+    async def block() -> None:
+        await gate.pass_()
+
+    @app.task
+    async def work(name: str) -> None:
+        order.append(name)
+        await asyncio.sleep(0.002)
+
+    async with working(app, concurrency=1):
+        await block.enqueue()
+        await until(lambda: gate.began == 1, "the only slot is taken")
+        await app.enqueue_many(work.using(priority=8).call("low") for _ in range(60))
+        await app.enqueue_many(work.using(priority=2).call("high") for _ in range(200))
+        await until(lambda: carried(app).pushed >= 260, "all ids lie in Redis")
+        gate.opened.set()
+        await until(lambda: len(order) == 260, "all have run")
+    both = Counter(order[:150])
+    assert 20 <= both["low"] <= 40, order  # of 4 and 1, one in five
+    assert "low" in order[:12], order
+
+
+async def test_an_idle_shard_delays_no_other(app: Holdfast) -> None:
+    began: dict[int, float] = {}
+
+    @app.task
+    async def work(ctx: Context) -> None:
+        began[ctx.job.id] = time.monotonic()
+
+    waits = []
+    async with working(app):
+        await until(lambda: carried(app).is_live, "both servers have answered")
+        for number in range(20):
+            asked = time.monotonic()
+            handle = await work.using(priority=9 * (number % 2)).enqueue()
+            await promptly(handle)
+            waits.append(began[known(handle)] - asked)
+    assert median(waits) < 0.2
+    assert max(waits) < 1.0
+
+
+async def test_the_bound_of_a_queue_is_kept(make: MakeApp) -> None:
+    async with make(queues=[Queue("tight", workers=2)]) as app:
+        now, most = Counter[str](), Counter[str]()
+
+        async def count(queue: str) -> None:
+            now[queue] += 1
+            most[queue] = max(most[queue], now[queue])
+            await asyncio.sleep(0.005)
+            now[queue] -= 1
+
+        @app.task(queue="tight")
+        async def narrow() -> None:
+            await count("tight")
+
+        @app.task
+        async def wide() -> None:
+            await count("default")
+
+        async with working(app, concurrency=6):
+            jobs = size(30, 300)
+            calls = [task.call() for _ in range(jobs) for task in (narrow, wide)]
+            handles = await app.enqueue_many(calls)
+            async with asyncio.timeout(PROMPT_S + jobs / 100):
+                for handle in handles:
+                    await ended(handle)
+    assert most["tight"] == 2
+    assert 2 < most["default"] <= 6
+
+
+# ---- what the store is told ------------------------------------------------------------------------------------------
+
+
+async def test_announced_at_is_set_after_the_push_and_cleared_when_the_job_waits_again(app: Holdfast) -> None:
+    gate = Gate()
+
+    @app.task
+    async def work(ctx: Context) -> None:
+        await gate.pass_()
+        if ctx.job.attempt == 1:
+            raise Retry("1h")  # noqa: EM101 - it is a delay
+
+    async with working(app, concurrency=1):
+        handles = [await work.enqueue() for _ in range(2)]
+
+        async def is_announced() -> bool:
+            jobs = [await handle.get() for handle in handles]
+            return any(job.state is JobState.QUEUED and job.announced_at is not None for job in jobs)
+
+        await until(is_announced, "the one that waits is announced")
+        gate.opened.set()
+        for handle in handles:
+            assert (await until_state(handle, JobState.SCHEDULED)).announced_at is None
+
+
+# ---- a worker's life -------------------------------------------------------------------------------------------------
+
+
+async def test_a_worker_that_leaves_when_empty_leaves_nothing_behind(app: Holdfast) -> None:
+    @app.task
+    async def work() -> None:
+        await asyncio.sleep(0.001)
+
+    handles = await app.enqueue_many(work.using(priority=number % 11).call() for number in range(size(100, 1_000)))
+    await drained(app, concurrency=4)
+    assert {(await handle.get()).state for handle in handles} == {JobState.COMPLETED}
+    await drained(app)  # there is nothing left
+
+
+async def test_a_worker_claims_by_id_again_after_it_was_declared_dead(app: Holdfast) -> None:
+    @app.task
+    async def work() -> None:
+        pass
+
+    async with working(app, concurrency=2) as busy:
+        await until(lambda: carried(app).is_live, "both servers have answered")
+        for _ in range(3):
+            before = busy.id
+            await app.store.release_worker(before, [])
+            handles = [await work.enqueue() for _ in range(2)]
+            await until(lambda gone=before: busy.id != gone, "it has another id")
+            for handle in handles:
+                await ended(handle)
+        popped = carried(app).popped
+        for _ in range(20):
+            await promptly(await work.enqueue())
+        assert carried(app).popped >= popped + 4  # or more: the fresh id lets it look at the lanes too

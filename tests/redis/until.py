@@ -1,0 +1,22 @@
+"""Waiting for what another task brings about; a test says what it waits for, never how long."""
+
+import asyncio
+from collections.abc import Callable
+
+from holdfast.stores.values import Ready
+
+
+async def until(is_so: Callable[[], object], within_s: float = 10.0) -> None:
+    """Look again and again until it is so."""
+    async with asyncio.timeout(within_s):
+        while not is_so():
+            await asyncio.sleep(0.005)
+
+
+def ready(identifier: int, priority: int = 5, queue: str = "mail", due_ms: int | None = None) -> Ready:
+    """Make the hint of a job; by default the smaller id is the older one."""
+    return Ready(identifier, queue, priority, identifier if due_ms is None else due_ms)
+
+
+def ids(jobs: list[Ready]) -> list[int]:
+    return [job.id for job in jobs]

@@ -1,0 +1,315 @@
+"""Schedules and services of an app whose worker runs: fired by whoever leads, changed while they run."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from holdfast import ConfigError, Conflict, Context, Holdfast, InvalidValue, Pipeline, phase
+from holdfast.errors import ScheduleNotFound
+from holdfast.job import JobState
+from holdfast.schedules import Schedule
+from holdfast.services.leader import OFFICE
+from holdfast.stores.cluster import FireRow
+from tests.worker.scheduling import Seen, emptied
+from tests.worker.working import MakeApp, until, working
+
+
+@pytest.fixture
+async def app(make_app: MakeApp) -> AsyncIterator[Holdfast]:
+    """Give an open app on each store in turn, without schedules."""
+    async with make_app() as app:
+        await emptied(app)
+        yield app
+
+
+@pytest.fixture
+def seen() -> Seen:
+    return Seen()
+
+
+async def fired(app: Holdfast, name: str, *outcomes: str) -> list[FireRow]:
+    """Wait until a schedule has a fire of one of these outcomes, and read all."""
+    found: list[FireRow] = []
+
+    async def is_there() -> bool:
+        found[:] = await app.fires(name, 100)
+        return any(fire.outcome in outcomes for fire in found)
+
+    await until(is_there, f"{name} has {outcomes}")
+    return found
+
+
+# ---- in the program ------------------------------------------------------------------------------------------------
+
+
+async def test_a_task_runs_at_its_times_with_its_arguments(app: Holdfast, seen: Seen) -> None:
+    @app.schedule(every="1s", args={"who": "ada"}, overlap="queue")
+    @app.task
+    async def greet(ctx: Context, who: str) -> None:
+        seen.add(who, ctx)
+
+    began = datetime.now(UTC)
+    async with working(app):
+        await seen.reach(3)
+    times = [ctx.fire_time for _, ctx in seen.runs]
+    assert set(seen.words()) == {"ada"}
+    assert all(at is not None and at.microsecond == 0 and at > began - timedelta(seconds=1) for at in times)
+    assert len(set(times)) == len(times)
+    assert {ctx.job.schedule for _, ctx in seen.runs} == {"greet"}
+    fires = await app.fires("greet", 100)
+    assert {fire.job_id for fire in fires} >= {ctx.job.id for _, ctx in seen.runs}
+    assert {fire.outcome for fire in fires} == {"enqueued"}
+
+
+async def test_a_job_of_nobodys_schedule_has_no_fire_time(app: Holdfast, seen: Seen) -> None:
+    @app.task
+    async def greet(ctx: Context) -> None:
+        seen.add("", ctx)
+
+    await greet.enqueue()
+    await app.run_worker(until="empty")
+    assert [ctx.fire_time for _, ctx in seen.runs] == [None]
+
+
+async def test_a_kind_has_any_number_of_schedules_by_name(app: Holdfast, seen: Seen) -> None:
+    @app.schedule(every="1s", args={"who": "bob"}, name="bobs")
+    @app.schedule(every="1s", args={"who": "ada"})
+    @app.task
+    async def greet(ctx: Context, who: str) -> None:
+        seen.add(who, ctx)
+
+    app.schedules.add(Schedule(name="carls", kind="greet", every="1s", args={"who": "carl"}))
+    async with working(app):
+        for who in ("ada", "bob", "carl"):
+            await seen.reach(1, who)
+    assert {(word, ctx.job.schedule) for word, ctx in seen.runs} == {
+        ("ada", "greet"),
+        ("bob", "bobs"),
+        ("carl", "carls"),
+    }
+
+
+async def test_schedules_of_the_configuration_run_pipelines_too(make_app: MakeApp, seen: Seen) -> None:
+    async with make_app(schedules=[Schedule(name="nightly", kind="Build", every="1s", args={"what": "a"})]) as app:
+        await emptied(app)
+
+        @app.task(kind="Build")
+        class Build(Pipeline):
+            what: str
+
+            @phase
+            async def compile(self, ctx: Context) -> None:
+                seen.add(self.what, ctx)
+
+        async with working(app):
+            await seen.reach(1, "a")
+        assert {ctx.job.kind for _, ctx in seen.runs} == {"build"}
+
+
+def test_what_a_program_cannot_mean_is_refused(make_sqlite_memory: MakeApp) -> None:
+    app = make_sqlite_memory()
+
+    @app.schedule(every="1s")
+    @app.task
+    async def greet(who: str = "") -> None: ...
+
+    with pytest.raises(ConfigError, match="defined twice"):
+        app.schedule(every="5s")(greet)
+    with pytest.raises(ConfigError, match=r"write it above @app\.task"):
+        app.schedule(every="5s")(lambda: None)
+
+
+async def test_an_argument_that_the_task_does_not_have_is_refused_at_the_start(memory_app: Holdfast) -> None:
+    @memory_app.schedule(every="1s", args={"whom": "ada"})
+    @memory_app.task
+    async def greet(who: str) -> None: ...
+
+    with pytest.raises(InvalidValue, match="whom"):
+        await memory_app.run_worker(until="empty")
+
+
+async def test_what_fires_elsewhere_is_published_disabled(
+    app: Holdfast, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_SCHEDULES_ELSEWHERE", "Theirs, other")
+
+    @app.schedule(every="1s", args={"who": "theirs"}, name="theirs")
+    @app.schedule(every="1s", args={"who": "ours"}, name="ours")
+    @app.task
+    async def greet(ctx: Context, who: str) -> None:
+        seen.add(who, ctx)
+
+    async with working(app):
+        await seen.reach(3, "ours")
+        state = {one.name: (one.is_enabled, one.changed) for one in await app.stored_schedules()}
+    assert state == {"ours": (True, ()), "theirs": (False, ())}
+    assert "theirs" not in seen.words()
+
+
+# ---- at run time ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_schedule_is_made_changed_and_deleted_while_workers_run(app: Holdfast, seen: Seen) -> None:
+    @app.task
+    async def greet(ctx: Context, who: str) -> None:
+        seen.add(who, ctx)
+
+    async with working(app):
+        await app.create_schedule("often", greet.call(who="ada"), every="1s", overlap="queue", actor="eve")
+        with pytest.raises(Conflict, match="there is a schedule 'often' already"):
+            await app.create_schedule("often", greet.call(who="bob"), every="1s")
+        await seen.reach(1, "ada")
+        state = await app.edit_schedule("often", call=greet.call(who="bob"), actor="eve")
+        assert (state.changed, state.changed_by, state.origin) == (("job",), "eve", "stored")
+        await seen.reach(1, "bob")
+        await app.edit_schedule("often", cron="0 0 1 1 *", tz="Europe/Berlin")
+        (state,) = await app.stored_schedules()
+        assert state.following(datetime(2026, 6, 1, tzinfo=UTC), 1) == [datetime(2026, 12, 31, 23, tzinfo=UTC)]
+        await app.delete_schedule("often")
+        assert await app.stored_schedules() == []
+        with pytest.raises(ScheduleNotFound, match="there is no schedule 'often'; known are none"):
+            await app.delete_schedule("often")
+
+
+async def test_a_schedule_is_disabled_enabled_and_reset_while_workers_run(app: Holdfast, seen: Seen) -> None:
+    @app.schedule(every="1s", overlap="queue", missed="all")
+    @app.task
+    async def greet(ctx: Context) -> None:
+        seen.add("", ctx)
+
+    async with working(app):
+        await seen.reach(1)
+        state = await app.disable_schedule("greet", actor="eve")
+        assert (state.is_enabled, state.changed, state.changed_by) == (False, ("enabled",), "eve")
+        assert state.following(datetime.now(UTC), 3) == []
+        before = await app.fires("greet", 100)
+        await asyncio.sleep(2.2)  # two of its times pass
+        assert await app.fires("greet", 100) == before
+        enabled_at = datetime.now(UTC)
+        assert (await app.enable_schedule("greet")).is_enabled
+        await until(lambda: len(seen.runs) > len(before), "it fires again")
+        fires = await app.fires("greet", 100)
+        slack = timedelta(milliseconds=100)
+        assert [fire for fire in fires if fire not in before and fire.nominal < enabled_at - slack] == []
+        assert (await app.reset_schedule("greet")).changed == ()
+        with pytest.raises(Conflict, match="programs define it"):
+            await app.delete_schedule("greet")
+
+
+async def test_a_schedule_runs_by_hand_at_once_whether_it_is_enabled_or_not(app: Holdfast, seen: Seen) -> None:
+    @app.schedule(cron="0 0 1 1 *", enabled=False, args={"who": "ada"})
+    @app.task
+    async def greet(ctx: Context, who: str) -> None:
+        seen.add(who, ctx)
+
+    async with working(app):
+        await fired_by_hand(app)
+        await seen.reach(2)
+    assert {fire.outcome for fire in await app.fires("greet", 100)} == {"by_hand"}
+    assert all(ctx.fire_time is not None for _, ctx in seen.runs)
+
+
+async def fired_by_hand(app: Holdfast) -> None:
+    """Run the schedule twice, once it is published."""
+
+    async def is_known() -> bool:
+        return bool(await app.stored_schedules())
+
+    await until(is_known, "the schedule is published")
+    assert await app.run_schedule("greet") != await app.run_schedule("Greet")
+
+
+async def test_no_schedule_fires_while_it_is_closed(app: Holdfast, seen: Seen) -> None:
+    @app.schedule(every="1s", overlap="queue")
+    @app.task
+    async def greet(ctx: Context) -> None:
+        seen.add("", ctx)
+
+    async with working(app):
+        await seen.reach(1)
+        await app.close_schedules("move", days="mon-sun", actor="eve", reason="the store moves")
+        assert list(await app.maintenance()) == ["move"]
+        (closed, *_) = await fired(app, "greet", "maintenance")
+        assert (closed.job_id, (closed.note or "").startswith("closed until")) == (None, True)
+        count = len(seen.runs)
+        assert await app.open_schedules("move")
+        assert not await app.open_schedules("move")
+        await seen.reach(count + 1)
+    assert await app.maintenance() == {}
+
+
+async def test_an_unknown_schedule_is_named_with_the_known_ones(memory_app: Holdfast) -> None:
+    @memory_app.task
+    async def greet() -> None: ...
+
+    await memory_app.create_schedule("nightly", greet.call(), cron="0 3 * * *")
+    for verb in (memory_app.enable_schedule, memory_app.disable_schedule, memory_app.run_schedule):
+        with pytest.raises(ScheduleNotFound, match="there is no schedule 'weekly'; known are nightly"):
+            await verb("weekly")
+    with pytest.raises(InvalidValue, match="makes jobs of kind 'greet'"):
+        await memory_app.edit_schedule("nightly", call=other_call(memory_app))
+    with pytest.raises(InvalidValue, match="grace: expected at least 20 s"):
+        await memory_app.edit_schedule("nightly", grace="1s")
+
+
+def other_call(app: Holdfast) -> Any:
+    @app.task
+    async def other() -> None: ...
+
+    return other.call()
+
+
+# ---- promptness ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_due_job_starts_within_milliseconds_also_one_that_is_due_earlier(app: Holdfast) -> None:
+    started: dict[int, float] = {}
+
+    @app.task
+    async def note(ctx: Context) -> None:
+        started[ctx.job.id] = time.time()
+
+    async with working(app):
+        await note.using(run_in="1h").enqueue()
+        handles = [await note.using(run_in=f"{ms}ms").enqueue() for ms in (1_500, 1_300, 1_100, 900, 700, 500, 300)]
+        await until(lambda: len(started) == len(handles), "all have run")
+        jobs = [await handle.get() for handle in handles]
+        late = [started[job.id] - job.run_at.timestamp() for job in jobs]
+    assert min(late) >= 0
+    assert sorted(late)[len(late) // 2] < 0.1  # the others may meet a busy machine
+
+
+async def test_without_a_leader_schedules_fire_two_seconds_late_and_due_jobs_in_time(
+    make_shared_app: MakeApp, seen: Seen
+) -> None:
+    async with make_shared_app() as app:
+        await emptied(app)
+
+        @app.schedule(every="1s", overlap="queue")
+        @app.task
+        async def greet(ctx: Context) -> None:
+            seen.add("greet", ctx)
+
+        @app.task
+        async def note(ctx: Context) -> None:
+            seen.add("note", ctx)
+
+        term = await app.store.lead(OFFICE, "somebody who does nothing", None, 600_000)
+        async with working(app):
+            await note.using(run_in="1s").enqueue()
+            await seen.reach(1, "note")
+            await seen.reach(4, "greet")
+        fires = sorted(await app.fires("greet", 100), key=lambda fire: fire.nominal)
+        lags = [(fire.at - fire.nominal).total_seconds() for fire in fires]
+        assert min(lags) >= 0
+        assert 2 <= max(lags) < 10
+        assert {later.nominal - fire.nominal for fire, later in itertools.pairwise(fires)} == {timedelta(seconds=1)}
+        (promoted,) = [ctx.job for word, ctx in seen.runs if word == "note"]
+        assert promoted.state is JobState.RUNNING
+        (leader,) = await app.leaders()
+        assert (leader.holder, leader.term) == ("somebody who does nothing", term)
