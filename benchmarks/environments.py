@@ -14,7 +14,7 @@ HARNESS = "harness"
 _FILES = ROOT / "benchmarks" / "environments"
 _PLACE = ROOT / ".bench" / "environments"
 # Installed from this folder, so that what is measured is what is written here.
-_FROM_ROOT: Mapping[str, str] = {"holdfast": f"{ROOT}[postgres]"}
+_FROM_ROOT: Mapping[str, str] = {"holdfast": f"{ROOT}[postgres,redis]"}
 
 
 class NotInstalled(Exception):

@@ -1,6 +1,6 @@
 """The figures that Holdfast is to reach, as ratios to what ran beside it in the same rounds."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from benchmarks.roster import HOLDFAST
@@ -8,6 +8,8 @@ from benchmarks.runs import Run
 from benchmarks.summary import Spread, good_values, spread
 
 _PEERS = ("pgqueuer", "procrastinate", "chancy", "awa")
+_REDIS_PEERS = ("arq", "saq", "taskiq", "dramatiq", "celery")
+_COMMITS = 2  # that a lone job may take longer than on Redis alone: PostgreSQL is the truth
 
 
 class Figure(NamedTuple):
@@ -81,7 +83,7 @@ _BOUNDS = (
 def all_figures(runs: Sequence[Run]) -> list[Figure]:
     """Compare with every figure."""
     found = [_ratio(runs, *asked) for asked in _RATIOS]
-    found.append(_pickup_over_peers(runs))
+    found += [_pickup_over_peers(runs), _redis_drain(runs), _redis_pickup(runs)]
     found += [_below(runs, *asked) for asked in _BOUNDS]
     return found
 
@@ -113,6 +115,43 @@ def _pickup_over_peers(runs: Sequence[Run]) -> Figure:
     theirs = min((peer for peer in peers if peer), key=lambda peer: spread(list(peer.values())).median, default={})
     name = "PostgreSQL pickup p95, over the lowest peer's"
     return _judged(name, "<= 1", _divided(ours, theirs), lambda median: median <= 1)
+
+
+def _redis_drain(runs: Sequence[Run]) -> Figure:
+    """Compare with the peer whose median is highest."""
+    ours = _speed("redis", HOLDFAST, "drain1").by_round(runs)
+    fastest, theirs = max(_on_redis(runs, "drain1", "jobs_per_s"), key=_median_of, default=("no peer", {}))
+    name = f"Redis drain, 1 process, over the fastest peer's ({_told(fastest, theirs, 'jobs/s')})"
+    return _judged(name, ">= 5", _divided(ours, theirs), lambda median: median >= 5)
+
+
+def _redis_pickup(runs: Sequence[Run]) -> Figure:
+    """Compare with the peer whose median is lowest, to which come the commits that it does not wait for."""
+    ours = _Values("redis", HOLDFAST, "lone", "p95_ms").by_round(runs)
+    lowest, theirs = min(_on_redis(runs, "lone", "p95_ms"), key=_median_of, default=("no peer", {}))
+    commits = _Values("postgres", "raw", "commit", "p95_ms").by_round(runs)
+    allowed = {turn: theirs[turn] + _COMMITS * commits[turn] for turn in theirs.keys() & commits.keys()}
+    parts = f"{_told(lowest, theirs, 'ms')}, {_told('commit', commits, 'ms')}"
+    name = f"Redis pickup p95, one at a time, over the lowest peer's and {_COMMITS} commits' ({parts})"
+    return _judged(name, "<= 1", _divided(ours, allowed), lambda median: median <= 1)
+
+
+def _on_redis(runs: Sequence[Run], measure: str, value: str) -> list[tuple[str, dict[int, float]]]:
+    """Collect the peers of which there are figures, each with its values by round."""
+    found = [(peer, _Values("redis", peer, measure, value).by_round(runs)) for peer in _REDIS_PEERS]
+    return [(peer, values) for peer, values in found if values]
+
+
+def _median_of(peer: tuple[str, Mapping[int, float]]) -> float:
+    return spread(list(peer[1].values())).median
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+
+
+def _told(name: str, values: Mapping[int, float], unit: str) -> str:
+    return f"{name}: {_number(_median_of((name, values)))} {unit}" if values else f"{name}: not measured"
 
 
 def _judged(name: str, wanted: str, found: Spread | None, is_enough: Callable[[float], bool]) -> Figure:

@@ -14,26 +14,30 @@ from pathlib import Path
 from benchmarks import environments, machine, report, rounds, servers
 from benchmarks.entrant import Entrant, RunFailed
 from benchmarks.figures import all_figures
-from benchmarks.roster import ROSTER, STORES, Entry, chosen
+from benchmarks.roster import GROUPS, ROSTER, STORES, Entry, Group, chosen
 from benchmarks.runs import MEASURES, Run, Sizes
 
 RESULTS = environments.ROOT / ".bench" / "results"
 _ABOUT_S = 60.0
+_ALL_MEASURES = ", ".join(MEASURES)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, report, and tell by the exit code whether every run passed its check."""
     options = _options(arguments)
     left_out: dict[str, str] = {}
-    pythons = _installed(chosen(options.only, options.stores), left_out)
+    group = GROUPS.get(options.group, Group(ROSTER, list(MEASURES)))
+    measures = options.measures or group.measures
+    pythons = _installed(chosen(options.only, options.stores, group.entries), left_out)
     facts = _introduced(pythons, left_out)
     entries = [_able(entry, facts[entry]) for entry in facts]
     sizes = Sizes(options.jobs, options.seconds, options.limit)
     by_name = {entry.environment: python for entry, python in pythons.items()}
-    turns = list(rounds.order(options.rounds, options.measures, entries, random.Random()))
+    turns = list(rounds.order(options.rounds, measures, entries, random.Random()))
     runs: list[Run] = []
     with contextlib.ExitStack() as stack:
-        places = {store: stack.enter_context(servers.OPENERS[store]()) for store in {entry.store for entry in entries}}
+        stores = {store for entry in entries for store in entry.stores}
+        places = {store: stack.enter_context(servers.OPENERS[store]()) for store in stores}
         about = _about(facts, places, sizes, options.rounds)
         try:
             for run in rounds.run_all(turns, by_name, places, sizes, _say):
@@ -121,9 +125,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     names = sorted({entry.name for entry in ROSTER})
     parser.add_argument("--only", type=_list_of(names), default=[], metavar="NAME,...", help=", ".join(names))
     parser.add_argument("--stores", type=_list_of(STORES), default=[], metavar="STORE,...", help=", ".join(STORES))
-    parser.add_argument(
-        "--measures", type=_list_of(list(MEASURES)), default=list(MEASURES), metavar="M,...", help=", ".join(MEASURES)
-    )
+    parser.add_argument("--measures", type=_list_of(list(MEASURES)), default=[], metavar="M,...", help=_ALL_MEASURES)
+    parser.add_argument("--group", choices=list(GROUPS), help="what belongs together; narrowed by the options above")
     sizes = Sizes()
     parser.add_argument("--rounds", type=int, default=5, help="default: 5")
     parser.add_argument("--jobs", type=int, default=sizes.jobs, help=f"jobs of a drain; default: {sizes.jobs}")

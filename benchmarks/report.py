@@ -11,6 +11,8 @@ _NAMES = {"postgres": "PostgreSQL", "sqlite": "SQLite", "redis": "Redis"}
 _HEAD = ("contestant", "median", "range", "to Holdfast", "client CPU s", "server CPU s", "also")
 _ALSO: Mapping[str, Sequence[tuple[str, str]]] = {
     "pickup": (("p50", "p50_ms"), ("p99", "p99_ms")),
+    "lone": (("p50", "p50_ms"), ("p99", "p99_ms"), ("p95 from the call", "call_p95_ms")),
+    "commit": (("p50", "p50_ms"), ("p99", "p99_ms")),
     "idle": (("server %", "server_percent"),),
 }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.roster import Entry
 from benchmarks.runs import Run, Sizes, perform
-from benchmarks.servers import Place
+from benchmarks.servers import Place, of
 
 Turn = tuple[int, str, Entry]
 
@@ -33,7 +33,7 @@ def run_all(
 ) -> Iterator[Run]:
     """Do one run after the other; each is given out as soon as it is over."""
     for number, (turn, measure, entry) in enumerate(turns, 1):
-        run = perform(entry, pythons[entry.environment], places[entry.store], sizes, measure=measure, turn=turn)
+        run = perform(entry, pythons[entry.environment], of(entry, places), sizes, measure=measure, turn=turn)
         say(f"[{number}/{len(turns)}] round {turn}, {measure}, {entry.title}: {_told(run)}")
         yield run
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from benchmarks import audit, tree
 from benchmarks.contestants import ledger
@@ -18,6 +19,7 @@ from benchmarks.workers import Workers
 _POLL_S = 0.005
 _SETTLE_S = 2.0
 _RATE = 100.0
+_LONE_RATE = 20.0  # on average: slow enough for a worker that looks for jobs by a clock to be idle in between
 _WARM = 20
 _PERCENTILES = (50, 95, 99)
 
@@ -173,14 +175,27 @@ def _processes(course: Course) -> set[int]:
 # ---- waiting and idling ----------------------------------------------------------------------------------------------
 
 
-def _feed(course: Course, workers: Workers, first: int, jobs: int) -> Path:
-    """Enqueue jobs at a steady rate and wait until they ran; the ledger of their enqueueing."""
-    enqueued = course.folder / f"enqueued-{first}"
-    course.entrant.ask(
-        "feed", "--first", first, "--jobs", jobs, "--rate", _RATE, "--ledger", enqueued, within=course.left_s
-    )
+class _Fed(NamedTuple):
+    """When each job was enqueued, by its number: the moment before the call, and the one after it."""
+
+    called: Mapping[int, float]
+    returned: Mapping[int, float]
+
+
+def _enqueued(course: Course, first: int, jobs: int, *options: object, rate: float = _RATE) -> _Fed:
+    """Enqueue jobs at a rate; when."""
+    ledgers = [course.folder / f"{moment}-{first}" for moment in _Fed._fields]
+    where = ["--called", ledgers[0], "--returned", ledgers[1]]
+    how = ["--first", first, "--jobs", jobs, "--rate", rate, *where, *options]
+    course.entrant.ask("feed", *how, within=course.left_s)
+    return _Fed(*({record.number: record.when for record in ledger.read(path)} for path in ledgers))
+
+
+def _feed(course: Course, workers: Workers, first: int, jobs: int, *options: object, rate: float = _RATE) -> _Fed:
+    """Enqueue jobs at a rate and wait until they ran; when they were enqueued."""
+    fed = _enqueued(course, first, jobs, *options, rate=rate)
     course.until(workers, lambda: ledger.count(course.ledger) >= first + jobs)
-    return enqueued
+    return fed
 
 
 def _finish(course: Course, workers: Workers, jobs: int) -> None:
@@ -191,16 +206,53 @@ def _finish(course: Course, workers: Workers, jobs: int) -> None:
 
 
 def _pickup(course: Course) -> None:
-    jobs = max(1, round(_RATE * course.sizes.seconds))
+    """Measure from the call on: what it is to whoever enqueues."""
+    jobs = _during(course, _RATE)
     with course.workers(1) as workers:
         _feed(course, workers, 0, _WARM)
-        enqueued = {record.number: record.when for record in ledger.read(_feed(course, workers, _WARM, jobs))}
+        fed = _feed(course, workers, _WARM, jobs)
         _finish(course, workers, _WARM + jobs)
-    waits = sorted(
-        record.when - enqueued[record.number] for record in ledger.read(course.ledger) if record.number in enqueued
-    )
+    _percentiles(course, fed.called, _began(course))
+
+
+def _lone(course: Course) -> None:
+    """Measure from the call's return on, by which the job is as durable as its store makes it."""
+    jobs = _during(course, _LONE_RATE)
+    with course.workers(1) as workers:
+        alone = ("--ran", course.ledger)
+        _feed(course, workers, 0, _WARM, *alone, rate=_LONE_RATE)
+        fed = _feed(course, workers, _WARM, jobs, *alone, rate=_LONE_RATE)
+        _finish(course, workers, _WARM + jobs)
+    began = _began(course)
+    _percentiles(course, fed.returned, began)
+    _percentiles(course, fed.called, began, name="call_")
+
+
+def _commit(course: Course) -> None:
+    """Measure the bare store at the pace of lone jobs: by itself, with nobody who waits for what is written."""
+    _enqueued(course, 0, _WARM, rate=_LONE_RATE)
+    jobs = _during(course, _LONE_RATE)
+    fed = _enqueued(course, _WARM, jobs, rate=_LONE_RATE)
+    _percentiles(course, fed.called, fed.returned)
+    with course.entrant.watched() as open_jobs:
+        _expect_open(course, _WARM + jobs, open_jobs())
+
+
+def _during(course: Course, rate: float) -> int:
+    """Tell how many jobs a rate makes in the time of the run."""
+    return max(1, round(rate * course.sizes.seconds))
+
+
+def _began(course: Course) -> dict[int, float]:
+    """Read when each job's handler began."""
+    return {record.number: record.when for record in ledger.read(course.ledger)}
+
+
+def _percentiles(course: Course, since: Mapping[int, float], until: Mapping[int, float], name: str = "") -> None:
+    """Note how long it took from one moment to another; a job that never got there is the audit's to find."""
+    waits = sorted(until[number] - since[number] for number in since.keys() & until.keys())
     for percent in _PERCENTILES:
-        course.run.values[f"p{percent}_ms"] = 1_000 * waits[math.ceil(len(waits) * percent / 100) - 1]
+        course.run.values[f"{name}p{percent}_ms"] = 1_000 * waits[math.ceil(len(waits) * percent / 100) - 1]
 
 
 def _idle(course: Course) -> None:
@@ -225,5 +277,7 @@ MEASURES: Mapping[str, Callable[[Course], None]] = {
     "drain1": _drain(1),
     "drain2": _drain(2),
     "pickup": _pickup,
+    "lone": _lone,
+    "commit": _commit,
     "idle": _idle,
 }

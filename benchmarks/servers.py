@@ -18,12 +18,13 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import asyncpg
 
 from benchmarks import fsync, tree
+from benchmarks.roster import Entry
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]  # generic in the stubs only
@@ -159,7 +160,7 @@ class Redis(Place):
     def fresh(self, name: str) -> str:  # noqa: ARG002 - one server has one place
         """Empty the server if it is ours; one of somebody else is left to the contestant, which knows its keys."""
         if self._process is not None:
-            self._ask("FLUSHALL")
+            self._asked(lambda client: client.flushall())
         return self._url
 
     def remove(self, name: str) -> None:
@@ -171,17 +172,52 @@ class Redis(Place):
 
     def about(self) -> dict[str, object]:
         """Ask the server itself."""
-        settings = {name: self._ask("CONFIG", "GET", name)[name] for name in _SHOWN_REDIS}
-        server = self._ask("INFO", "server")
+        settings = self._asked(lambda client: {name: client.config_get(name)[name] for name in _SHOWN_REDIS})
+        server = self._asked(lambda client: client.info("server"))
         version = server.get("valkey_version") or server.get("redis_version")
         return {"version": f"{server.get('server_name', 'redis')} {version}", "settings": settings}
 
-    def _ask(self, *command: str) -> dict[str, object]:
-        import redis  # noqa: PLC0415 - in the environment of the harness alone
+    def _asked(self, ask: Callable[[Any], Any]) -> Any:
+        import redis  # noqa: PLC0415 - only whoever measures on it needs it
 
         with redis.Redis.from_url(self._url, decode_responses=True) as client:
-            answer = client.execute_command(*command)
-        return answer if isinstance(answer, dict) else {}
+            return ask(client)
+
+
+class Both(Place):
+    """Two stores for one run: the one that has the jobs, and the one that carries their ids."""
+
+    def __init__(self, truth: Place, carrier: Place) -> None:
+        self._places = (truth, carrier)
+
+    def fresh(self, name: str) -> str:
+        """Give both URLs, a space between them."""
+        return " ".join(place.fresh(name) for place in self._places)
+
+    def settle(self, url: str) -> None:
+        """Settle each of them."""
+        for place, part in zip(self._places, url.split(), strict=True):
+            place.settle(part)
+
+    def remove(self, name: str) -> None:
+        """Remove what each has made."""
+        for place in self._places:
+            place.remove(name)
+
+    def cpu_s(self) -> float | None:
+        """CPU seconds of both servers; unknown when one is."""
+        first, second = (place.cpu_s() for place in self._places)
+        return None if first is None or second is None else first + second
+
+    def about(self) -> dict[str, object]:
+        """Nothing of its own: each is in the report by itself."""
+        return {}
+
+
+def of(entry: Entry, places: Mapping[str, Place]) -> Place:
+    """Give what a contestant works on, of the stores that are there."""
+    found = [places[store] for store in entry.stores]
+    return found[0] if len(found) == 1 else Both(*found)
 
 
 @contextmanager

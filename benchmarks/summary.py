@@ -16,6 +16,8 @@ COMPARED: Mapping[str, tuple[str, str, bool]] = {
     "drain1": ("jobs_per_s", "jobs/s", False),
     "drain2": ("jobs_per_s", "jobs/s", False),
     "pickup": ("p95_ms", "ms, p95", True),
+    "lone": ("p95_ms", "ms, p95", True),
+    "commit": ("p95_ms", "ms, p95", True),
     "idle": ("client_percent", "% of a core", True),
     "memory": ("resident_mb", "MB", True),
 }
@@ -26,6 +28,8 @@ TITLES: Mapping[str, str] = {
     "drain1": "Drain with one process",
     "drain2": "Drain with two processes",
     "pickup": "Pickup at 100 jobs/s",
+    "lone": "Pickup of one job at a time, after enqueue's return",
+    "commit": "Bare commit at 20 a second",
     "idle": "Idle worker",
     "memory": "Memory after the drain",
 }
@@ -92,7 +96,7 @@ def lines(runs: Sequence[Run], store: str, measure: str) -> list[Line]:
 
 
 def _holdfast(runs: Sequence[Run], store: str, measure: str, value: str) -> float | None:
-    """Find what to compare with: Holdfast on this store, and on PostgreSQL where it has no such store."""
+    """Find what to compare with: Holdfast on this store, and on PostgreSQL where that was not measured."""
     for place in (store, "postgres"):
         values = good_values(runs, place, HOLDFAST, measure, value)
         if values:

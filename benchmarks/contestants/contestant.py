@@ -8,19 +8,21 @@ import argparse
 import asyncio
 import json
 import os
+import random
 import resource
 import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import metadata
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-from benchmarks.contestants.ledger import Ledger
+from benchmarks.contestants.ledger import Ledger, count
 
 LEDGER = "BENCH_LEDGER"  # the file in which the worker's handlers record what ran
 URL = "BENCH_URL"  # the store, for modules that a peer's own worker command imports
 COROUTINES = 64
+_LOOK_S = 0.002
 
 
 class Contestant(ABC):
@@ -104,15 +106,40 @@ async def _timed_enqueue(contestant: Contestant, way: str, jobs: int) -> dict[st
         await contestant.close()
 
 
-async def _feed(contestant: Contestant, first: int, jobs: int, rate: float, ledger: Ledger) -> dict[str, float]:
-    """Enqueue at a steady rate; a record just before each call says when."""
+class _Feed(NamedTuple):
+    """How jobs are enqueued while a worker waits for them."""
+
+    first: int
+    jobs: int
+    rate: float
+    called: Ledger  # a record just before each call says when
+    returned: Ledger  # and one just after it
+    ran: str | None  # the handlers' ledger, where each job waits until the one before it has begun
+
+    async def by(self, contestant: Contestant) -> None:
+        """Enqueue all, at a steady rate or each by itself."""
+        began = time.monotonic()
+        for place in range(self.jobs):
+            if self.ran is None:
+                await asyncio.sleep(max(0.0, began + place / self.rate - time.monotonic()))
+            else:
+                await self._pause(self.ran, place)
+            self.called.record(self.first + place)
+            await contestant.enqueue(self.first + place)
+            self.returned.record(self.first + place)
+
+    async def _pause(self, ran: str, place: int) -> None:
+        # Of random length, or it would keep step with whoever looks for jobs by a clock of its own.
+        await asyncio.sleep(random.uniform(0.5, 1.5) / self.rate)
+        while count(ran) < self.first + place:  # noqa: ASYNC110 - another process writes it, and can wake nobody here
+            await asyncio.sleep(_LOOK_S)
+
+
+async def _feed(contestant: Contestant, feed: _Feed) -> dict[str, float]:
     await contestant.open()
     try:
         began = time.monotonic()
-        for place in range(jobs):
-            await asyncio.sleep(max(0.0, began + place / rate - time.monotonic()))
-            ledger.record(first + place)
-            await contestant.enqueue(first + place)
+        await feed.by(contestant)
         return {"seconds": time.monotonic() - began}
     finally:
         await contestant.close()
@@ -152,7 +179,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--rate", type=float, default=100.0)
-    parser.add_argument("--ledger", default="")
+    parser.add_argument("--called", default=os.devnull)
+    parser.add_argument("--returned", default=os.devnull)
+    parser.add_argument("--ran", default=None)
     parser.add_argument("--processes", type=int, default=1)
     return parser.parse_args()
 
@@ -170,8 +199,9 @@ def main(make: Callable[[str], Contestant]) -> None:
         case "enqueue":
             answer = asyncio.run(_timed_enqueue(contestant, arguments.way, arguments.jobs))
         case "feed":
-            ledger = Ledger(arguments.ledger)
-            answer = asyncio.run(_feed(contestant, arguments.first, arguments.jobs, arguments.rate, ledger))
+            ledgers = Ledger(arguments.called), Ledger(arguments.returned)
+            feed = _Feed(arguments.first, arguments.jobs, arguments.rate, *ledgers, arguments.ran)
+            answer = asyncio.run(_feed(contestant, feed))
         case "watch":
             asyncio.run(_watch(contestant))
         case "commands":

@@ -1,4 +1,4 @@
-"""The app that Holdfast's workers and enqueuers share, on either store."""
+"""The app that Holdfast's workers and enqueuers share, on either store; a second URL is that of a Redis for ids."""
 
 import os
 
@@ -6,7 +6,9 @@ from benchmarks.contestants.contestant import LEDGER, URL
 from benchmarks.contestants.ledger import Ledger
 from holdfast import Holdfast
 
-app = Holdfast(os.environ[URL])
+_url, *_carriers = os.environ[URL].split()
+
+app = Holdfast(_url, delivery=_carriers[0] if _carriers else None)
 _ledger = Ledger(os.environ.get(LEDGER, os.devnull))
 
 

@@ -16,7 +16,7 @@ class HoldfastContestant(Contestant):
     """Holdfast through its public interface: `enqueue`, `enqueue_many` and `holdfast worker`."""
 
     name = "holdfast"
-    packages = ("holdfast", "asyncpg", "msgspec")
+    packages: ClassVar[Sequence[str]] = ("holdfast", "asyncpg", "msgspec")
     settings: ClassVar[Mapping[str, object]] = {
         "worker": f"holdfast worker --concurrency {CONCURRENCY} --processes N",
         "handler": "async",

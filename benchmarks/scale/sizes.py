@@ -38,3 +38,7 @@ class Sizes:
     many_jobs: int = 5_000
     feed_jobs: int = 1_000
     feed_rate: float = 100.0
+
+    due_jobs: int = 10_000
+    due_s: float = 10.0
+    promoted_jobs: int = 100_000

@@ -2,14 +2,18 @@
 
 import random
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from benchmarks import audit, figures, fsync, report, rounds, servers
+from benchmarks.contestants import ledger
 from benchmarks.contestants.ledger import Ledger
-from benchmarks.roster import ROSTER, Entry
+from benchmarks.entrant import Entrant
+from benchmarks.roster import GROUPS, ROSTER, Entry
 from benchmarks.runs import Run, Sizes, perform
 
 # One of them at a time: two would drop each other's database on a server that was given to both.
@@ -22,8 +26,8 @@ PYTHON = Path(sys.executable)
 @pytest.fixture
 def places(dsn: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, servers.Place]]:
     monkeypatch.setenv(servers.PG_DSN, dsn)
-    with servers.postgres() as postgres, servers.sqlite() as sqlite:
-        yield {"postgres": postgres, "sqlite": sqlite}
+    with servers.postgres() as postgres, servers.sqlite() as sqlite, servers.redis() as redis:
+        yield {"postgres": postgres, "sqlite": sqlite, "redis": redis}
 
 
 def entry_of(name: str, store: str) -> Entry:
@@ -39,12 +43,16 @@ def entry_of(name: str, store: str) -> Entry:
         ("raw", "postgres", "drain2", "resident_mb"),
         ("raw", "sqlite", "drain1", "jobs_per_s"),
         ("raw", "postgres", "many", "jobs_per_s"),
+        ("raw", "postgres", "commit", "p95_ms"),
+        ("holdfast", "redis", "drain1", "jobs_per_s"),
+        ("holdfast", "redis", "lone", "call_p95_ms"),
     ],
 )
 def test_a_contestant_is_measured(
     name: str, store: str, measure: str, value: str, places: dict[str, servers.Place]
 ) -> None:
-    run = perform(entry_of(name, store), PYTHON, places[store], SIZES, measure=measure, turn=1)
+    entry = entry_of(name, store)
+    run = perform(entry, PYTHON, servers.of(entry, places), SIZES, measure=measure, turn=1)
     assert run.problems == []
     assert run.values[value] > 0
 
@@ -56,10 +64,27 @@ def test_a_run_that_cannot_start_says_why(places: dict[str, servers.Place]) -> N
     assert "No module named benchmarks.contestants.nobody" in run.problems[0]
 
 
+def test_a_lone_job_waits_until_the_one_before_it_has_begun(places: dict[str, servers.Place], tmp_path: Path) -> None:
+    called, ran = tmp_path / "called", tmp_path / "ran"
+    entrant = Entrant(entry_of("raw", "sqlite"), PYTHON, places["sqlite"].fresh("raw"))
+    entrant.ask("prepare", within=50)
+    options = ["--jobs", 2, "--rate", 1_000, "--called", called, "--ran", ran]
+    with ThreadPoolExecutor(1) as thread:
+        feeding = thread.submit(entrant.ask, "feed", *options, within=50)
+        while ledger.count(called) < 1 and not feeding.done():
+            time.sleep(0.01)
+        time.sleep(0.2)  # a hundred of its pauses: time enough to go on too early
+        Ledger(ran).record(0)
+        feeding.result()
+    [begun] = ledger.read(ran)
+    [first, second] = ledger.read(called)
+    assert first.when < begun.when < second.when
+
+
 def test_a_job_that_is_missing_or_doubled_is_found(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "ledger")
+    written = Ledger(tmp_path / "ledger")
     for number in (0, 1, 1, 3, 9):
-        ledger.record(number)
+        written.record(number)
     assert audit.problems_of(tmp_path / "ledger", range(4)) == [
         "1 jobs never ran: 2",
         "1 jobs ran more than once: 1",
@@ -87,6 +112,46 @@ def test_figures_are_reached_or_short() -> None:
     assert found["PostgreSQL drain, 1 process, over PgQueuer's"].is_reached
     assert not found["PostgreSQL drain, 1 process, over the raw loop's"].is_reached
     assert found["SQLite drain, 1 process, over Huey's"].found is None
+
+
+def on_redis(measure: str, value: str, *found: tuple[str, Sequence[float]]) -> list[Run]:
+    return [
+        Run(turn, "postgres" if name == "raw" else "redis", name, measure, values={value: number})
+        for name, numbers in found
+        for turn, number in enumerate(numbers, 1)
+    ]
+
+
+def test_the_drain_on_redis_is_compared_with_its_fastest_peer() -> None:
+    runs = on_redis("drain1", "jobs_per_s", ("holdfast", [9_000, 12_000]), ("saq", [1_000]), ("celery", [2_000, 2_100]))
+    [figure] = [figure for figure in figures.all_figures(runs) if figure.name.startswith("Redis drain")]
+    assert figure.name.endswith("(celery: 2,050 jobs/s)")
+    assert figure.found is not None
+    assert figure.found == pytest.approx((10_500 / 2_050, 4.5, 12_000 / 2_100))
+    assert figure.is_reached
+
+
+@pytest.mark.parametrize("ours,is_reached", [(2.0, True), (2.1, False)])
+def test_the_pickup_on_redis_may_take_two_commits_longer_than_the_lowest_peer_s(
+    ours: float, *, is_reached: bool
+) -> None:
+    runs = on_redis("lone", "p95_ms", ("holdfast", [ours]), ("taskiq", [1.0]), ("arq", [0.5, 40.0, 40.0]))
+    runs += on_redis("commit", "p95_ms", ("raw", [0.5]))
+    [figure] = [figure for figure in figures.all_figures(runs) if figure.name.startswith("Redis pickup")]
+    assert figure.name.endswith("(taskiq: 1.00 ms, commit: 0.50 ms)")
+    assert figure.found is not None
+    assert figure.found.median == pytest.approx(ours / 2.0)
+    assert figure.is_reached is is_reached
+
+
+def test_the_group_of_redis_has_every_part_of_its_figures() -> None:
+    turns = list(rounds.order(1, GROUPS["redis"].measures, GROUPS["redis"].entries, random.Random(7)))
+    beside = {"arq", "saq", "taskiq", "dramatiq", "celery"}
+    by_measure = {measure: {entry.title for _, found, entry in turns if found == measure} for _, measure, _ in turns}
+    redis = {f"{name} on redis" for name in {"holdfast", *beside}}
+    assert by_measure["drain1"] == redis | {"holdfast on postgres", "raw on postgres"}
+    assert by_measure["lone"] == redis | {"holdfast on postgres"}
+    assert by_measure["commit"] == {"raw on postgres"}
 
 
 def test_a_failed_run_is_told_and_not_counted() -> None:

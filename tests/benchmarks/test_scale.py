@@ -35,6 +35,9 @@ TINY = Sizes(
     one_jobs=10,
     many_jobs=100,
     feed_jobs=20,
+    due_jobs=100,
+    due_s=1.0,
+    promoted_jobs=2_000,
 )
 
 
