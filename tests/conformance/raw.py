@@ -9,7 +9,10 @@ from holdfast.stores.sql import quoted
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.store import Store
 
-TABLES = ("jobs", "history", "attempts", "progress", "idempotency", "workers", "queues", "rollups")
+TABLES = (
+    *("jobs", "history", "attempts", "progress", "idempotency", "workers", "queues", "rollups"),
+    *("schedules", "fires", "overrides", "leaders", "locks", "lock_waiters", "gauges", "service_reports"),
+)
 
 
 async def execute(store: Store, sql: str) -> None:

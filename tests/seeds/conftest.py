@@ -9,8 +9,6 @@ import pytest
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import quoted
 
-pytest.register_assert_rewrite("tests.conformance.builders")
-
 
 @pytest.fixture
 async def seeded(dsn: str, postgres: PostgresStore) -> AsyncIterator[PostgresStore]:

@@ -95,6 +95,14 @@ class ByArq:
 
     async def lengths(self, waiting: Mapping[Lane, int]) -> dict[Lane, int]:
         """How many ids of each lane are there; Arq has one queue for all lanes, so that it lacks of all or of none."""
+        # In a task of its own: the client library may swallow the cancellation of whoever waits for it.
+        counting = asyncio.create_task(self._counted(waiting), name="holdfast counts calls of arq")
+        try:
+            return await asyncio.shield(counting)
+        finally:
+            counting.cancel()
+
+    async def _counted(self, waiting: Mapping[Lane, int]) -> dict[Lane, int]:
         try:
             await self._link.revive()
             has_all = not self._link.pops.is_open and await self._link.count() >= sum(waiting.values())

@@ -39,7 +39,7 @@ def close(database: sqlite3.Connection, move: Move) -> bool | None:
     for table, verb in refused:
         database.execute(
             f"CREATE TRIGGER {_PREFIX}{table}_{verb.lower()} BEFORE {verb} ON holdfast_{table} "
-            f"BEGIN SELECT RAISE(ABORT, '{words}'); END"
+            f"FOR EACH ROW BEGIN SELECT RAISE(ABORT, '{words}'); END"
         )
     statements.change(database, "keep_note", key="move", value=msgspec.json.encode(move).decode())
     return True
