@@ -17,6 +17,7 @@ pytest.register_assert_rewrite("tests.worker.working", "tests.conformance.builde
 from holdfast.stores.postgres.store import PostgresStore  # noqa: E402 - after the line above
 from holdfast.stores.sql import quoted  # noqa: E402 - likewise
 from holdfast.stores.sqlite.store import SqliteStore  # noqa: E402 - likewise
+from tests import tiers  # noqa: E402 - likewise
 
 AnyStore = PostgresStore | SqliteStore
 STORES = ("sqlite-memory", "sqlite-file", "postgres")
@@ -83,3 +84,11 @@ def store(request: pytest.FixtureRequest) -> AnyStore:
     """Give each store in turn; one meaning on all of them."""
     found: AnyStore = request.getfixturevalue(request.param.replace("-", "_"))
     return found
+
+
+@pytest.hookimpl(trylast=True)  # what was asked for by name is chosen first
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave to `make chaos` what every commit need not run."""
+    items[:], later = tiers.split(items)
+    if later:
+        config.hook.pytest_deselected(items=later)
