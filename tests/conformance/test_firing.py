@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from holdfast.delivery.in_store import InStore
+from holdfast.errors import StoreUnavailable
 from holdfast.hours import read_maintenance
 from holdfast.job import JobState
 from holdfast.schedules import Schedule, plan_of
@@ -226,3 +227,27 @@ async def test_the_backstop_fires_only_what_nobody_else_has_fired(
     await clock.advance(seconds=1)
     assert (await backstop.run(BATCH)).moved == 1
     assert (await leader.run(BATCH)).moved == 0
+
+
+async def test_who_dies_between_two_commits_leaves_the_rest_due(
+    store: Store, clock: Clock, delivery: InStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await define(store, every="1h", missed="all", most_missed=150)
+    await clock.advance(hours=150)
+    commits, fire_schedule = 0, store.fire_schedule
+
+    async def once(*args: Any, **options: Any) -> Any:
+        nonlocal commits
+        commits += 1
+        if commits > 1:
+            message = "killed"
+            raise StoreUnavailable(message)
+        return await fire_schedule(*args, **options)
+
+    monkeypatch.setattr(store, "fire_schedule", once)
+    with pytest.raises(StoreUnavailable):
+        await Firing(store, delivery).run(1_000)
+    monkeypatch.undo()
+    assert len(await outcomes(store)) == 100
+    await Firing(store, delivery).run(1_000)  # at once, and not when the next hour begins
+    assert len(await outcomes(store)) == 150

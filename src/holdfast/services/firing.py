@@ -118,9 +118,11 @@ class Firing:
             for decision in decisions
         ]
         for start in range(0, max(len(fires), 1), _IN_ONE_COMMIT):
-            some = fires[start : start + _IN_ONE_COMMIT]
+            some, has_more = fires[start : start + _IN_ONE_COMMIT], start + _IN_ONE_COMMIT < len(fires)
+            # Until the last commit it stays due: whoever comes after a crash goes on at once.
+            upcoming = some[-1].nominal if has_more else following
             recorded += await self._store.fire_schedule(
-                row.name, row.version, some, overlap=plan.overlap, next_fire=following
+                row.name, row.version, some, overlap=plan.overlap, next_fire=upcoming
             )
         self._announce(plan, recorded)
         return recorded
