@@ -171,3 +171,18 @@ async def test_functions_of_the_deployment_run_beside(fleet: Fleet, app: Holdfas
         while await backend.get_job_result(called) is None:
             assert await backend.get_job_metadata(called) is not None
     assert await backend.get_job_result(called) == 42
+
+
+async def test_call_of_a_dead_worker_does_not_pass_for_a_delivery(
+    fleet: Fleet, app: Holdfast, backend: ArqQueueBackend, server: Valkey
+) -> None:
+    fleet.close_gate("slow")
+    first = fleet.start()
+    handle = await app.enqueue(app.tasks.get("work").call("slow"))
+    await fleet.until_noted("begin slow")
+    first.kill()
+    first.wait()
+    assert server.ask("ZCARD", fleet.queue) == 1  # it stays for as long as it might have run
+    assert await backend.count_waiting(1) == 0
+    await backend.enqueue_many(FUNCTION, {"next": {"job": handle.public_id, "delivery": "next"}})
+    assert await backend.count_waiting(1) == 1

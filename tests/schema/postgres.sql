@@ -1126,7 +1126,7 @@ CREATE FUNCTION release_worker(
     p_fingerprints text[],
     p_started_agos bigint[]
 )
-RETURNS TABLE(workers integer, requeued bigint[], failed bigint[], cancelled bigint[]) LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 35fc513f96befa1acfb414a87b087459
+RETURNS TABLE(workers integer, requeued bigint[], failed bigint[], cancelled bigint[]) LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 d6c1f8a8c8f27f6ffb3e0d440e1f4a6a
 
 CREATE FUNCTION reopen_attempts(
     p_old holdfast.history
@@ -1152,12 +1152,12 @@ RETURNS void LANGUAGE plpgsql VOLATILE -- md5 5500c1cddcabb06f44c97215ad9caa6a
 CREATE FUNCTION rescue_jobs(
     p_limit integer
 )
-RETURNS TABLE(workers integer, requeued bigint[], failed bigint[], cancelled bigint[]) LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 e0649980996c0a8ea3fa24cd7a7df73c
+RETURNS TABLE(workers integer, requeued bigint[], failed bigint[], cancelled bigint[]) LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 9e6651874d8057edbb7b85ac7813825d
 
 CREATE FUNCTION retire_worker(
     p_worker bigint
 )
-RETURNS integer LANGUAGE plpgsql VOLATILE -- md5 1065f9800df68f7f8e4ac5780439c736
+RETURNS integer LANGUAGE plpgsql VOLATILE -- md5 48184be077638a3655960de1606ca5c8
 
 CREATE FUNCTION retry_job(
     p_old holdfast.history,

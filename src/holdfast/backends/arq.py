@@ -18,7 +18,7 @@ from holdfast.shards import masked
 
 try:
     from arq.connections import ArqRedis
-    from arq.constants import job_key_prefix
+    from arq.constants import in_progress_key_prefix, job_key_prefix
     from arq.jobs import Job, JobStatus, serialize_job
     from redis.asyncio import ConnectionPool
 except ImportError:
@@ -26,6 +26,7 @@ except ImportError:
     raise ConfigError(_MISSING) from None
 
 _AT_ONCE = 500
+_MOST_RUNNING = 1_000  # they stand first, by the time they were due
 _PROBE = {"f": "probe", "k": {"payload": {"text": "ä", "number": 1}}}
 
 
@@ -95,9 +96,17 @@ class ArqQueueBackend:
                     pipe.zadd(queue, {job_id: now}, nx=True)
                 await pipe.execute()
 
-    async def count(self) -> int:
-        """Count the calls in the default queue, those that run included."""
-        return int(await self.pool.zcard(self.default_queue))
+    async def count_waiting(self, most: int) -> int:
+        """Count the calls in the default queue that nobody works on, exactly while that are fewer than `most`.
+
+        A call stays in the queue while it runs, and for as long as it might have run when its worker died.
+        """
+        length = int(await self.pool.zcard(self.default_queue))
+        if length < most:
+            return length
+        first = await self.pool.zrange(self.default_queue, 0, _MOST_RUNNING - 1)
+        keys = [in_progress_key_prefix + job_id.decode() for job_id in first]
+        return length - (int(await self.pool.exists(*keys)) if keys else 0)
 
     async def get_job_metadata(self, backend_job_id: str) -> dict[str, Any] | None:
         """Show what Arq knows of a call."""

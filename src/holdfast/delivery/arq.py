@@ -45,9 +45,9 @@ class ArqLink(Link):
         await self._read(self._backend.enqueue_many(FUNCTION, payloads), ANSWER_S)
         return []
 
-    async def count(self) -> int:
-        """How many calls wait or run."""
-        return await self._read(self._backend.count(), ANSWER_S)
+    async def count_waiting(self, most: int) -> int:
+        """How many calls wait, exactly while that are fewer than `most`."""
+        return await self._read(self._backend.count_waiting(most), ANSWER_S)
 
 
 class ByArq:
@@ -105,7 +105,8 @@ class ByArq:
     async def _counted(self, waiting: Mapping[Lane, int]) -> dict[Lane, int]:
         try:
             await self._link.revive()
-            has_all = not self._link.pops.is_open and await self._link.count() >= sum(waiting.values())
+            jobs = sum(waiting.values())
+            has_all = not self._link.pops.is_open and await self._link.count_waiting(jobs) >= jobs
         except Lost:
             return {}
         if self._link.pops.is_open:

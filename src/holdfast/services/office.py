@@ -71,7 +71,7 @@ class Office:
         services: list[Serving] = [
             Promoting(store, delivery),
             Firing(store, delivery),
-            Rescuing(store, settings.worker.cancel_grace_s),
+            Rescuing(store, cancel_grace_s=settings.worker.cancel_grace_s, lease_s=settings.worker.lease_s),
             Retaining(store),
             Folding(store),
             Gauging(store),

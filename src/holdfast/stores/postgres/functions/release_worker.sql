@@ -17,6 +17,8 @@ DECLARE
     v_ids bigint[];
     v_verdicts text[] := '{}';
 BEGIN
+    -- Before the row of the worker, so that nobody's renewal waits for that while this waits for the table.
+    LOCK TABLE holdfast.jobs IN ROW EXCLUSIVE MODE;
     UPDATE holdfast.workers SET dead_at = holdfast.clock() WHERE id = p_worker AND dead_at IS NULL;
     GET DIAGNOSTICS workers = ROW_COUNT;
 

@@ -2,6 +2,8 @@
 --
 -- Candidates are found first and taken by `(id, claim)` afterwards: a job that was given back and claimed anew in
 -- between carries another claim, and the worker that holds it may be younger than this statement's snapshot.
+--
+-- Who had to wait for the tables judges nobody: the renewals of the living have waited for them as well.
 DROP FUNCTION IF EXISTS holdfast.rescue_jobs;
 CREATE FUNCTION holdfast.rescue_jobs(p_limit integer)
 RETURNS TABLE (workers integer, requeued bigint[], failed bigint[], cancelled bigint[])
@@ -11,10 +13,21 @@ SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_pla
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_now timestamptz := holdfast.clock();
+    v_now timestamptz;
     v_ids bigint[];
     v_claims integer[];
 BEGIN
+    LOCK TABLE holdfast.jobs, holdfast.workers IN ROW EXCLUSIVE MODE;
+    workers := 0;
+    requeued := '{}';
+    failed := '{}';
+    cancelled := '{}';
+    IF clock_timestamp() - statement_timestamp() > interval '0.5 seconds' THEN
+        RETURN NEXT;
+        RETURN;
+    END IF;
+
+    v_now := holdfast.clock();
     UPDATE holdfast.workers
     SET dead_at = v_now
     WHERE id = ANY (ARRAY(
