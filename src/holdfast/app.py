@@ -28,6 +28,10 @@ from holdfast.duration import Duration
 from holdfast.election import RedisElection
 from holdfast.errors import ConfigError, ShutdownTimeout
 from holdfast.locations import masked
+from holdfast.policies.budgets import Budget
+from holdfast.policies.channels import Channel
+from holdfast.policies.escalation import Escalation
+from holdfast.policies.limits import Limit
 from holdfast.retry import Backoff, backoff
 from holdfast.schedules import Schedule
 from holdfast.services.farewells import Callback
@@ -57,6 +61,7 @@ _RETRY = backoff()
 _WORKER = WorkerSettings()
 _WEBHOOKS = WebhookSettings()
 _NO_SERVICES: Mapping[str, Service] = {}
+_NO_CHANNELS: Mapping[str, Channel] = {}
 
 
 class Holdfast(Asking):
@@ -74,7 +79,8 @@ class Holdfast(Asking):
     changing the URL is enough to change the store. `deadline` bounds every call. `max_payload` (bytes) and `max_depth`
     bound the arguments and the results; `max_attempts`, `max_crashes`, `timeout`, `retry` and `on_error` are for tasks
     that set none. `worker` says how workers behave, `webhooks` where the ends of jobs may be posted to. `listen_dsn` is
-    an address of the PostgreSQL server itself, where workers hear of new jobs if `url` leads to a pooler. `lifespan` is
+    an address of the PostgreSQL server itself, where workers hear of new jobs if `url` leads to a pooler. `limits`,
+    `budgets` and `escalations` are policies, `channels` where escalations go, by name. `lifespan` is
     called with the app in each process that runs jobs, and gives an async context manager; what that yields is
     `ctx.state`.
     """
@@ -102,6 +108,10 @@ class Holdfast(Asking):
         leader: RedisElection | None = None,
         services: Mapping[str, Service] = _NO_SERVICES,
         schedules: Iterable[Schedule] = (),
+        limits: Iterable[Limit] = (),
+        budgets: Iterable[Budget] = (),
+        channels: Mapping[str, Channel] = _NO_CHANNELS,
+        escalations: Iterable[Escalation] = (),
         lifespan: Lifespan | None = None,
     ) -> None:
         self.settings: Settings = read_settings(
@@ -124,6 +134,10 @@ class Holdfast(Asking):
             delivery=delivery,
             leader=leader,
             services=services,
+            limits=limits,
+            budgets=budgets,
+            channels=channels,
+            escalations=escalations,
         )
         self.tasks = Registry()
         self.schedules = Schedules()

@@ -4,7 +4,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
+
+from msgspec import UNSET, UnsetType
 
 from holdfast import names
 from holdfast.arq_delivery import ArqDelivery, read_carrier
@@ -14,6 +16,10 @@ from holdfast.election import RedisElection
 from holdfast.errors import ConfigError, InvalidValue
 from holdfast.job import TERMINAL, JobState
 from holdfast.locations import Location, SqliteLocation, checked_listen_dsn, locate
+from holdfast.policies.budgets import Budget
+from holdfast.policies.channels import Channel, Email, PagerDuty, SignedWebhook, Slack
+from holdfast.policies.escalation import Escalation
+from holdfast.policies.limits import Limit
 from holdfast.retry import Backoff, backoff
 from holdfast.shards import RedisDelivery
 from holdfast.webhooks.settings import EVENTS, Secrets, WebhookSettings, read_events, read_secrets
@@ -32,6 +38,7 @@ DEEPEST_PAYLOAD = 500
 LARGEST_POOL = 1_000
 MOST_CONCURRENT = 10_000
 MOST_PROCESSES = 256
+MOST_SHARE = 1_000
 BUDGETS_IN_A_LEASE = 10
 
 _RETENTION: Mapping[Outcome, Duration] = {
@@ -61,6 +68,11 @@ class Queue:
     keep their default (failed 30 days, the others 7). `stale_after` is read like `retention`; what is left out never
     becomes stale. The ends of its jobs are posted to the URL `webhook`, those of `webhook_events` only, signed with
     `webhook_secret` or the app's. `tell_retention` publishes when a finished job becomes stale and when it is deleted.
+
+    `max_workers` lets an instance grow from `workers` to so many while jobs wait too long, and shrink again. `sla` is
+    how long 95 of 100 jobs may wait for their start; None is best effort. `poll` is how often workers look without a
+    hint. `timeout`, `retry` and `max_attempts` are for tasks that set none. Jobs that have waited for longer than
+    `age_after` get one claim in `age_share`, whatever their priority. `escalation` names the policy for failures.
     """
 
     name: str
@@ -72,6 +84,21 @@ class Queue:
     webhook_events: Iterable[str] = EVENTS
     webhook_secret: Secrets | None = field(default=None, repr=False)
     tell_retention: bool = False
+    colour: str | None = None
+    max_workers: int | None = None
+    sla: Duration | None = None
+    poll: Duration | None = None
+    timeout: Duration | UnsetType | None = UNSET
+    retry: Backoff | None = None
+    max_attempts: int | None = None
+    age_after: Duration = "10m"
+    age_share: int = 8
+    escalation: str | None = None
+    description: str | None = None
+    sla_ms: int | None = field(init=False, repr=False, compare=False)
+    poll_ms: int | None = field(init=False, repr=False, compare=False)
+    timeout_ms: int | UnsetType | None = field(init=False, repr=False, compare=False)
+    age_after_ms: int = field(init=False, repr=False, compare=False)
     retention_ms: Mapping[JobState, int | None] = field(init=False, repr=False, compare=False)
     stale_ms: Mapping[JobState, int] = field(init=False, repr=False, compare=False)
     webhook_keys: tuple[bytes, ...] = field(init=False, repr=False, compare=False)
@@ -86,6 +113,29 @@ class Queue:
             if self.workers is not None:
                 names.count(self.workers, "workers", MOST_CONCURRENT)
             object.__setattr__(self, "retention_ms", _retention_ms(self.retention))
+            self._read_policies()
+
+    def _read_policies(self) -> None:
+        for name in ("sla", "poll"):
+            given = getattr(self, name)
+            object.__setattr__(self, f"{name}_ms", None if given is None else _positive_ms(given, name))
+        object.__setattr__(self, "timeout_ms", UNSET if self.timeout is UNSET else timeout_ms(self.timeout))
+        object.__setattr__(self, "age_after_ms", _positive_ms(self.age_after, "age_after"))
+        names.count(self.age_share, "age_share", MOST_SHARE)
+        if self.max_attempts is not None:
+            names.count(self.max_attempts, "max_attempts")
+        if self.retry is not None:
+            _require(self.retry, Backoff, "retry", "backoff(...)")
+        if self.escalation is not None:
+            object.__setattr__(self, "escalation", names.name(self.escalation, "escalation"))
+        if self.max_workers is not None:
+            names.count(self.max_workers, "max_workers", MOST_CONCURRENT)
+            if self.workers is None or self.max_workers < self.workers:
+                message = f"max_workers: expected at least workers ({self.workers}), got {self.max_workers}"
+                raise InvalidValue(message)
+        for name in ("colour", "description"):
+            if getattr(self, name) is not None:
+                names.text(getattr(self, name), name, names.KEY_BYTES)
 
 
 def _retention_ms(retention: Retention) -> dict[JobState, int | None]:
@@ -204,6 +254,10 @@ class Settings:
     delivery: RedisDelivery | ArqDelivery | None = None
     leader: RedisElection | None = None
     services: Mapping[str, Service] = field(default_factory=lambda: read_services({}))
+    limits: Mapping[str, Limit] = field(default_factory=dict)
+    budgets: Mapping[str, Budget] = field(default_factory=dict)
+    channels: Mapping[str, Channel] = field(default_factory=dict, repr=False)
+    escalations: Mapping[str, Escalation] = field(default_factory=dict)
 
     def webhook_keys_of(self, queue: str) -> tuple[bytes, ...]:
         """The secrets that a queue has of its own."""
@@ -217,6 +271,7 @@ class Settings:
 
 
 _NO_SERVICES: Mapping[str, Service] = {}
+_NO_CHANNELS: Mapping[str, Channel] = {}
 
 
 def read_settings(
@@ -240,6 +295,10 @@ def read_settings(
     delivery: object = None,
     leader: RedisElection | None = None,
     services: Mapping[str, Service] = _NO_SERVICES,
+    limits: Iterable[Limit] = (),
+    budgets: Iterable[Budget] = (),
+    channels: Mapping[str, Channel] = _NO_CHANNELS,
+    escalations: Iterable[Escalation] = (),
 ) -> Settings:
     """Check the options of an app; the first wrong one is refused with what was expected."""
     with definition("Holdfast(...)"):
@@ -275,6 +334,10 @@ def read_settings(
             delivery=read_carrier(delivery),
             leader=leader,
             services=read_services(services),
+            limits=_named(limits, Limit, "limits"),
+            budgets=_named(budgets, Budget, "budgets"),
+            channels=_read_channels(channels),
+            escalations=_named(escalations, Escalation, "escalations"),
         )
 
 
@@ -324,3 +387,27 @@ def _by_name(queues: Iterable[Queue], webhooks: WebhookSettings) -> dict[str, Qu
                 webhooks.checked(queue.webhook, queue.webhook_keys)
         defined[queue.name] = queue
     return defined
+
+
+_Policy = TypeVar("_Policy", Limit, Budget, Escalation)
+
+
+def _named(given: Iterable[_Policy], kind: type[_Policy], what: str) -> dict[str, _Policy]:
+    defined: dict[str, _Policy] = {}
+    for policy in given:
+        _require(policy, kind, what, f"{kind.__name__}(...)")
+        if policy.name in defined:
+            message = f"{what}: {policy.name!r} is defined twice; names are compared without case"
+            raise ConfigError(message)
+        defined[policy.name] = policy
+    return defined
+
+
+def _read_channels(given: Mapping[str, Any]) -> dict[str, Channel]:
+    kinds = (PagerDuty, Slack, Email, SignedWebhook)
+    for name, channel in given.items():
+        if not isinstance(channel, kinds):
+            expected = ", ".join(f"{kind.__name__}(...)" for kind in kinds)
+            message = f"channels: expected {expected} for {name!r}, got a {type(channel).__name__}"
+            raise ConfigError(message)
+    return {names.name(name, "channels"): channel for name, channel in given.items()}

@@ -12,6 +12,7 @@ from holdfast.stores.store import Store
 TABLES = (
     *("jobs", "history", "attempts", "progress", "idempotency", "workers", "queues", "rollups"),
     *("schedules", "fires", "overrides", "leaders", "locks", "lock_waiters", "gauges", "service_reports"),
+    *("kinds", "limits", "limit_keys", "slots"),
 )
 
 

@@ -280,6 +280,19 @@ CREATE TABLE jobs (
     CONSTRAINT jobs_timeout CHECK ((timeout_ms > 0))
 ) WITH (autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0, autovacuum_vacuum_scale_factor=0.01, autovacuum_vacuum_threshold=1000, fillfactor=80);
 
+CREATE TABLE kinds (
+    name text NOT NULL,
+    queue text NOT NULL,
+    definition jsonb NOT NULL,
+    debounce_ms bigint,
+    debounce_path text[],
+    budget text,
+    estimate bigint,
+    published_at timestamp with time zone NOT NULL,
+    CONSTRAINT kinds_name CHECK ((name ~ '^[a-z0-9_.:-]{1,64}$'::text)),
+    CONSTRAINT kinds_pkey PRIMARY KEY (name)
+);
+
 CREATE TABLE leaders (
     name text NOT NULL,
     term bigint NOT NULL,
@@ -287,6 +300,36 @@ CREATE TABLE leaders (
     since timestamp with time zone NOT NULL,
     until timestamp with time zone NOT NULL,
     CONSTRAINT leaders_pkey PRIMARY KEY (name)
+);
+
+CREATE TABLE limit_keys (
+    limit_name text NOT NULL,
+    key text NOT NULL,
+    throttled_until timestamp with time zone,
+    rated_until timestamp with time zone,
+    wake_at timestamp with time zone,
+    seen_at timestamp with time zone NOT NULL,
+    CONSTRAINT limit_keys_pkey PRIMARY KEY (limit_name, key)
+);
+
+CREATE TABLE limits (
+    name text NOT NULL,
+    definition jsonb NOT NULL,
+    queue text,
+    kinds text[] NOT NULL,
+    path text[] NOT NULL,
+    concurrency integer,
+    scope text NOT NULL,
+    throttle_us bigint,
+    burst integer NOT NULL,
+    rate_us bigint,
+    rate_burst integer,
+    rotate boolean NOT NULL,
+    fifo boolean NOT NULL,
+    metric text,
+    changed_at timestamp with time zone NOT NULL,
+    CONSTRAINT limits_name CHECK ((name ~ '^[a-z0-9_.:-]{1,64}$'::text)),
+    CONSTRAINT limits_pkey PRIMARY KEY (name)
 );
 
 CREATE TABLE lock_waiters (
@@ -384,6 +427,10 @@ CREATE TABLE queues (
     stale jsonb NOT NULL DEFAULT '{}'::jsonb,
     tells boolean NOT NULL DEFAULT false,
     webhook jsonb,
+    gated boolean NOT NULL DEFAULT false,
+    closed_until timestamp with time zone,
+    resumed_at timestamp with time zone,
+    definition jsonb,
     CONSTRAINT queues_name CHECK ((name ~ '^[a-z0-9_.:-]{1,64}$'::text)),
     CONSTRAINT queues_pkey PRIMARY KEY (name)
 );
@@ -457,6 +504,16 @@ CREATE TABLE service_reports (
     CONSTRAINT service_reports_pkey PRIMARY KEY (name)
 );
 
+CREATE TABLE slots (
+    limit_name text NOT NULL,
+    key text NOT NULL,
+    n integer NOT NULL,
+    job_id bigint,
+    claim integer,
+    taken_at timestamp with time zone,
+    CONSTRAINT slots_pkey PRIMARY KEY (limit_name, key, n)
+) WITH (fillfactor=70);
+
 CREATE TABLE watchers (
     id text NOT NULL,
     until timestamp with time zone NOT NULL,
@@ -509,7 +566,13 @@ CREATE INDEX idempotency_expiry ON holdfast.idempotency USING btree (expires_at)
 
 CREATE INDEX jobs_cancelling ON holdfast.jobs USING btree (cancel_requested_at) WHERE (cancel_requested_at IS NOT NULL);
 
+CREATE UNIQUE INDEX jobs_debounce ON holdfast.jobs USING btree (kind, debounce_key) WHERE ((debounce_key IS NOT NULL) AND (state = 'scheduled'::text));
+
+CREATE INDEX jobs_deferred ON holdfast.jobs USING btree (run_at, id) WHERE ((state = 'held'::text) AND ("position" IS NULL));
+
 CREATE INDEX jobs_due ON holdfast.jobs USING btree (run_at, id) INCLUDE (queue) WHERE (state = 'scheduled'::text);
+
+CREATE INDEX jobs_fifo ON holdfast.jobs USING btree (fifo_key, enqueued_seq) WHERE (fifo_key IS NOT NULL);
 
 CREATE INDEX jobs_listed ON holdfast.jobs USING btree (enqueued_at, id);
 
@@ -524,6 +587,10 @@ CREATE INDEX jobs_schedule ON holdfast.jobs USING btree (schedule) WHERE (schedu
 CREATE INDEX jobs_tags ON holdfast.jobs USING gin (tags jsonb_path_ops) WHERE (tags IS NOT NULL);
 
 CREATE UNIQUE INDEX jobs_unique ON holdfast.jobs USING btree (kind, unique_key) WHERE (unique_key IS NOT NULL);
+
+CREATE INDEX limit_keys_seen ON holdfast.limit_keys USING btree (seen_at);
+
+CREATE INDEX limit_keys_wake ON holdfast.limit_keys USING btree (wake_at) WHERE (wake_at IS NOT NULL);
 
 CREATE INDEX lock_waiters_context ON holdfast.lock_waiters USING btree (context);
 
@@ -548,6 +615,10 @@ CREATE INDEX retention_due_delete ON holdfast.retention_due USING btree (delete_
 CREATE INDEX rollups_fold ON holdfast.rollups USING btree (span_s, minute);
 
 CREATE INDEX rollups_minute ON holdfast.rollups USING btree (minute);
+
+CREATE INDEX slots_free ON holdfast.slots USING btree (limit_name, key, n) WHERE (job_id IS NULL);
+
+CREATE INDEX slots_job ON holdfast.slots USING btree (job_id, claim) WHERE (job_id IS NOT NULL);
 
 CREATE SEQUENCE deliveries_id_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
 

@@ -450,12 +450,53 @@ CREATE TABLE holdfast_jobs (
     CONSTRAINT jobs_extra CHECK (extra IS NULL OR (json_valid(extra) AND json_type(extra) = 'object'))
 ) STRICT;
 
+CREATE TABLE holdfast_kinds (
+    name TEXT PRIMARY KEY,
+    queue TEXT NOT NULL,
+    definition TEXT NOT NULL,
+    debounce_ms INTEGER,
+    debounce_path TEXT,
+    budget TEXT,
+    estimate INTEGER,
+    published_at INTEGER NOT NULL,
+    CONSTRAINT kinds_json CHECK (json_valid(definition))
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE holdfast_leaders (
     name TEXT PRIMARY KEY,
     term INTEGER NOT NULL,
     holder TEXT NOT NULL,
     since INTEGER NOT NULL,
     until INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_limit_keys (
+    limit_name TEXT NOT NULL,
+    key TEXT NOT NULL,
+    throttled_until INTEGER,
+    rated_until INTEGER,
+    wake_at INTEGER,
+    seen_at INTEGER NOT NULL,
+    PRIMARY KEY (limit_name, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_limits (
+    name TEXT PRIMARY KEY,
+    definition TEXT NOT NULL,
+    queue TEXT,
+    kinds TEXT NOT NULL,
+    path TEXT NOT NULL,
+    concurrency INTEGER,
+    scope TEXT NOT NULL,
+    throttle_us INTEGER,
+    burst INTEGER NOT NULL,
+    rate_us INTEGER,
+    rate_burst INTEGER,
+    rotate INTEGER NOT NULL,
+    fifo INTEGER NOT NULL,
+    metric TEXT,
+    changed_at INTEGER NOT NULL,
+    CONSTRAINT limits_json CHECK (json_valid(definition) AND json_valid(kinds) AND json_valid(path))
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE holdfast_lock_waiters (
@@ -543,7 +584,7 @@ CREATE TABLE holdfast_queues (
     paused_by TEXT,
     paused_reason TEXT,
     -- Milliseconds that finished jobs are kept, by state; a missing state means the default, null means for ever.
-    retention TEXT NOT NULL DEFAULT '{}', stale TEXT NOT NULL DEFAULT '{}', tells INTEGER NOT NULL DEFAULT 0, webhook TEXT,
+    retention TEXT NOT NULL DEFAULT '{}', stale TEXT NOT NULL DEFAULT '{}', tells INTEGER NOT NULL DEFAULT 0, webhook TEXT, gated INTEGER NOT NULL DEFAULT 0, closed_until INTEGER, resumed_at INTEGER, definition TEXT,
     CONSTRAINT queues_name CHECK (length(name) BETWEEN 1 AND 64 AND name NOT GLOB '*[^a-z0-9_.:-]*'),
     CONSTRAINT queues_retention CHECK (json_valid(retention) AND json_type(retention) = 'object')
 ) STRICT, WITHOUT ROWID;
@@ -608,6 +649,16 @@ CREATE TABLE holdfast_service_reports (
     error TEXT
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE holdfast_slots (
+    limit_name TEXT NOT NULL,
+    key TEXT NOT NULL,
+    n INTEGER NOT NULL,
+    job_id INTEGER,
+    claim INTEGER,
+    taken_at INTEGER,
+    PRIMARY KEY (limit_name, key, n)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE holdfast_tags (
     name TEXT NOT NULL,
     value TEXT NOT NULL,
@@ -657,7 +708,14 @@ CREATE INDEX holdfast_idempotency_expiry ON holdfast_idempotency (expires_at);
 
 CREATE INDEX holdfast_jobs_cancelling ON holdfast_jobs (cancel_requested_at) WHERE cancel_requested_at IS NOT NULL;
 
+CREATE UNIQUE INDEX holdfast_jobs_debounce ON holdfast_jobs (kind, debounce_key)
+WHERE debounce_key IS NOT NULL AND state = 'scheduled';
+
+CREATE INDEX holdfast_jobs_deferred ON holdfast_jobs (run_at, id) WHERE state = 'held' AND position IS NULL;
+
 CREATE INDEX holdfast_jobs_due ON holdfast_jobs (run_at, id, queue, state) WHERE state = 'scheduled';
+
+CREATE INDEX holdfast_jobs_fifo ON holdfast_jobs (fifo_key, enqueued_seq) WHERE fifo_key IS NOT NULL;
 
 CREATE INDEX holdfast_jobs_listed ON holdfast_jobs (enqueued_at, id);
 
@@ -671,6 +729,10 @@ CREATE INDEX holdfast_jobs_running ON holdfast_jobs (worker, claim_batch, queue,
 CREATE INDEX holdfast_jobs_schedule ON holdfast_jobs (schedule) WHERE schedule IS NOT NULL;
 
 CREATE UNIQUE INDEX holdfast_jobs_unique ON holdfast_jobs (kind, unique_key) WHERE unique_key IS NOT NULL;
+
+CREATE INDEX holdfast_limit_keys_seen ON holdfast_limit_keys (seen_at);
+
+CREATE INDEX holdfast_limit_keys_wake ON holdfast_limit_keys (wake_at) WHERE wake_at IS NOT NULL;
 
 CREATE INDEX holdfast_lock_waiters_context ON holdfast_lock_waiters (context);
 
@@ -689,3 +751,7 @@ CREATE INDEX holdfast_retention_due_at ON holdfast_retention_due (at);
 CREATE INDEX holdfast_rollups_fold ON holdfast_rollups (span_s, minute);
 
 CREATE INDEX holdfast_rollups_minute ON holdfast_rollups (minute);
+
+CREATE INDEX holdfast_slots_free ON holdfast_slots (limit_name, key, n) WHERE job_id IS NULL;
+
+CREATE INDEX holdfast_slots_job ON holdfast_slots (job_id, claim) WHERE job_id IS NOT NULL;

@@ -22,7 +22,10 @@ BOUNDS = {
     "item_sets": Bound("with their live jobs; folded into the history row"),
     "items": Bound("10,000 of a set, with their live jobs; folded into the history row"),
     "jobs": Bound("live jobs only: until they end", "enqueued_at"),
+    "kinds": Bound("one row of each kind that was ever defined", "published_at"),
     "leaders": Bound("one row of each office"),
+    "limit_keys": Bound("a day after its key was last seen", "seen_at"),
+    "limits": Bound("one row of each limit that is defined", "changed_at"),
     "lock_waiters": Bound("until they hold the lock or give up; 30 seconds after their process died", "since"),
     "locks": Bound("until they are released or their lease ends", "since"),
     "logs": Bound("200 lines of each of the last 5 claims of a live job; folded into its history row", "at"),
@@ -35,6 +38,7 @@ BOUNDS = {
     "rollups": Bound("a row per minute, queue, kind and outcome; per hour after 2 days, per day after 90", "minute"),
     "schedules": Bound("one row of each schedule that was ever defined", "defined_at"),
     "service_reports": Bound("one row of each service"),
+    "slots": Bound("as many rows of each key as it has slots; a day after it was last seen", "taken_at"),
     "watchers": Bound("a minute after the last renewal", "until"),
     "workers": Bound("a day after their death", "registered_at"),
 }

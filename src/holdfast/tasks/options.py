@@ -16,6 +16,8 @@ from holdfast import names
 from holdfast.config import OnError, checked_on_error, timeout_ms
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import InvalidValue
+from holdfast.policies.keys import key_path
+from holdfast.policies.money import Amount, Written, read_amount
 from holdfast.retry import Backoff
 
 ExecutorName = Literal["process"]
@@ -50,6 +52,12 @@ class TaskOptions(TypedDict, total=False):
     on_retry: OnRetry
     on_restart: OnRestart
     phases: Phases
+    limits: Iterable[str]
+    budget: str
+    estimate: Written
+    debounce: Duration
+    debounce_key: str
+    note: str
 
 
 class UsingOptions(TypedDict, total=False):
@@ -69,6 +77,7 @@ class UsingOptions(TypedDict, total=False):
     connection: Any
     queue: str
     webhook: str
+    estimate: Written
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +97,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     on_retry: OnRetry = "resume"
     on_restart: OnRestart = "requeue"
     plan: tuple[tuple[str, float], ...] = ()
+    limits: tuple[str, ...] = ()
+    budget: str | None = None
+    estimate: Amount | None = None
+    debounce_ms: int | None = None
+    debounce_path: tuple[str, ...] = ()
+    note: str | None = None
 
     @property
     def extra(self) -> dict[str, Any]:
@@ -117,6 +132,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     connection: Any = None
     queue: str | None = None
     webhook: str | None = None
+    estimate: Amount | None = None
 
 
 PLAIN = Options()
@@ -144,7 +160,23 @@ def read_policy(given: TaskOptions) -> Policy:
         on_retry=_one_of(given.get("on_retry", "resume"), "on_retry", OnRetry),
         on_restart=_one_of(given.get("on_restart", "requeue"), "on_restart", OnRestart),
         plan=_plan(given.get("phases", ())),
+        **_read_policies(given),
     )
+
+
+def _read_policies(given: TaskOptions) -> dict[str, Any]:
+    limits, budget, note = given.get("limits", ()), given.get("budget"), given.get("note")
+    if "debounce_key" in given and "debounce" not in given:
+        message = f'debounce_key: expected with debounce, got {given["debounce_key"]!r} alone; add debounce="5s"'
+        raise InvalidValue(message)
+    return {
+        "limits": tuple(names.name(limit, "limits") for limit in ((limits,) if isinstance(limits, str) else limits)),
+        "budget": None if budget is None else names.name(budget, "budget"),
+        "estimate": read_amount(given["estimate"], what="estimate") if "estimate" in given else None,
+        "debounce_ms": milliseconds(given["debounce"], "debounce") if "debounce" in given else None,
+        "debounce_path": key_path(given.get("debounce_key"), "debounce_key"),
+        "note": None if note is None else names.text(note, "note", names.KEY_BYTES),
+    }
 
 
 def read_options(given: UsingOptions) -> Options:
@@ -174,6 +206,7 @@ def read_options(given: UsingOptions) -> Options:
         connection=given.get("connection"),
         queue=None if queue is None else names.name(queue, "queue"),
         webhook=given.get("webhook"),
+        estimate=read_amount(given["estimate"], what="estimate") if "estimate" in given else None,
     )
 
 

@@ -1,0 +1,93 @@
+"""Budgets: how much jobs may spend in a day or a month, and what happens on the way there."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple, get_args
+
+from holdfast import names
+from holdfast.errors import ConfigError, InvalidValue, shown
+from holdfast.policies.keys import key_path
+from holdfast.policies.money import Amount, Written, read_amount, read_unit
+from holdfast.zones import instant, read_zone, wall_time
+
+Period = Literal["day", "month"]
+Action = Literal["alert", "reduce", "defer", "stop"]
+
+
+class Threshold(NamedTuple):
+    """What happens from a share of the budget on; 1.0 is all of it."""
+
+    at: float
+    action: Action
+
+
+DEFAULT_THRESHOLDS = (Threshold(0.8, "alert"), Threshold(1.0, "alert"), Threshold(1.0, "stop"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """A sum that jobs may spend in a period: those of a `queue`, of `kinds`, or of the tasks that say `budget=`.
+
+    `amount` is money or any unit: "$500", "2000000 tokens". `key` divides it: "payload.tenant" or "actor" gives each a
+    sum of its own. A `period` begins at midnight in `tz`. `thresholds` are pairs of a share and an action: "alert"
+    escalates, "reduce" halves the slots of its jobs, "defer" holds them until the next period, "stop" lets them fail at
+    once with `BudgetExceeded`. Left out: alert at 80 % and at 100 %, stop at 100 %.
+    """
+
+    name: str
+    amount: Written
+    unit: str | None = None
+    period: Period = "month"
+    tz: str = "UTC"
+    queue: str | None = None
+    kinds: Iterable[str] = ()
+    key: str | None = None
+    thresholds: Iterable[tuple[float, Action]] = DEFAULT_THRESHOLDS
+    ceiling: Amount = field(init=False, repr=False, compare=False)
+    path: tuple[str, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "name", names.name(self.name, "name"))
+            unit = None if self.unit is None else read_unit(self.unit)
+            object.__setattr__(self, "ceiling", read_amount(self.amount, unit, "amount"))
+            _check_period(self.period)
+            read_zone(self.tz)
+            if self.queue is not None:
+                object.__setattr__(self, "queue", names.name(self.queue, "queue"))
+            kinds = (self.kinds,) if isinstance(self.kinds, str) else self.kinds
+            object.__setattr__(self, "kinds", tuple(names.name(kind, "kinds") for kind in kinds))
+            object.__setattr__(self, "path", key_path(self.key))
+            object.__setattr__(self, "thresholds", tuple(sorted(_threshold(*pair) for pair in self.thresholds)))
+        except (InvalidValue, TypeError) as error:
+            message = f"budget {shown(self.name)}: {error}"
+            raise ConfigError(message) from error
+
+    def period_of(self, moment: datetime) -> tuple[datetime, datetime]:
+        """The period in which a moment lies: its first instant, and that of the next one, both in UTC."""
+        zone = read_zone(self.tz)
+        first = wall_time(moment, zone).replace(hour=0, minute=0, second=0, microsecond=0)
+        if self.period == "month":
+            first = first.replace(day=1)
+            following = (first + timedelta(days=32)).replace(day=1)
+        else:
+            following = first + timedelta(days=1)
+        starts, ends = instant(first, zone), instant(following, zone)
+        return starts or moment, ends or moment + timedelta(days=1)  # a day that clocks skipped has no midnight
+
+
+def _check_period(period: str) -> None:
+    if period not in get_args(Period):
+        message = f'period: expected "day" or "month", got {shown(period)}'
+        raise InvalidValue(message)
+
+
+def _threshold(at: float, action: Action) -> Threshold:
+    if isinstance(at, bool) or not isinstance(at, int | float) or not 0 < at <= 10:  # noqa: PLR2004 - ten times the sum
+        message = f"thresholds: expected a share like 0.8 (80 %), got {shown(at)}"
+        raise InvalidValue(message)
+    if action not in get_args(Action):
+        message = f"thresholds: expected alert, reduce, defer or stop, got {shown(action)}"
+        raise InvalidValue(message)
+    return Threshold(float(at), action)

@@ -1,0 +1,83 @@
+"""Escalation policies: who is told of failures, how soon somebody has to answer, and who comes next."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from holdfast import names
+from holdfast.duration import Duration, milliseconds
+from holdfast.errors import ConfigError, InvalidValue, shown
+from holdfast.hours import Dates, Days, Hours, read_hours
+from holdfast.policies.rate import Rate, read_rate
+
+SOURCES = ("failed", "sla", "budget", "schedule")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BusinessHours:
+    """When people work, so that a response clock runs only then."""
+
+    days: Days = "mon-fri"
+    from_: str = "09:00"
+    to: str = "17:00"
+    tz: str = "UTC"
+    holidays: Dates = ()
+    hours: Hours = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        try:
+            hours = read_hours(window=(self.from_, self.to), days=self.days, tz=self.tz, exclude=self.holidays)
+        except InvalidValue as error:
+            message = f"business hours: {error}"
+            raise ConfigError(message) from error
+        object.__setattr__(self, "hours", hours)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Escalation:
+    """What happens when a job of a queue fails for good, an SLA is missed, a budget is nearly spent, a schedule missed.
+
+    `channels` names the channels that are told, at once or (`digest_at="08:00"`, in `tz`) once a day with everything
+    since the last digest. `respond_within` is the response clock, counted by the clock on the wall or in
+    `business_hours`; when nobody has acknowledged by then, it is said again (`repeat` times) and then by the policy
+    `then`. `fields` are the payload fields that messages may show. `rate` bounds how many messages go out.
+    """
+
+    name: str
+    channels: Iterable[str]
+    digest_at: str | None = None
+    tz: str = "UTC"
+    respond_within: Duration | None = None
+    business_hours: BusinessHours | None = None
+    repeat: int = 0
+    then: str | None = None
+    fields: Iterable[str] = ()
+    rate: str = "30/h"
+    sources: Sequence[str] = SOURCES
+    respond_ms: int | None = field(init=False, repr=False, compare=False)
+    most: Rate = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        try:
+            self._read()
+        except InvalidValue as error:
+            message = f"escalation {shown(self.name)}: {error}"
+            raise ConfigError(message) from error
+
+    def _read(self) -> None:
+        object.__setattr__(self, "name", names.name(self.name, "name"))
+        channels = (self.channels,) if isinstance(self.channels, str) else self.channels
+        object.__setattr__(self, "channels", tuple(names.name(channel, "channels") for channel in channels))
+        object.__setattr__(self, "fields", tuple(names.text(one, "fields", names.KEY_BYTES) for one in self.fields))
+        if self.then is not None:
+            object.__setattr__(self, "then", names.name(self.then, "then"))
+        within = self.respond_within
+        object.__setattr__(self, "respond_ms", None if within is None else milliseconds(within, "respond_within"))
+        object.__setattr__(self, "most", read_rate(self.rate, "rate"))
+        if isinstance(self.repeat, bool) or not isinstance(self.repeat, int) or not 0 <= self.repeat <= 100:  # noqa: PLR2004 - said often enough
+            message = f"repeat: expected a whole number from 0 to 100, got {shown(self.repeat)}"
+            raise InvalidValue(message)
+        if unknown := [source for source in self.sources if source not in SOURCES]:
+            message = f"sources: expected among {', '.join(SOURCES)}, got {shown(unknown[0])}"
+            raise InvalidValue(message)
+        if self.digest_at is not None:
+            read_hours(window=(self.digest_at, "24:00"), tz=self.tz)
