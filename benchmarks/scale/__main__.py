@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import machine, servers
-from benchmarks.scale import claims, connections, due, history, output, phases, pinned, proxy
+from benchmarks.scale import claims, connections, due, history, limits, output, phases, pinned, proxy
 from benchmarks.scale.report import Report
 from benchmarks.scale.sizes import Sizes
 from holdfast.release import RELEASE
@@ -24,6 +24,7 @@ RUNS: Mapping[str, Callable[[str, Path, Sizes], Iterator[Report]]] = {
     "proxy": proxy.run,
     "phases": phases.run,
     "due": due.run,
+    "limits": limits.run,
 }
 
 

@@ -42,3 +42,5 @@ class Sizes:
     due_jobs: int = 10_000
     due_s: float = 10.0
     promoted_jobs: int = 100_000
+
+    limited_jobs: int = 10_000

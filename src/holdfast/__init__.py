@@ -7,6 +7,9 @@ from holdfast.backends.inline import InlineQueueBackend
 from holdfast.backends.jobs import HoldfastQueueBackend
 from holdfast.cadence import Service
 from holdfast.client.blocking import BlockingClient, BlockingHandle
+from holdfast.client.escalations import EscalationState
+from holdfast.client.families import QueueFamily
+from holdfast.client.limits import LimitHandle
 from holdfast.client.subscription import EventsMissed, Subscription
 from holdfast.config import Queue, WorkerSettings
 from holdfast.context import Context
@@ -14,11 +17,16 @@ from holdfast.election import RedisElection
 from holdfast.errors import (
     AllItemsFailed,
     ArgumentError,
+    BudgetNotFound,
+    BulkNotFound,
     ClaimLost,
     ConfigError,
+    ConfigMistakes,
     Conflict,
     DataRefused,
+    DeadLetterNotFound,
     DuplicateKind,
+    EscalationNotFound,
     HoldfastError,
     InvalidValue,
     JobCancelled,
@@ -30,6 +38,7 @@ from holdfast.errors import (
     LockTimeout,
     NotOpen,
     OutcomeUnknown,
+    RateLimited,
     ResultTimeout,
     ScheduleNotFound,
     SchemaError,
@@ -48,25 +57,38 @@ from holdfast.handle import JobHandle
 from holdfast.items import ItemCounts, Items
 from holdfast.job import Attempt, Delivery, Job, JobState, LogLine, Progress, StateChange
 from holdfast.lock import Lock
-from holdfast.outcomes import Cancel, Fatal, Retry, Skip, Snooze
+from holdfast.outcomes import BudgetExceeded, Cancel, Fatal, Retry, Skip, Snooze, Throttle
 from holdfast.phases import JobPhase, PhaseState
 from holdfast.phasing import PhaseBlock
+from holdfast.policies.allowance import Allowance
+from holdfast.policies.budgets import Budget
+from holdfast.policies.channels import Email, PagerDuty, SignedWebhook, Slack
+from holdfast.policies.escalation import BusinessHours, Escalation
+from holdfast.policies.kinds import Kind
+from holdfast.policies.limits import Limit
 from holdfast.release import RELEASE
 from holdfast.retry import Backoff, backoff
 from holdfast.schedules import Schedule
 from holdfast.shards import RedisDelivery, Shard
+from holdfast.stores.alarms import EscalationRow
+from holdfast.stores.bulk import BulkRun, BulkState, BulkVerb
 from holdfast.stores.cluster import LockRow
+from holdfast.stores.failures import DeadCursor, DeadLetter, DeadPage
+from holdfast.stores.limits import LimitRow, LimitUsage
 from holdfast.stores.values import Answer, Answered, Count, Cursor, Endpoint, JobFilter, Page, QueueRow
 from holdfast.stream import EventResponse, EventStream
 from holdfast.tasks.call import Call
 from holdfast.tasks.pipeline import Pipeline, phase
 from holdfast.tasks.task import Task
+from holdfast.telemetry.settings import TelemetrySettings
 from holdfast.webhooks.settings import WebhookSettings
+from holdfast.why import Reason, Why
 
 __version__ = RELEASE
 
 __all__ = [
     "AllItemsFailed",
+    "Allowance",
     "Answer",
     "Answered",
     "ArgumentError",
@@ -75,18 +97,36 @@ __all__ = [
     "Backoff",
     "BlockingClient",
     "BlockingHandle",
+    "Budget",
+    "BudgetExceeded",
+    "BudgetNotFound",
+    "BulkNotFound",
+    "BulkRun",
+    "BulkState",
+    "BulkVerb",
+    "BusinessHours",
     "Call",
     "Cancel",
     "ClaimLost",
     "ConfigError",
+    "ConfigMistakes",
     "Conflict",
     "Context",
     "Count",
     "Cursor",
     "DataRefused",
+    "DeadCursor",
+    "DeadLetter",
+    "DeadLetterNotFound",
+    "DeadPage",
     "Delivery",
     "DuplicateKind",
+    "Email",
     "Endpoint",
+    "Escalation",
+    "EscalationNotFound",
+    "EscalationRow",
+    "EscalationState",
     "Event",
     "EventKind",
     "EventResponse",
@@ -109,6 +149,11 @@ __all__ = [
     "JobPhase",
     "JobState",
     "KeyConflict",
+    "Kind",
+    "Limit",
+    "LimitHandle",
+    "LimitRow",
+    "LimitUsage",
     "Lock",
     "LockCycle",
     "LockLost",
@@ -118,13 +163,17 @@ __all__ = [
     "NotOpen",
     "OutcomeUnknown",
     "Page",
+    "PagerDuty",
     "PhaseBlock",
     "PhaseState",
     "Pipeline",
     "Progress",
     "Queue",
     "QueueBackend",
+    "QueueFamily",
     "QueueRow",
+    "RateLimited",
+    "Reason",
     "RedisDelivery",
     "RedisElection",
     "ResultTimeout",
@@ -135,7 +184,9 @@ __all__ = [
     "Service",
     "Shard",
     "ShutdownTimeout",
+    "SignedWebhook",
     "Skip",
+    "Slack",
     "Snooze",
     "StateChange",
     "StoreError",
@@ -143,11 +194,14 @@ __all__ = [
     "StoreUnavailable",
     "Subscription",
     "Task",
+    "TelemetrySettings",
+    "Throttle",
     "TimedOut",
     "TransactionTooLong",
     "UniqueConflict",
     "UnknownKind",
     "WebhookSettings",
+    "Why",
     "WorkerSettings",
     "WrongState",
     "__version__",

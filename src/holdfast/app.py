@@ -9,8 +9,9 @@ from contextlib import (
     contextmanager,
     nullcontext,
 )
+from pathlib import Path
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
 
 import msgspec
 
@@ -31,9 +32,11 @@ from holdfast.locations import masked
 from holdfast.policies.budgets import Budget
 from holdfast.policies.channels import Channel
 from holdfast.policies.escalation import Escalation
+from holdfast.policies.kinds import Kind
 from holdfast.policies.limits import Limit
 from holdfast.retry import Backoff, backoff
 from holdfast.schedules import Schedule
+from holdfast.services.exporting import Exporter
 from holdfast.services.farewells import Callback
 from holdfast.shards import RedisDelivery
 from holdfast.stores import open_store
@@ -41,11 +44,15 @@ from holdfast.stores.values import QueueTerms
 from holdfast.tasks.decorator import TaskDecorator
 from holdfast.tasks.registry import Registry
 from holdfast.tasks.scheduling import Scheduled, ScheduleOptions, Schedules
+from holdfast.telemetry.settings import TelemetrySettings
 from holdfast.webhooks.settings import WebhookSettings
 from holdfast.worker.embedded import Embedded
 from holdfast.worker.parts import Parts
 from holdfast.worker.threaded import ThreadedWorker
 from holdfast.worker.worker import Left, Until
+
+if TYPE_CHECKING:
+    from holdfast.configuration.configure import Configured
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -62,6 +69,7 @@ _WORKER = WorkerSettings()
 _WEBHOOKS = WebhookSettings()
 _NO_SERVICES: Mapping[str, Service] = {}
 _NO_CHANNELS: Mapping[str, Channel] = {}
+_TELEMETRY = TelemetrySettings()
 
 
 class Holdfast(Asking):
@@ -75,20 +83,22 @@ class Holdfast(Asking):
         async with app:
             job = await send_email.enqueue(to="a@example.org", subject="hi")
 
+    `config` names a file that lies over all of this, its `url` included; see `from_config`.
     `schema` and `pool_size` are for PostgreSQL, `synchronous` for SQLite; the store in use ignores the other's, so that
     changing the URL is enough to change the store. `deadline` bounds every call. `max_payload` (bytes) and `max_depth`
     bound the arguments and the results; `max_attempts`, `max_crashes`, `timeout`, `retry` and `on_error` are for tasks
     that set none. `worker` says how workers behave, `webhooks` where the ends of jobs may be posted to. `listen_dsn` is
     an address of the PostgreSQL server itself, where workers hear of new jobs if `url` leads to a pooler. `limits`,
-    `budgets` and `escalations` are policies, `channels` where escalations go, by name. `lifespan` is
-    called with the app in each process that runs jobs, and gives an async context manager; what that yields is
-    `ctx.state`.
+    `budgets` and `escalations` are policies, `channels` where escalations go, by name; `kinds` lie over what tasks say.
+    `lifespan` is called with the app in each process that runs jobs, and gives an async context manager; what that
+    yields is `ctx.state`.
     """
 
     def __init__(
         self,
-        url: str,
+        url: str | None = None,
         *,
+        config: str | Path | None = None,
         schema: str = "holdfast",
         queues: Iterable[Queue] = (),
         deadline: Duration = "10s",
@@ -112,10 +122,13 @@ class Holdfast(Asking):
         budgets: Iterable[Budget] = (),
         channels: Mapping[str, Channel] = _NO_CHANNELS,
         escalations: Iterable[Escalation] = (),
+        telemetry: TelemetrySettings = _TELEMETRY,
+        kinds: Iterable[Kind] = (),
         lifespan: Lifespan | None = None,
     ) -> None:
-        self.settings: Settings = read_settings(
-            url,
+        self.configuration, options = _configured(
+            config,
+            url=url,
             schema=schema,
             queues=queues,
             deadline=deadline,
@@ -138,15 +151,30 @@ class Holdfast(Asking):
             budgets=budgets,
             channels=channels,
             escalations=escalations,
+            telemetry=telemetry,
+            kinds=kinds,
+            schedules=schedules,
         )
         self.tasks = Registry()
-        self.schedules = Schedules()
-        for schedule in schedules:
+        self.schedules = Schedules(self.configuration.schedules if self.configuration else {})
+        for schedule in options.pop("schedules"):
             self.schedules.add(schedule)
+        self.settings: Settings = read_settings(**options)
         self._arounds: list[Around] = []
         self._farewells: dict[tuple[str, str], list[Callback]] = {}
         self._lifespan = lifespan
-        self._door = Door(self.settings)
+        self._exporter = Exporter() if self.settings.telemetry.metrics else None
+        self._door = Door(self.settings, self.tasks)
+
+    @classmethod
+    def from_config(cls, path: str | Path | None = None, **options: Any) -> Self:
+        """Make the app by a file: the one named, by HOLDFAST_CONFIG too, or the nearest here or above.
+
+        `options` are those of `Holdfast(...)`; what the file says lies over them.
+        """
+        from holdfast.configuration import files  # noqa: PLC0415 - most programs name their file, or have none
+
+        return cls(config=files.required() if path is None else path, **options)
 
     def __repr__(self) -> str:
         return f"Holdfast({masked(self.settings.url)!r})"
@@ -263,6 +291,7 @@ class Holdfast(Asking):
             stale_ms=dict(queue.stale_ms),
             tells=queue.tell_retention or any(name == queue.name for name, _ in self._farewells),
             webhook=hook,
+            escalation=queue.escalation,
         )
 
     # ---- work ------------------------------------------------------------------------------------------------------
@@ -278,7 +307,19 @@ class Holdfast(Asking):
             lambda: nullcontext() if lifespan is None else lifespan(self),
             self._farewells,
             tuple(self.schedules.values()),
+            self._exporter,
         )
+
+    async def metrics(self) -> str:
+        """Write what the workers of this process count, in the text form of Prometheus, for an endpoint of your own.
+
+        It needs `Holdfast(telemetry=TelemetrySettings(metrics=True))`. The numbers of the whole store are there where
+        the services run: in one of all processes that work on it.
+        """
+        if self._exporter is None:
+            message = "app.metrics(): nothing is counted; give the app telemetry=TelemetrySettings(metrics=True)"
+            raise ConfigError(message)
+        return await self._exporter.text()
 
     async def run_worker(
         self,
@@ -343,6 +384,19 @@ class Holdfast(Asking):
                 if is_left:
                     worker.stop()
                     worker.join()
+
+
+def _configured(config: str | Path | None, **code: Any) -> "tuple[Configured | None, dict[str, Any]]":
+    """Lay a configuration file over what code says."""
+    if config is None:
+        if code["url"] is None:
+            message = 'Holdfast(...): expected a URL like "sqlite:///jobs.db", or config="holdfast.yaml", got neither'
+            raise ConfigError(message)
+        return None, code
+    from holdfast.configuration.configure import configure  # noqa: PLC0415 - only for those who have a file
+
+    found = configure(config, code)
+    return found, {**found.arguments}
 
 
 async def _drain_when(stop: asyncio.Event, worker: Embedded) -> None:

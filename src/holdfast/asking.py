@@ -8,6 +8,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from holdfast.client.client import Client
 from holdfast.client.jobs import EVERY_JOB
+from holdfast.client.limits import LimitHandle
 from holdfast.client.subscription import Subscription
 from holdfast.duration import Duration
 from holdfast.events import Event
@@ -54,6 +55,10 @@ class Asking(ABC):
         """Go through all jobs that fit, newest first, reading page by page."""
         return self.client.iterate(which)
 
+    def export_dead_letters(self, which: JobFilter) -> AsyncIterator[dict[str, Any]]:
+        """Go through failed jobs as plain values, one JSON object each, with secrets covered; see `dead_jobs`."""
+        return self.client.export_dead_letters(which)
+
     def events(
         self,
         *,
@@ -93,15 +98,28 @@ class Asking(ABC):
         """
         return self.client.lock(*parts, timeout=timeout)
 
+    def limit(self, name: str) -> LimitHandle:
+        """Look at one limit: `await app.limit("screenshot").available()`."""
+        return self.client.limit(name)
+
     def watch(self, job: int | str) -> AsyncIterator[Event]:
         """Follow one job: everything that happens to it from here on, to the end of its life."""
         return self.client.watch(job)
 
+    ack_escalation = _asks(Client.ack_escalation)
+    budget = _asks(Client.budget)
+    budgets = _asks(Client.budgets)
+    bulk_run = _asks(Client.bulk_run)
+    bulk_runs = _asks(Client.bulk_runs)
     cancel = _asks(Client.cancel)
+    cancel_bulk = _asks(Client.cancel_bulk)
     cancel_many = _asks(Client.cancel_many)
     close_schedules = _asks(Client.close_schedules)
     counts = _asks(Client.counts)
     create_schedule = _asks(Client.create_schedule)
+    dead_jobs = _asks(Client.dead_jobs)
+    dead_letter = _asks(Client.dead_letter)
+    dead_letters = _asks(Client.dead_letters)
     delete = _asks(Client.delete)
     delete_many = _asks(Client.delete_many)
     delete_schedule = _asks(Client.delete_schedule)
@@ -110,28 +128,49 @@ class Asking(ABC):
     enable_endpoint = _asks(Client.enable_endpoint)
     enable_schedule = _asks(Client.enable_schedule)
     endpoints = _asks(Client.endpoints)
+    families = _asks(Client.families)
+    escalation = _asks(Client.escalation)
+    escalations = _asks(Client.escalations)
     fires = _asks(Client.fires)
     get = _asks(Client.get)
     get_many = _asks(Client.get_many)
+    kinds = _asks(Client.kinds)
     leaders = _asks(Client.leaders)
+    ledger = _asks(Client.ledger)
+    limits = _asks(Client.limits)
     list = _asks(Client.list)
     locks = _asks(Client.locks)
+    lost_spend = _asks(Client.lost_spend)
     maintenance = _asks(Client.maintenance)
     open_schedules = _asks(Client.open_schedules)
+    overrides = _asks(Client.overrides)
     pause = _asks(Client.pause)
+    pause_bulk = _asks(Client.pause_bulk)
+    preview_bulk = _asks(Client.preview_bulk)
     prune = _asks(Client.prune)
+    purge = _asks(Client.purge)
     queues = _asks(Client.queues)
+    replay = _asks(Client.replay)
+    replay_edited = _asks(Client.replay_edited)
     reprioritise = _asks(Client.reprioritise)
     reprioritise_many = _asks(Client.reprioritise_many)
     reschedule = _asks(Client.reschedule)
     reschedule_many = _asks(Client.reschedule_many)
+    reset_policy = _asks(Client.reset_policy)
     reset_schedule = _asks(Client.reset_schedule)
     reset_service = _asks(Client.reset_service)
     resume = _asks(Client.resume)
+    resume_bulk = _asks(Client.resume_bulk)
     retry = _asks(Client.retry)
     retry_many = _asks(Client.retry_many)
     run_schedule = _asks(Client.run_schedule)
     services = _asks(Client.services)
+    set_policy = _asks(Client.set_policy)
     set_service = _asks(Client.set_service)
+    settle_spend = _asks(Client.settle_spend)
+    snooze_escalation = _asks(Client.snooze_escalation)
+    spend_by = _asks(Client.spend_by)
+    start_bulk = _asks(Client.start_bulk)
     stored_schedules = _asks(Client.stored_schedules)
     wait = _asks(Client.wait)
+    why = _asks(Client.why)

@@ -57,6 +57,11 @@ DEFAULTS: Mapping[str, Service] = {
     "retention": Service(interval="60s", batch=500),
     "fold": Service(interval="60s", batch=500),
     "gauges": Service(interval="10s"),
+    "escalate": Service(interval="1s", batch=500),
+    "notices": Service(interval="1s", batch=8),  # messages to channels, sent at the same time
+    "dead_letters": Service(interval="1s", batch=1_000),
+    "bulk": Service(interval="1s", batch=500),
+    "sla": Service(interval="10s"),
 }
 """Every service, as it runs unless somebody says otherwise."""
 

@@ -18,10 +18,12 @@ from holdfast.job import TERMINAL, JobState
 from holdfast.locations import Location, SqliteLocation, checked_listen_dsn, locate
 from holdfast.policies.budgets import Budget
 from holdfast.policies.channels import Channel, Email, PagerDuty, SignedWebhook, Slack
-from holdfast.policies.escalation import Escalation
+from holdfast.policies.escalation import Escalation, check_policies
+from holdfast.policies.kinds import Kind
 from holdfast.policies.limits import Limit
 from holdfast.retry import Backoff, backoff
 from holdfast.shards import RedisDelivery
+from holdfast.telemetry.settings import TelemetrySettings
 from holdfast.webhooks.settings import EVENTS, Secrets, WebhookSettings, read_events, read_secrets
 
 Outcome = Literal["completed", "completed_with_errors", "failed", "cancelled"]
@@ -258,20 +260,31 @@ class Settings:
     budgets: Mapping[str, Budget] = field(default_factory=dict)
     channels: Mapping[str, Channel] = field(default_factory=dict, repr=False)
     escalations: Mapping[str, Escalation] = field(default_factory=dict)
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
 
     def webhook_keys_of(self, queue: str) -> tuple[bytes, ...]:
         """The secrets that a queue has of its own."""
         defined = self.queues.get(queue)
         return () if defined is None else defined.webhook_keys
 
-    def priority_of(self, queue: str) -> int:
-        """The priority of a queue's jobs that name none themselves."""
-        defined = self.queues.get(queue)
-        return DEFAULT_PRIORITY if defined is None else defined.priority
+    def queue_of(self, queue: str) -> Queue:
+        """What is known of a queue; nothing special of one that is not defined."""
+        return self.queues.get(queue, _PLAIN_QUEUE)
+
+    def poll_s_of(self, queues: Iterable[str]) -> float:
+        """How often a worker of these queues looks without a hint: as often as the most impatient of them wants."""
+        polls = (self.queue_of(queue).poll_ms for queue in queues)
+        return min((self.worker.poll_s if poll is None else poll / 1_000 for poll in polls), default=self.worker.poll_s)
+
+    def retry_of(self, queue: str) -> Backoff:
+        """How long failed attempts of a queue's jobs wait whose tasks say nothing of it."""
+        return self.queue_of(queue).retry or self.retry
 
 
 _NO_SERVICES: Mapping[str, Service] = {}
 _NO_CHANNELS: Mapping[str, Channel] = {}
+_TELEMETRY = TelemetrySettings()
 
 
 def read_settings(
@@ -299,6 +312,8 @@ def read_settings(
     budgets: Iterable[Budget] = (),
     channels: Mapping[str, Channel] = _NO_CHANNELS,
     escalations: Iterable[Escalation] = (),
+    kinds: Iterable[Kind] = (),
+    telemetry: TelemetrySettings = _TELEMETRY,
 ) -> Settings:
     """Check the options of an app; the first wrong one is refused with what was expected."""
     with definition("Holdfast(...)"):
@@ -308,11 +323,15 @@ def read_settings(
         _require(retry, Backoff, "retry", "backoff(...)")
         _require(worker, WorkerSettings, "worker", "WorkerSettings(...)")
         _require(webhooks, WebhookSettings, "webhooks", "WebhookSettings(...)")
+        _require(telemetry, TelemetrySettings, "telemetry", "TelemetrySettings(...)")
         if leader is not None:
             _require(leader, RedisElection, "leader", "None (the store) or RedisElection(...)")
         location = locate(url)
         if isinstance(location, SqliteLocation):
             worker.check_on_sqlite()
+        told = _named(escalations, Escalation, "escalations")
+        heard = _read_channels(channels)
+        check_policies(told, heard)
         return Settings(
             url=url,
             location=location,
@@ -336,8 +355,10 @@ def read_settings(
             services=read_services(services),
             limits=_named(limits, Limit, "limits"),
             budgets=_named(budgets, Budget, "budgets"),
-            channels=_read_channels(channels),
-            escalations=_named(escalations, Escalation, "escalations"),
+            channels=heard,
+            escalations=told,
+            telemetry=telemetry,
+            kinds=_named(kinds, Kind, "kinds"),
         )
 
 
@@ -389,7 +410,7 @@ def _by_name(queues: Iterable[Queue], webhooks: WebhookSettings) -> dict[str, Qu
     return defined
 
 
-_Policy = TypeVar("_Policy", Limit, Budget, Escalation)
+_Policy = TypeVar("_Policy", Limit, Budget, Escalation, Kind)
 
 
 def _named(given: Iterable[_Policy], kind: type[_Policy], what: str) -> dict[str, _Policy]:
@@ -411,3 +432,6 @@ def _read_channels(given: Mapping[str, Any]) -> dict[str, Channel]:
             message = f"channels: expected {expected} for {name!r}, got a {type(channel).__name__}"
             raise ConfigError(message)
     return {names.name(name, "channels"): channel for name, channel in given.items()}
+
+
+_PLAIN_QUEUE = Queue("default")  # below what reads its fields

@@ -18,6 +18,8 @@ from holdfast.job import Job
 from holdfast.journal import Entry
 from holdfast.lock import Lock, Part, name_of
 from holdfast.phasing import PhaseBlock, Phasing, Voice, checked_percent
+from holdfast.policies.allowance import Allowance
+from holdfast.policies.money import USD, Amount, Written, read_amount
 
 # Not Any: with that a type checker could not tell the forms of @app.task apart, and would check no argument.
 State = TypeVar("State", default=object)
@@ -58,11 +60,22 @@ class Running(Voice, Protocol):
     def lock(self, name: str, timeout: Duration | None) -> LockBlock:
         """Hold a lock for the job."""
 
+    @property
+    def allowance(self) -> Allowance | None:
+        """How far the budget of the job has come, if it has one."""
+
+    async def spend(self, amount: Amount, note: str | None) -> None:
+        """Write down what the job has spent."""
+
 
 class _Nobody:
     """Stands for the worker where there is none: what is said is not stored."""
 
     cancelled = False
+    allowance = None
+
+    async def spend(self, amount: Amount, note: str | None) -> None:
+        """Forget it."""
 
     def note(self, entry: Entry) -> None:
         """Forget it."""
@@ -201,6 +214,30 @@ class Context(Generic[State]):
         The wait has no limit but the job's timeout, unless `timeout` is given. Take it outside of `ctx.transaction()`.
         """
         return self._running.lock(name_of(parts), timeout)
+
+    # ---- money -----------------------------------------------------------------------------------------------------
+
+    def spend(self, amount: Written, unit: str = USD, *, note: str | None = None) -> Awaitable[None]:
+        """Report what the job has just spent: `await` it in an async handler, just call it in a thread.
+
+            await ctx.spend(0.004, "usd")
+
+        It is on disk when this returns, in the ledger and in the sum of the job's budget, and it is never refused: not
+        above the estimate, not above the ceiling, and not from a worker that has lost the job meanwhile. A unit that is
+        not the budget's is written down and counts for none.
+        """
+        reported = self._running.spend(read_amount(amount, unit), note)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:  # in a thread
+            self._running.wait_for(reported)
+            return _NO_BREATH
+        return asyncio.shield(reported)  # which writes it even if nobody awaits it, or the handler is cancelled
+
+    @property
+    def budget(self) -> Allowance | None:
+        """How far the job's budget has come, as of its last reservation or spend; None without one."""
+        return self._running.allowance
 
     # ---- phases ----------------------------------------------------------------------------------------------------
 

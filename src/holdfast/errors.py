@@ -2,14 +2,20 @@
 
 HoldfastError
 ├── ConfigError               a setting, URL or definition is wrong
+│   ├── ConfigMistakes        a configuration file has mistakes: all of them are listed
 │   ├── DuplicateKind         two tasks claim the same kind
 │   └── NotOpen               the app was used outside `async with app`
 ├── InvalidValue              a name, key, time or option is outside its limits
 │   └── ArgumentError         the arguments of a task are wrong
 ├── UnknownKind               no task is registered under that kind
 ├── JobNotFound               no such job, or its retention has ended
+├── DeadLetterNotFound        no such group of failed jobs
+├── BudgetNotFound            no such budget holds
+├── LimitNotFound             no such limit is in force
+├── BulkNotFound              no such bulk run, or it ended long ago
 ├── Conflict                  the request does not fit the state it met
 │   ├── KeyConflict           an idempotency key was used for another request
+│   ├── RateLimited           a rate limit refuses the job: it was not stored
 │   ├── UniqueConflict        another live job holds the unique key
 │   └── WrongState            the job is in a state that does not allow it
 ├── StoreError                the database
@@ -32,6 +38,9 @@ HoldfastError
 └── ResultTimeout             `JobHandle.result()`: no end within the timeout
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 _LONGEST_SHOWN = 80
 
 
@@ -41,6 +50,25 @@ class HoldfastError(Exception):
 
 class ConfigError(HoldfastError, ValueError):
     """A setting, a URL or a definition is wrong."""
+
+
+class Mistake(NamedTuple):
+    """What is wrong at a path of a configuration, and where that was written."""
+
+    path: str
+    message: str
+    place: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.path}: {self.message}" if self.path else f"{self.place}: {self.message}"
+
+
+class ConfigMistakes(ConfigError):
+    """A configuration file has mistakes; `mistakes` holds all of them, one line of the message each."""
+
+    def __init__(self, message: str, mistakes: Sequence[Mistake]) -> None:
+        super().__init__("\n".join([message, *(f"  {mistake}" for mistake in mistakes)]))
+        self.mistakes = tuple(mistakes)
 
 
 class DuplicateKind(ConfigError):
@@ -67,6 +95,26 @@ class ScheduleNotFound(HoldfastError, LookupError):
     """There is no schedule of that name."""
 
 
+class BudgetNotFound(HoldfastError, LookupError):
+    """There is no budget of that name."""
+
+
+class LimitNotFound(HoldfastError, LookupError):
+    """There is no limit of that name."""
+
+
+class DeadLetterNotFound(HoldfastError, LookupError):
+    """There is no group of dead letters of that id."""
+
+
+class BulkNotFound(HoldfastError, LookupError):
+    """There is no bulk run of that number, or it ended long ago."""
+
+
+class EscalationNotFound(HoldfastError, LookupError):
+    """There is no escalation of that number, or it was closed long ago."""
+
+
 class JobNotFound(HoldfastError, LookupError):
     """There is no such job, or its retention has ended."""
 
@@ -77,6 +125,19 @@ class Conflict(HoldfastError):
 
 class KeyConflict(Conflict):
     """An idempotency key was used before, for another kind or payload."""
+
+
+class RateLimited(Conflict):
+    """A rate limit refuses the job, and nothing was stored; `retry_after` is when to try again, in seconds.
+
+    It is None when so many jobs never fit at once. `limit` and `key` say which limit it was, and for which key of it.
+    """
+
+    def __init__(self, message: str, limit: str, key: str, retry_after: float | None) -> None:
+        super().__init__(message)
+        self.limit = limit
+        self.key = key
+        self.retry_after = retry_after
 
 
 class UniqueConflict(Conflict):

@@ -4,8 +4,10 @@ Whatever `str()` does, whatever the text holds and however long it is, what come
 and within its bounds, on both databases.
 """
 
+import os
 import re
 import traceback
+from collections.abc import Iterable
 from types import TracebackType
 
 import msgspec
@@ -15,10 +17,15 @@ MESSAGE_BYTES = 1_000
 TRACEBACK_BYTES = 7_000
 _FRAMES = 30
 _CHAIN = 5
+_COVER = "**********"
+_SHORTEST_SECRET = 5  # what is shorter would be covered in the middle of words
 
 # Everything that a terminal or a log line would act on, except tab and newline.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_VARIABLE = re.compile(r"0x[0-9a-f]+|\d+|'[^']*'|\"[^\"]*\"", re.IGNORECASE)
+# What differs between two failures of the same sort: quoted text, and numbers, bare hexadecimal ones too (ids, hashes).
+_VARIABLE = re.compile(r"'[^']*'|\"[^\"]*\"|0x[0-9a-f]+|\b(?=[a-f]*\d)[0-9a-f]{6,}\b|\d+", re.IGNORECASE)
+# Code that is nobody's own: it fails in the same place for many reasons.
+_LIBRARIES = tuple(os.path.dirname(file) + os.sep for file in (os.__file__, __file__))  # noqa: PTH120 - as frames do
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -49,6 +56,17 @@ def from_text(error_class: str, message: str) -> Failure:
         None,
         clean(f"{error_class}:{_VARIABLE.sub('?', message)}", CLASS_LENGTH * 2),
     )
+
+
+def covered(why: Failure, secrets: Iterable[str]) -> Failure:
+    """Cover secrets in a description, as long as they are long enough to be any."""
+    longest = sorted((secret for secret in secrets if len(secret) >= _SHORTEST_SECRET), key=len, reverse=True)
+    if not longest:
+        return why
+    pattern = re.compile("|".join(map(re.escape, longest)))
+    trace = None if why.traceback is None else pattern.sub(_COVER, why.traceback)
+    message, fingerprint = pattern.sub(_COVER, why.message), pattern.sub(_COVER, why.fingerprint)
+    return Failure(why.error_class, message, trace, fingerprint)
 
 
 def clean(text: str, most_bytes: int) -> str:
@@ -87,6 +105,11 @@ def _trace(error: BaseException) -> str:
 
 
 def _innermost_frame(trace: TracebackType | None) -> str | None:
-    frames = traceback.extract_tb(trace)
-    user_frames = [frame for frame in frames if "site-packages" not in frame.filename] or list(frames)
-    return f"{user_frames[-1].filename}:{user_frames[-1].name}" if user_frames else None
+    """Name the last place in the user's own code, if there is one."""
+    own = [frame for frame in traceback.extract_tb(trace) if _is_own(frame.filename)]
+    return f"{own[-1].filename}:{own[-1].name}" if own else None
+
+
+def _is_own(file: str) -> bool:
+    is_installed = "site-packages" in file or "dist-packages" in file
+    return not (is_installed or file.startswith(("<frozen ", *_LIBRARIES)))

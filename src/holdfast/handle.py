@@ -10,6 +10,7 @@ from holdfast.duration import Duration
 from holdfast.errors import Conflict, InvalidValue, JobCancelled, JobFailed
 from holdfast.events import Event
 from holdfast.job import Job, JobState
+from holdfast.why import Why
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -31,6 +32,9 @@ class Jobs(Protocol):
 
     async def retry(self, job: int | str, *, from_phase: str | None = None) -> JobState:
         """Give a finished job a new life."""
+
+    async def why(self, job: int | str) -> Why:
+        """Say why a job stands where it stands."""
 
 
 class JobHandle(Generic[R_co]):
@@ -97,6 +101,10 @@ class JobHandle(Generic[R_co]):
         Completed phases keep their results; `from_phase` runs that one and all later ones anew.
         """
         return await self._jobs.retry(self._known_id(), from_phase=from_phase)
+
+    async def why(self) -> Why:
+        """Say why the job stands where it stands: what it waits for, and who keeps it waiting."""
+        return await self._jobs.why(self._known_id())
 
     def _known_id(self) -> int:
         if self.id is None:

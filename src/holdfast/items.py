@@ -9,7 +9,7 @@ from holdfast import failure
 from holdfast.errors import AllItemsFailed, ConfigError, InvalidValue
 from holdfast.journal import Entry
 from holdfast.names import count, text
-from holdfast.outcomes import Cancel, Skip, Snooze, outcome_of
+from holdfast.outcomes import BudgetExceeded, Cancel, Skip, Snooze, Throttle, outcome_of
 from holdfast.phasing import Phasing, is_async
 
 MOST_ITEMS = 10_000
@@ -68,7 +68,8 @@ class Items:
     async def each(self, function: Callable[[str], Any]) -> ItemCounts:
         """Call a function with the key of each item that has not ended, several at once; one that fails stops no other.
 
-        `raise Skip(reason)` skips an item, any other exception fails it. `Cancel` and `Snooze` end the whole attempt.
+        `raise Skip(reason)` skips an item, any other exception fails it. `Cancel`, `Snooze` and `BudgetExceeded` end
+        the whole attempt.
         """
         if self._left is None:
             message = f"items {self.name}: expected `each` inside `async with ctx.items(...) as items:`"
@@ -99,7 +100,7 @@ class Items:
             await self._call(key, function)
         except Exception as error:
             outcome = outcome_of(error)
-            if isinstance(outcome, Cancel | Snooze):
+            if isinstance(outcome, Cancel | Snooze | Throttle | BudgetExceeded):
                 raise
             if isinstance(outcome, Skip):
                 return "skipped", failure.clean(outcome.reason, ERROR_CHARACTERS)

@@ -187,6 +187,9 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     logs_json: str | None = None
     deliveries_json: str | None = None
 
+    def __repr__(self) -> str:
+        return f"<Job {self.public_id} {self.kind} {self.state}>"  # without its arguments, which may hold secrets
+
     @property
     def public_id(self) -> str:
         """The id as people see it."""

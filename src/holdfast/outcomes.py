@@ -3,7 +3,7 @@
 import random
 
 from holdfast.duration import Duration, milliseconds
-from holdfast.errors import LockCycle
+from holdfast.errors import HoldfastError, LockCycle
 
 _CYCLE_S = (0.1, 1.0)  # apart, so that those who met do not meet again
 
@@ -28,12 +28,27 @@ class Fatal(Outcome):
     """Give up: no further attempt would help."""
 
 
+class BudgetExceeded(Fatal, HoldfastError):
+    """The budget is spent: the job fails at once, whatever attempts are left."""
+
+
 class Snooze(Outcome):
     """Call me again after `delay`; it uses no attempt."""
 
     def __init__(self, delay: Duration, reason: str = "") -> None:
         super().__init__(reason)
         self.delay_ms = milliseconds(delay, "Snooze delay")
+
+
+class Throttle(Outcome):
+    """Slow down: let the whole queue rest for `delay`, then call me again; it uses no attempt.
+
+    For a service that answers "too many requests": no worker takes a job of this job's queue meanwhile.
+    """
+
+    def __init__(self, delay: Duration, reason: str = "") -> None:
+        super().__init__(reason)
+        self.delay_ms = max(milliseconds(delay, "Throttle delay"), 1)
 
 
 class Cancel(Outcome):

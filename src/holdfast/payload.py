@@ -5,13 +5,18 @@ What is refused here would be changed or refused later: NaN and infinities (JSON
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from holdfast.errors import ArgumentError
 
+SECRET = "$secret"  # noqa: S105 - a mark, and no secret
+"""The only key of the object that a SecretStr is kept as: whoever shows a payload knows what to cover."""
+
+COVER = "**********"
+_COVERED = f'"{COVER}"'.encode()
 BYTES = 256_000
 DEPTH = 64
 SMALLEST_INT, LARGEST_INT = -(2**63), 2**64 - 1
@@ -47,19 +52,87 @@ def check(value: Any, what: str, most_depth: int = DEPTH) -> None:
 
 
 def encode_model(value: Any) -> Any:
-    """Write a pydantic model, recognised without importing pydantic."""
+    """Write a pydantic model or a SecretStr, recognised without importing pydantic."""
+    if callable(reveal := getattr(value, "get_secret_value", None)) and isinstance(secret := reveal(), str):
+        return {SECRET: secret}
     if callable(dump := getattr(value, "model_dump", None)):
-        return dump(mode="json")
+        plain = dump(mode="json")
+        return _revealed(plain, dump()) if _COVERED in msgspec.json.encode(plain) else plain
     message = f"objects of type {type(value).__qualname__} have no JSON form"
     raise TypeError(message)
 
 
 def decode_model(kind: type, value: Any) -> Any:
-    """Read a pydantic model, recognised without importing pydantic."""
+    """Read a pydantic model or a SecretStr, recognised without importing pydantic."""
     if callable(validate := getattr(kind, "model_validate", None)):
-        return validate(value)
+        return validate(_replaced(value, lambda secret: secret))
+    if has_secret(kind):
+        secret = _replaced(value, lambda secret: secret)
+        if not isinstance(secret, str):
+            message = "expected text"
+            raise TypeError(message)
+        return kind(secret)
     message = f"cannot read a {kind.__qualname__} from JSON"
     raise TypeError(message)
+
+
+def has_secret(kind: type) -> bool:
+    """Whether a type is a SecretStr of pydantic, or made like one."""
+    return callable(getattr(kind, "get_secret_value", None))
+
+
+def covered(value: Any) -> Any:
+    """Cover the secrets in a payload or a result, for people."""
+    return _replaced(value, lambda _: COVER)
+
+
+def covered_json(text: str) -> str:
+    """Cover the secrets in JSON, for people."""
+    return text if f'"{SECRET}"' not in text else msgspec.json.encode(covered(msgspec.json.decode(text))).decode()
+
+
+def secrets_in(arguments: Mapping[str, Any]) -> list[str]:
+    """Find the secrets among the arguments of a task, however deep."""
+    found: list[str] = []
+    _replaced(msgspec.to_builtins(arguments, str_keys=True, enc_hook=_encode_any), found.append)
+    return found
+
+
+def marked(value: Any, secrets: Collection[str]) -> Any:
+    """Mark the texts that are secrets, where they are not marked yet."""
+    if isinstance(value, dict):
+        return value if SECRET in value else {key: marked(inner, secrets) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [marked(inner, secrets) for inner in value]
+    return {SECRET: value} if isinstance(value, str) and value in secrets else value
+
+
+def _encode_any(value: Any) -> Any:
+    try:
+        return encode_model(value)
+    except TypeError:
+        return None  # what has no JSON form was made by a decoder of the user's, and no secret comes out of it
+
+
+def _replaced(value: Any, replace: Callable[[str], Any]) -> Any:
+    if isinstance(value, dict):
+        if value.keys() == {SECRET} and isinstance(value[SECRET], str):
+            return replace(value[SECRET])
+        return {key: _replaced(inner, replace) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_replaced(inner, replace) for inner in value]
+    return value
+
+
+def _revealed(plain: Any, rich: Any) -> Any:
+    """Put the secrets of a model, which its JSON form covers, where its Python form has them."""
+    if has_secret(type(rich)):
+        return encode_model(rich)
+    if isinstance(plain, dict) and isinstance(rich, dict):
+        return {key: _revealed(inner, rich.get(key)) for key, inner in plain.items()}
+    if isinstance(plain, list) and isinstance(rich, list | tuple):
+        return [_revealed(*pair) for pair in zip(plain, rich, strict=True)]
+    return plain
 
 
 def _inside(path: str, item: Any, what: str) -> Iterable[tuple[str, Any]]:

@@ -6,7 +6,7 @@ stored before anything else happens; how far it is, is said as often as the hand
 
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
@@ -17,7 +17,7 @@ from holdfast.errors import ArgumentError, ConfigError, InvalidValue
 from holdfast.job import Job
 from holdfast.journal import Entry, ItemsNote, PhaseNote, Said
 from holdfast.names import text
-from holdfast.outcomes import Cancel, Fatal, Skip, Snooze, outcome_of
+from holdfast.outcomes import Cancel, Fatal, Skip, Snooze, Throttle, outcome_of
 from holdfast.phases import PhaseState, Plan, overall
 
 T = TypeVar("T")
@@ -79,6 +79,7 @@ class Phasing:
         self.said = Said()
         self.open: OpenPhase | None = None
         self.failed_items: dict[str, int] = {}  # of each set, how many
+        self.secrets: Callable[[], Iterable[str]] = tuple  # among the arguments, which no error may quote
         self._job = job
         self._plan = plan
         self._limits = {} if limits is None else dict(limits)
@@ -188,8 +189,8 @@ class Phasing:
         if isinstance(outcome, Skip):
             self.said = msgspec.structs.replace(self.said, message=f"skipped: {outcome.reason}".removesuffix(": "))
             self.voice.note(Entry(phase=opened.note(PhaseState.COMPLETED, self.said)))
-        elif isinstance(error, Exception) and not isinstance(outcome, Snooze | Cancel):
-            why = failure.from_exception(outcome or error)
+        elif isinstance(error, Exception) and not isinstance(outcome, Snooze | Throttle | Cancel):
+            why = failure.covered(failure.from_exception(outcome or error), self.secrets())
             told = opened.note(PhaseState.FAILED, self.said, error=f"{why.error_class}: {why.message}")
             self.voice.note(Entry(phase=told))
 

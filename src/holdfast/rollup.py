@@ -37,10 +37,23 @@ class Rollup(msgspec.Struct, frozen=True):
 
 def percentile(histogram: dict[int, int], share: float) -> float | None:
     """Return the upper bound of the bucket in which the given share of all counts is reached."""
+    number = _reached(histogram, share)
+    return None if number is None else upper_bound_ms(number)
+
+
+def lower_percentile(histogram: dict[int, int], share: float) -> float | None:
+    """Return the lower bound of that bucket: the percentile itself is at least so long."""
+    number = _reached(histogram, share)
+    if number is None:
+        return None
+    return upper_bound_ms(number - 1) if number else 0.0
+
+
+def _reached(histogram: dict[int, int], share: float) -> int | None:
     total = sum(histogram.values())
     reached = 0
     for number in sorted(histogram):
         reached += histogram[number]
         if total and reached >= share * total:
-            return upper_bound_ms(number)
+            return number
     return None

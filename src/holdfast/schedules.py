@@ -156,11 +156,12 @@ class Outcome(StrEnum):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What is to become of one nominal time, and a word on why."""
+    """What is to become of one nominal time, and a word on why; it was missed when it came later than the grace."""
 
     nominal: datetime
     outcome: Outcome
     note: str | None = None
+    is_missed: bool = False
 
 
 def decide(plan: Plan, after: datetime, now: datetime, closed: Iterable[Maintenance] = ()) -> list[Decision]:
@@ -186,13 +187,13 @@ def _decide_missed(plan: Plan, after: datetime, until: datetime) -> list[Decisio
     dropped = _dropped(plan.times, after, (kept or last)[0], len(kept))
     note = f"{dropped} missed and dropped" if dropped else None
     if not kept:
-        return [Decision(last[-1], Outcome.MISSED, note)]
+        return [Decision(last[-1], Outcome.MISSED, note, is_missed=True)]
     first, *others = kept
-    return [Decision(first, Outcome.ENQUEUED, note or "missed"), *(_late(nominal) for nominal in others)]
+    return [_late(first, note or "missed"), *(_late(nominal) for nominal in others)]
 
 
-def _late(nominal: datetime) -> Decision:
-    return Decision(nominal, Outcome.ENQUEUED, "missed")
+def _late(nominal: datetime, note: str = "missed") -> Decision:
+    return Decision(nominal, Outcome.ENQUEUED, note, is_missed=True)
 
 
 def _last(times: Times, after: datetime, until: datetime, most: int) -> Sequence[datetime]:

@@ -158,5 +158,5 @@ def _shown(kind: str, arguments: dict[str, Any]) -> str:
 
 
 def _listed(jobs: list[Job]) -> str:
-    shown = ", ".join(_shown(job.kind, job.payload) for job in jobs[:_MOST_SHOWN])
+    shown = ", ".join(_shown(job.kind, payload.covered(job.payload)) for job in jobs[:_MOST_SHOWN])
     return shown if len(jobs) <= _MOST_SHOWN else f"{shown}, ..."

@@ -30,6 +30,7 @@ class Verb(StrEnum):
     FAIL = "fail"
     RETRY = "retry"
     SNOOZE = "snooze"
+    THROTTLE = "throttle"  # as snooze, and nothing of the queue is claimed meanwhile
     CANCEL = "cancel"
     INTERRUPT = "interrupt"
     CRASH = "crash"
@@ -43,7 +44,9 @@ _CANCELLED = frozenset({JobState.CANCELLED})
 
 MOVES = (
     Move("enqueue", frozenset({None}), WAITING, EventKind.ENQUEUED),
-    Move("promote", _SCHEDULED, _QUEUED, None),
+    Move("promote", _SCHEDULED | {JobState.HELD}, _QUEUED, None),
+    Move("park", _QUEUED, frozenset({JobState.HELD}), None),
+    Move("release", frozenset({JobState.HELD}), _QUEUED, None),
     Move("reschedule", _QUEUED | {JobState.HELD}, _SCHEDULED, None),
     Move("reschedule", _SCHEDULED, _QUEUED, None),
     Move("claim", _QUEUED, _RUNNING, EventKind.STARTED),
@@ -56,6 +59,8 @@ MOVES = (
     Move(Verb.FAIL, _RUNNING, _FAILED, EventKind.FAILED),
     Move(Verb.RETRY, _RUNNING, _SCHEDULED | _QUEUED | _CANCELLED, EventKind.RETRYING),
     Move(Verb.SNOOZE, _RUNNING, _SCHEDULED | _QUEUED | _CANCELLED, EventKind.INTERRUPTED),
+    Move(Verb.THROTTLE, _RUNNING, _SCHEDULED | _QUEUED | _CANCELLED, EventKind.INTERRUPTED),
+    Move("defer", _RUNNING, frozenset({JobState.HELD}) | _CANCELLED, EventKind.INTERRUPTED),
     Move(Verb.INTERRUPT, _RUNNING, _QUEUED | _CANCELLED, EventKind.INTERRUPTED),
     Move(Verb.CRASH, _RUNNING, _QUEUED | _SCHEDULED | _FAILED | _CANCELLED, EventKind.RESCUED),
     Move(Verb.CANCEL, WAITING | _RUNNING, _CANCELLED, EventKind.CANCELLED),
@@ -127,6 +132,21 @@ def snoozed(
         id=job_id,
         claim=claim,
         verb=Verb.SNOOZE,
+        state=_waiting(delay_ms),
+        delay_ms=delay_ms,
+        failure=failure,
+        started_ago_ms=started_ago_ms,
+    )
+
+
+def throttled(
+    job_id: int, claim: int, delay_ms: int, *, failure: Failure | None = None, started_ago_ms: int | None = None
+) -> Transition:
+    """The handler was told to slow down: its queue rests for the delay, and the attempt is given back."""
+    return Transition(
+        id=job_id,
+        claim=claim,
+        verb=Verb.THROTTLE,
         state=_waiting(delay_ms),
         delay_ms=delay_ms,
         failure=failure,

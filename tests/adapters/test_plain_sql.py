@@ -277,6 +277,45 @@ async def heard_before_the_end(hints: "asyncio.Queue[str]", connection: Any, emp
     return found
 
 
+def test_what_is_left_out_is_as_programs_have_published_it(connection: Any, emptied_schema: str) -> None:
+    definition = {"priority": 2, "max_attempts": 9, "max_crashes": 1, "timeout_ms": None}
+    publish(connection, emptied_schema, definition)
+    enqueue(connection, emptied_schema, '[{"kind": "Published"}, {"kind": "published", "queue": "x", "timeout_ms": 7}]')
+    one, other = stored(connection, emptied_schema)
+    assert (one["queue"], one["priority"], one["max_attempts"]) == ("mail", 2, 9)
+    assert (one["max_crashes"], one["timeout_ms"]) == (1, None)
+    assert (other["queue"], other["timeout_ms"]) == ("x", 7)
+
+
+def test_what_a_rate_limit_refuses_is_raised_and_stores_nothing(connection: Any, emptied_schema: str) -> None:
+    publish(connection, emptied_schema, {})
+    limit = f"""INSERT INTO {emptied_schema}.limits (
+        name, definition, queue, kinds, path, scope, burst, rate_us, rate_burst, rotate, fifo, changed_at
+    ) VALUES ('mails', '{{}}', 'mail', '{{}}', '{{}}', 'cluster', 1, 60000000, 1, false, false, now())"""
+    connection.execute(limit)
+    connection.execute(f"INSERT INTO {emptied_schema}.queues (name, screened) VALUES ('mail', true)")
+    connection.commit()
+    try:
+        enqueue(connection, emptied_schema, '[{"kind": "published"}]')
+        with pytest.raises(psycopg.Error, match="the rate limit mails refuses it") as refused, connection.transaction():
+            enqueue(connection, emptied_schema, '[{"kind": "other"}, {"kind": "published"}]')
+        assert refused.value.sqlstate == "53400"
+        assert refused.value.diag.message_hint is not None
+        assert refused.value.diag.message_hint.startswith("Try again in ")
+        assert [job["kind"] for job in stored(connection, emptied_schema)] == ["published"]
+    finally:
+        connection.rollback()
+        for table in ("limits", "queues", "kinds"):
+            connection.execute(f"DELETE FROM {emptied_schema}.{table}")
+        connection.commit()
+
+
+def publish(connection: Any, schema: str, definition: dict[str, Any]) -> None:
+    """Let a kind be known to the store."""
+    sql = f"INSERT INTO {schema}.kinds (name, queue, definition, published_at) VALUES ('published', 'mail', %s, now())"
+    connection.execute(sql, [json.dumps(definition)])
+
+
 async def test_a_commit_hints_once_for_each_queue(
     connection: Any, emptied_schema: str, hints: "asyncio.Queue[str]"
 ) -> None:

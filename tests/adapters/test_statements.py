@@ -40,7 +40,7 @@ async def test_an_enqueue_is_one_select_in_the_callers_transaction(shop: Shop) -
     assert len(statements) == 4, statements
     for statement in statements:
         sql = " ".join(line for line in statement.splitlines() if not line.startswith("--"))
-        assert re.match(r"SELECT [\w, ]+ FROM \S+\.enqueue_v1\(", sql), statement
+        assert re.match(r"SELECT [\w, ]+ FROM \S+\.enqueue_jobs\(", sql), statement
     await shop.caller.commit()
 
 

@@ -38,6 +38,7 @@ TINY = Sizes(
     due_jobs=100,
     due_s=1.0,
     promoted_jobs=2_000,
+    limited_jobs=100,
 )
 
 

@@ -19,9 +19,13 @@ def _all(kind: type[HoldfastError]) -> Iterator[type[HoldfastError]]:
 
 
 def test_every_error_has_a_code() -> None:
-    usage = {"InvalidValue", "ArgumentError", "Refused"}
-    conflict = {"Conflict", "KeyConflict", "UniqueConflict", "WrongState"}
-    missing, late = {"JobNotFound", "ScheduleNotFound", "UnknownKind"}, {"OutcomeUnknown", "ResultTimeout"}
+    usage = {"InvalidValue", "ArgumentError", "ConfigMistakes", "Refused"}
+    conflict = {"Conflict", "KeyConflict", "RateLimited", "UniqueConflict", "WrongState"}
+    missing, late = (
+        {"JobNotFound", "LimitNotFound", "ScheduleNotFound", "UnknownKind"},
+        {"OutcomeUnknown", "ResultTimeout"},
+    )
+    missing |= {"BudgetNotFound", "DeadLetterNotFound", "BulkNotFound", "EscalationNotFound"}
     for kind in _all(HoldfastError):
         error = kind.__new__(kind)
         expected = {
@@ -89,5 +93,5 @@ def test_errors_as_json(sqlite_shop: Shop) -> None:
 
 
 def test_every_error_of_the_package_is_known() -> None:
-    named = {name for name, kind in vars(errors).items() if isinstance(kind, type)}
+    named = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
     assert {kind.__name__ for kind in _all(HoldfastError)} >= named

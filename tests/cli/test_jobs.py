@@ -1,6 +1,7 @@
 """`jobs`: lists and their filters, one job whole, and verbs on one and on several."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -123,8 +124,8 @@ def test_an_attempt_that_failed_is_listed_with_its_traceback(shop: Shop) -> None
     job_id = shop.enqueue("transcode", "url=u")
     shop.on_store(lambda store: working.retry_later(store, "bulk"))
     page = shop.ok("jobs", "show", job_id)
-    assert "  why         due " in page
-    assert "after attempt 1 failed with ValueError: no codec" in page
+    assert "  why         is due in " in page
+    assert "after attempt 1 ended with ValueError: no codec" in page
     assert "attempts\n  1. retry  " in page
     assert ", claim 1\n     ValueError: no codec" in page
     assert 'working.py", line' in page
@@ -135,25 +136,31 @@ def test_every_state_says_why(shop: Shop) -> None:
         return shop.ok("jobs", "show", job_id).splitlines()[1].removeprefix("  why").strip()
 
     done = shop.enqueue("transcode", "url=a")
-    assert why(done) == "may run now, but no living worker takes jobs of queue bulk"
+    assert why(done) == "may run, but no living worker takes jobs of queue bulk"
     shop.on_store(lambda store: working.complete(store, "bulk"))
     assert why(done) == "ended just now on attempt 1"
     running = shop.enqueue("transcode", "url=b")
     shop.on_store(lambda store: working.report(store, "bulk"))
-    assert why(running).endswith(" (web-1, process 4711) has not started it yet")
+    assert re.fullmatch(
+        r"worker \d+ \(web-1, process 4711\) took it \d+ m?s ago and has not started it yet", why(running)
+    )
     assert "  progress    50 % half way " in shop.ok("jobs", "show", running)
     assert (
         shop.ok("jobs", "cancel", running, "--actor", "bob", "--reason", "late") == f"{running} running, told to stop\n"
     )
-    assert "; told to stop " in why(running)
+    assert "; it was told to stop " in why(running)
     assert why(running).endswith(" by bob: late")
     waiting = shop.enqueue("transcode", "url=c")
-    assert why(waiting) == "may run now and waits for a free worker of queue bulk"
+    assert why(waiting) == "it may run, first in its lane; 1 slots of the 2 worker processes of queue bulk are busy"
     shop.ok("queues", "pause", "bulk", "--actor", "eve", "--reason", "disk full")
-    assert why(waiting) == "its queue is paused by eve: disk full, just now"
+    assert re.fullmatch(r"its queue bulk was paused \d+ m?s ago by eve: disk full", why(waiting))
+    assert shop.ok("jobs", "why", waiting).startswith("its queue bulk was paused ")
+    asked = json.loads(shop.ok("jobs", "why", waiting, "--json"))
+    assert list(asked) == ["id", "public_id", "reason", "sentence", "details"]
+    assert (asked["reason"], asked["details"]) == ("paused", {"queue": "bulk", "by": "eve", "why": "disk full"})
     shop.ok("jobs", "cancel", waiting, "--actor", "bob", "--reason", "late")
     assert why(waiting) == "cancelled by bob: late"
-    assert why(shop.enqueue("send_email", "to=a", "--in", "2h")).endswith(" UTC (in 1h)")
+    assert why(shop.enqueue("send_email", "to=a", "--in", "2h")) == "is due in 1 h 59 min"
 
 
 def test_a_job_as_json(shop: Shop) -> None:

@@ -36,12 +36,18 @@ def test_unknown_commands_are_refused_with_2(sqlite_shop: Shop) -> None:
 
 
 def test_every_command_ends_its_help_with_examples() -> None:
-    nouns = {"jobs": ["list", "show", "logs", "wait", "watch", "cancel", "retry", "delete"]}
-    nouns |= {"queues": ["list", "pause", "resume"], "webhooks": ["list", "enable"], "prune": []}
+    nouns = {"jobs": ["list", "show", "why", "logs", "wait", "watch", "cancel", "retry", "delete"]}
+    nouns |= {"queues": ["list", "families", "show", "pause", "resume"], "webhooks": ["list", "enable"], "prune": []}
     nouns |= {"migrate": ["up", "status", "plan", "sql", "grants"], "enqueue": [], "doctor": [], "version": []}
     nouns |= {"worker": [], "workers": ["list"], "demo": [], "bench": [], "stats": []}
-    nouns |= {"deploy": ["kubernetes"], "move": [], "upkeep": [], "locks": ["list"]}
-    nouns |= {"services": ["list", "set", "reset"]}
+    nouns |= {"deploy": ["kubernetes"], "move": [], "upkeep": [], "locks": ["list"], "limits": ["list", "show"]}
+    nouns |= {"services": ["list", "set", "reset"], "config": ["check", "show", "schema", "apply", "set", "reset"]}
+    nouns |= {"tasks": ["list"], "budgets": ["list", "show", "ledger", "set", "settle"]}
+    nouns |= {
+        "dlq": ["list", "show", "replay", "purge", "export"],
+        "bulk": ["list", "show", "pause", "resume", "cancel"],
+    }
+    nouns |= {"escalations": ["list", "show", "ack", "snooze", "test"]}
     nouns |= {"schedules": ["list", "next", "fires", "run", "enable", "disable", "reset", "delete", "close", "open"]}
     assert set(nouns) == set(standalone.commands)
     paths = [[], *([noun] for noun in nouns), *([noun, verb] for noun, verbs in nouns.items() for verb in verbs)]
@@ -94,7 +100,7 @@ def test_a_reader_that_leaves_early(sqlite_shop: Shop) -> None:
 def test_completion_knows_the_commands() -> None:
     completing = BashComplete(standalone, {}, "holdfast", "_HOLDFAST_COMPLETE")
     assert [item.value for item in completing.get_completions(["jobs"], "")] == [
-        *("list", "show", "logs", "wait", "watch", "cancel", "retry", "delete")
+        *("list", "show", "why", "logs", "wait", "watch", "cancel", "retry", "delete")
     ]
     assert [item.value for item in completing.get_completions(["jobs", "list"], "--st")] == ["--state", "--store"]
     assert "failed" in [item.value for item in completing.get_completions(["jobs", "list", "--state"], "f")]

@@ -7,6 +7,7 @@ from holdfast.stores.cluster import ServiceReport
 from tests.cli.conftest import Shop
 
 NAMES = ["promote", "schedules", "rescue", "announce", "retention", "fold", "gauges"]
+NAMES += ["escalate", "notices", "dead_letters", "bulk", "sla"]
 
 
 async def led(store: Any) -> None:

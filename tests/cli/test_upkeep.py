@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -23,16 +24,27 @@ app = Holdfast({url!r}, schema={schema!r}, synchronous="normal", services={{"fol
 @app.task
 async def send_email(to: str) -> None: ...
 """
+PROMISING = """
+from holdfast import Holdfast, Queue
+from holdfast.cadence import Service
+
+often = Service(interval="50ms")
+services = {{"sla": often, "gauges": often}}
+app = Holdfast({url!r}, schema={schema!r}, queues=[Queue("high", sla="30s")], services=services)
+
+@app.task(queue="high")
+async def send_email(to: str) -> None: ...
+"""
 PATIENCE_S = 30.0
 
 
 class Desk:
     """An app with a schedule, and `holdfast upkeep` on it."""
 
-    def __init__(self, shop: Shop) -> None:
+    def __init__(self, shop: Shop, source: str = SOURCE) -> None:
         self.shop = shop
         self.folder = shop.folder
-        (self.folder / "desk.py").write_text(SOURCE.format(url=shop.url, schema=shop.schema), encoding="utf-8")
+        (self.folder / "desk.py").write_text(source.format(url=shop.url, schema=shop.schema), encoding="utf-8")
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> Path:
@@ -115,3 +127,29 @@ def test_a_store_without_anything_to_keep_is_refused(sqlite_shop: Shop, url: str
     result = sqlite_shop("-A", "desk:app", "upkeep", app=False)
     assert result.exit_code != 0
     assert expected in result.stderr
+
+
+def test_alone_it_finds_that_a_queue_without_workers_breaks_its_promise(postgres_shop: Shop) -> None:
+    """The clock of the store is in the hands of the test, for the other process too."""
+    shop = postgres_shop
+    desk = Desk(shop, PROMISING)
+    try:
+        shop.enqueue("send_email", "to=a")
+        now = datetime.now(UTC)
+        log = desk.start()
+        until(lambda: " leads (upkeep" in log.read_text(), "it leads")
+
+        def is_late() -> bool:
+            nonlocal now
+            now += timedelta(seconds=10)
+            shop.on_store(lambda store: store.set_time(now))
+            time.sleep(0.1)  # in which it looks
+            return json.loads(shop.ok("queues", "show", "high", "--json"))["breached_at"] is not None
+
+        until(is_late, "the promise is broken")
+        assert "queue high: jobs wait for longer than 30 s (the oldest waits for " in log.read_text()
+        assert "\tlate 20" in shop.ok("queues", "list")
+        (high,) = (row for row in shop.ok("queues", "families").splitlines() if row.startswith("high\t"))
+        assert "\t30s\t" in high
+    finally:
+        desk.close()

@@ -1,6 +1,7 @@
 """SQL past the verbs, as another program or an operator might write it."""
 
 import sqlite3
+from typing import Any
 
 import asyncpg
 
@@ -12,7 +13,11 @@ from holdfast.stores.store import Store
 TABLES = (
     *("jobs", "history", "attempts", "progress", "idempotency", "workers", "queues", "rollups"),
     *("schedules", "fires", "overrides", "leaders", "locks", "lock_waiters", "gauges", "service_reports"),
-    *("kinds", "limits", "limit_keys", "slots"),
+    *("budgets", "budget_periods", "reservations", "ledger"),
+    *("kinds", "limits", "limit_keys", "slots", "policies"),
+    *("sla_states", "tunings"),
+    *("failures", "dead_letters", "bulk_runs"),
+    *("alarms", "escalations", "escalation_policies", "notices"),
 )
 
 
@@ -28,6 +33,15 @@ async def execute(store: Store, sql: str) -> None:
         database.execute(statement)
 
     await store.connection.write(run)
+
+
+async def column(store: Store, sql: str) -> list[Any]:
+    """Read the first value of every row, with tables spelled `holdfast.jobs`."""
+    if isinstance(store, PostgresStore):
+        return [row[0] for row in await store.fetch_sql(sql)]
+    assert isinstance(store, SqliteStore)
+    statement = sql.replace("holdfast.", "holdfast_")
+    return await store.connection.read(lambda database, _: [row[0] for row in database.execute(statement)])
 
 
 async def clear(store: Store) -> None:

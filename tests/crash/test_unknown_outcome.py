@@ -26,8 +26,8 @@ async def losing_the_first_answer(store: AnyStore, *, finishes: bool) -> AsyncIt
     """Let the first insert arrive, its jobs be worked off if asked, and its answer be lost."""
     insert, sends = store.insert_jobs, list[bool]()
 
-    async def insert_jobs(jobs: Sequence[NewJob], *, again: bool = False) -> list[Inserted]:
-        answers = await insert(jobs, again=again)
+    async def insert_jobs(jobs: Sequence[NewJob], *, again: bool = False, whole: bool = False) -> list[Inserted]:
+        answers = await insert(jobs, again=again, whole=whole)
         sends.append(again)
         if len(sends) > 1:
             return answers
@@ -89,9 +89,9 @@ async def test_a_cancelled_keyed_enqueue_is_repeated_safely(closed_store: AnySto
     app, keep = make_app()
     insert, sent = closed_store.insert_jobs, asyncio.Event()
 
-    async def insert_jobs(jobs: Sequence[NewJob], *, again: bool = False) -> list[Inserted]:
+    async def insert_jobs(jobs: Sequence[NewJob], *, again: bool = False, whole: bool = False) -> list[Inserted]:
         sent.set()
-        return await insert(jobs, again=again)
+        return await insert(jobs, again=again, whole=whole)
 
     closed_store.insert_jobs = insert_jobs  # type: ignore[method-assign] # the fault
     async with app.open_on(closed_store):

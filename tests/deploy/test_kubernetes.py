@@ -381,3 +381,25 @@ def test_files_that_hold_no_values_are_refused(content: str) -> None:
     with pytest.raises(InvalidValue, match=r"values\.yaml: expected"):
         read_file(content, "values.yaml")
     assert read_file("# nothing\n", "values.yaml") == {}
+
+
+# ---- metrics -------------------------------------------------------------------------------------------------------
+
+
+def test_pods_show_metrics_where_asked_and_where_an_autoscaler_lives_by_them() -> None:
+    for chosen, port in (
+        ({"autoscale": "hpa"}, 9464),
+        ({"metrics": 9100}, 9100),
+        ({"autoscale": "hpa", "metrics": 1}, 1),
+    ):
+        for component in ("worker", "upkeep"):
+            template = deployment(component, **chosen)["template"]
+            (found,) = template["spec"]["containers"]
+            assert found["args"][-2:] == ["--metrics", f"0.0.0.0:{port}"]
+            assert found["ports"] == [{"name": "metrics", "containerPort": port}]
+            assert template["metadata"]["annotations"]["prometheus.io/port"] == str(port)
+    template = deployment("worker")["template"]
+    assert "--metrics" not in template["spec"]["containers"][0]["args"]
+    assert "annotations" not in template["metadata"]
+    with pytest.raises(InvalidValue, match="metrics"):
+        objects(metrics=70_000)

@@ -12,7 +12,7 @@ import pytest
 import holdfast
 from holdfast import errors, testing
 from holdfast.cli.main import standalone
-from holdfast.stores import cluster, moving, store
+from holdfast.stores import alarms, budgets, bulk, cluster, failures, limits, moving, policies, sla, store, why
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import quoted
 from holdfast.tasks.options import TaskOptions, UsingOptions
@@ -254,10 +254,20 @@ def test_every_verb_says_how_the_unknown_is_resolved() -> None:
         store.UpkeepStore,
         store.LeaseStore,
         store.QueueStore,
+        policies.PolicyStore,
         store.EventStore,
         store.DeliveryStore,
+        alarms.AlarmStore,
+        alarms.NoticeStore,
         store.RetentionStore,
+        failures.FailureStore,
+        bulk.BulkStore,
+        sla.SlaStore,
+        sla.TuningStore,
+        why.WhyStore,
         cluster.LockStore,
+        limits.LimitStore,
+        budgets.BudgetStore,
         cluster.AnnounceStore,
         cluster.ScheduleStore,
         cluster.SettingStore,
@@ -294,5 +304,5 @@ def test_links_of_the_readme_lead_somewhere() -> None:
 
 @pytest.mark.parametrize("page", WRITTEN, ids=name)
 def test_mentioned_name_exists(page: Path) -> None:
-    for mentioned in re.findall(r"`(holdfast(?:\.\w+)+)`", page.read_text(encoding="utf-8")):
+    for mentioned in re.findall(r"`(holdfast(?:\.(?!ya?ml|toml)\w+)+)`", page.read_text(encoding="utf-8")):
         pkgutil.resolve_name(mentioned)

@@ -52,6 +52,8 @@ async def fill(store: Side, count: int) -> dict[int, str]:
     await store.disable_endpoint("https://gone.example.org/", "410")
     await store.retire_worker(worker)
     await _settings(store, next(iter(made)))
+    while await store.fold_failures(BATCH):
+        pass
     return made
 
 
@@ -129,6 +131,43 @@ async def _settings(store: Side, job_id: int) -> None:
             "note": None,
             "at": FAR_US,
             "expires_at": FAR_US,
+        },
+        "budget_periods": {
+            "budget": "ai",
+            "key": "tenant",
+            "starts_at": FAR_US - 1_000,
+            "ends_at": FAR_US,
+            "spent": 7,
+            "reserved": 0,
+            "lost": 3,
+            "alerts": "[800000]",
+        },
+        "reservations": {
+            "job_id": job_id,
+            "claim": 1,
+            "budget": "ai",
+            "key": "tenant",
+            "starts_at": FAR_US - 1_000,
+            "queue": "default",
+            "amount": 5,
+            "spent": 2,
+            "state": "lost",
+            "at": FAR_US,
+        },
+        "ledger": {
+            "at": FAR_US,
+            "budget": "ai",
+            "key": "tenant",
+            "kind": "work",
+            "queue": "default",
+            "actor": None,
+            "job_id": job_id,
+            "claim": 1,
+            "n": 1,
+            "unit": "usd",
+            "amount": 7,
+            "note": None,
+            "is_late": True,
         },
     }
     progress = MoveProgress("0b", 0, "test")

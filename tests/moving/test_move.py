@@ -13,14 +13,15 @@ from holdfast.job import JobState
 from holdfast.moving.copying import settled_tables, staged_tables
 from holdfast.moving.move import Wishes, abort, move
 from holdfast.moving.sides import Side
+from holdfast.stores.failures import DeadFilter
 from holdfast.stores.moving import JOBS, Kind, Move, MoveProgress, Row, Stage, Table, kind_of
 from holdfast.stores.postgres.moving import _KINDS
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.values import Insertion, Verdict
-from holdfast.transitions import completed
+from holdfast.transitions import completed, failed
 from tests.conformance import raw
-from tests.conformance.builders import claim, enqueue, find, insert, lane, register
+from tests.conformance.builders import FAILURE, claim, enqueue, find, insert, lane, register, running
 from tests.moving.filling import (
     EVERYTHING,
     GONE,
@@ -73,6 +74,23 @@ async def test_everything_comes_over_once_and_runs_to_its_end(sides: tuple[Side,
     await raw.execute(target, "UPDATE holdfast.jobs SET state = 'blocked', position = NULL WHERE queue = 'later'")
     taken = await run_out(target)
     assert taken == Counter(job_id for job_id in live if made[job_id] in ("ready", "urgent", "midway", "stopped"))
+
+
+async def test_groups_of_dead_letters_come_over_with_what_was_not_counted_yet(sides: tuple[Side, Side]) -> None:
+    source, target = sides
+    for _ in range(3):
+        job = await running(source)
+        await source.finish_jobs([failed(job.id, job.claim, FAILURE)])
+        await source.fold_failures(1)
+    job = await running(source, kind="late")
+    await source.finish_jobs([failed(job.id, job.claim, FAILURE)])
+    before = await source.list_dead_letters(DeadFilter(), limit=10)
+    await move(source, target, TO, quiet)
+    after = await target.list_dead_letters(DeadFilter(), limit=10)
+    assert {(group.id, group.seen, group.left) for group in after.groups} == {
+        (group.id, group.seen, group.left) for group in before.groups
+    }
+    assert sum(group.seen for group in after.groups) == 4
 
 
 async def test_jobs_read_the_same_on_both_sides(sides: tuple[Side, Side]) -> None:

@@ -4,6 +4,9 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from holdfast.stores.alarms import Alarm, AlarmStore, EscalationRow, Notice, NoticeStore
+from holdfast.stores.budgets import BudgetRow, BudgetStore, Reservation, Spend
+from holdfast.stores.bulk import BulkRun, BulkState, BulkStore, BulkVerb, NewBulk
 from holdfast.stores.cluster import (
     AnnounceStore,
     Fire,
@@ -14,8 +17,13 @@ from holdfast.stores.cluster import (
     ServiceReport,
     SettingStore,
 )
+from holdfast.stores.failures import DeadFilter, FailureStore
+from holdfast.stores.limits import LimitRow, LimitStore
 from holdfast.stores.moving import JOBS, PARTS, Move, MoveProgress, MoveStore, Release, Stage
+from holdfast.stores.policies import KindRow, PolicyRow, PolicyStore
+from holdfast.stores.policies import Move as KindMove
 from holdfast.stores.postgres.store import PostgresStore
+from holdfast.stores.sla import Look, SlaRow, SlaStore, Tuning, TuningStore
 from holdfast.stores.store import (
     DeliveryStore,
     EventStore,
@@ -28,12 +36,14 @@ from holdfast.stores.store import (
     WorkStore,
 )
 from holdfast.stores.values import JobFilter, Message, ProgressReport, RetentionDue, Started, WorkerInfo
+from holdfast.stores.why import WhyStore
 from holdfast.transitions import completed
 from tests.conformance.builders import keeping
 from tests.races.making import new_job, request
 
 Call = Callable[[PostgresStore], Awaitable[Any]]
 ROLES: tuple[Any, ...] = (
+    PolicyStore,
     JobStore,
     WorkStore,
     UpkeepStore,
@@ -41,16 +51,26 @@ ROLES: tuple[Any, ...] = (
     QueueStore,
     EventStore,
     DeliveryStore,
+    AlarmStore,
+    NoticeStore,
     RetentionStore,
+    FailureStore,
+    BulkStore,
     LockStore,
+    LimitStore,
+    BudgetStore,
     AnnounceStore,
     ScheduleStore,
     SettingStore,
     LeaderStore,
+    SlaStore,
+    TuningStore,
+    WhyStore,
     WakeStore,
     MoveStore,
 )
 MOVE = Move("0a", "elsewhere", with_history=False, stage=Stage.DRAINING)
+KIND_MOVE = KindMove(kind="work", source="q", queue="low", was=5, becomes=5)
 PROGRESS = MoveProgress("0a", 0, "test")
 MESSAGE = Message(
     id=1,
@@ -72,6 +92,48 @@ MESSAGE = Message(
 )
 DUE = RetentionDue(job_id=1, life=1, what="stale", tries=1)
 FIRE = Fire(datetime(2026, 1, 1, tzinfo=UTC), "enqueued", new_job(1))
+RUN = BulkRun(
+    id=1,
+    verb=BulkVerb.RETRY,
+    which=JobFilter(),
+    priority=None,
+    actor=None,
+    reason=None,
+    state=BulkState.RUNNING,
+    expected=1,
+    spacing_us=0,
+    step=0,
+    done=0,
+    refused=0,
+    cursor=None,
+    started_at=datetime.now(UTC),
+    next_at=datetime.now(UTC),
+    ended_at=None,
+)
+
+ALARM = Alarm(source="failed", title="it failed", policy="ops")
+NOTICE = Notice(id=1, escalation=1, policy="ops", channel="chat", event="trigger", data="{}", age_ms=0, tries=1)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+BUDGET = BudgetRow("ai", "{}", "usd", 1_000, "day", "UTC", None, ("work",), (), ((1_000_000, "stop"),))
+SPEND = Spend(1, 1, 1, None, "", "work", "default", None, "usd", 5, None, None, None)
+NAMED = {"id": 1, "policy": "ops", "stage": "ops", "source": "failed", "queue": "q", "kind": "work", "title": "it"}
+COUNTED = {"jobs": (), "count": 1, "said": 0, "digested": 0, "version": 1, "first_at": NOW, "last_at": NOW}
+REST = dict.fromkeys(EscalationRow.__struct_fields__)
+ESCALATION = EscalationRow(**{**REST, **NAMED, **COUNTED, "fingerprint": ""})  # type: ignore[arg-type] # by name
+LOOK = Look(queue="q", sla_ms=1, p95_ms=None, starts=0, oldest_ms=None, waiting=0, is_late=False)
+WAITS = SlaRow(
+    queue="q",
+    sla_ms=1,
+    p95_ms=None,
+    starts=0,
+    oldest_ms=None,
+    waiting=0,
+    looked_at=NOW,
+    breached_at=NOW,
+    ended_at=None,
+    told_at=None,
+)
+TUNING = Tuning(instance="i", queue="q", workers=2, lowest=1, highest=3, reason="2, its minimum")
 
 VERBS: dict[str, Call] = {
     "take_ids": lambda store: store.take_ids(3),
@@ -127,6 +189,21 @@ VERBS: dict[str, Call] = {
     "enable_endpoint": lambda store: store.enable_endpoint("https://example.org/"),
     "list_endpoints": lambda store: store.list_endpoints(),
     "prune_deliveries": lambda store: store.prune_deliveries(10),
+    "raise_alarm": lambda store: store.raise_alarm(ALARM),
+    "define_escalations": lambda store: store.define_escalations(["ops"]),
+    "fold_alarms": lambda store: store.fold_alarms({"ops": ["failed"]}, 10),
+    "waiting_escalations": lambda store: store.waiting_escalations(["ops"], [], 10),
+    "undigested": lambda store: store.undigested("ops", 10),
+    "move_escalation": lambda store: store.move_escalation(ESCALATION, ESCALATION, []),
+    "tell_together": lambda store: store.tell_together([ESCALATION], [], due_at=None),
+    "ack_escalation": lambda store: store.ack_escalation(1, actor=None, note=None),
+    "snooze_escalation": lambda store: store.snooze_escalation(1, until=None, delay_ms=1_000, actor=None),
+    "get_escalation": lambda store: store.get_escalation(1),
+    "list_escalations": lambda store: store.list_escalations(is_open=None, policy=None, limit=10, before=None),
+    "prune_alarms": lambda store: store.prune_alarms(10),
+    "claim_notices": lambda store: store.claim_notices(["chat"], 1, 1_000),
+    "end_notice": lambda store: store.end_notice(NOTICE, "sent", 0, None),
+    "next_notice_ms": lambda store: store.next_notice_ms(["chat"]),
     "take_lock": lambda store: store.take_lock(LockRequest("x", "a", "a", "here/1"), lasts_ms=1_000, waits_ms=1_000),
     "renew_locks": lambda store: store.renew_locks(["a"], 1_000),
     "renew_tickets": lambda store: store.renew_tickets(["a"], 1_000),
@@ -134,13 +211,53 @@ VERBS: dict[str, Call] = {
     "free_locks": lambda store: store.free_locks(1, 1),
     "list_locks": lambda store: store.list_locks(10),
     "prune_locks": lambda store: store.prune_locks(10),
+    "define_limits": lambda store: store.define_limits([LimitRow(name="l", queue="q", concurrency=1)], ["q"]),
+    "list_limits": lambda store: store.list_limits(),
+    "limit_usage": lambda store: store.limit_usage("l"),
+    "sweep_limits": lambda store: store.sweep_limits("", 10, leaks=True),
+    "prune_limits": lambda store: store.prune_limits(10),
+    "define_budgets": lambda store: store.define_budgets([BUDGET]),
+    "read_budgets": lambda store: store.read_budgets(),
+    "reserve_spend": lambda store: store.reserve_spend(Reservation(1, 1, "ai", "", 5, NOW, NOW, 0, 0)),
+    "record_spend": lambda store: store.record_spend(SPEND),
+    "settle_spend": lambda store: store.settle_spend(1, 1),
+    "release_deferred": lambda store: store.release_deferred("ai", 10),
+    "list_periods": lambda store: store.list_periods("ai", NOW, 10),
+    "list_lost": lambda store: store.list_lost("ai", 10),
+    "mean_spend": lambda store: store.mean_spend("ai", "work"),
+    "break_down": lambda store: store.break_down("ai", "kind", NOW, NOW, 10),
+    "read_ledger": lambda store: store.read_ledger("ai", 10),
+    "prune_ledger": lambda store: store.prune_ledger(10),
     "claim_retention": lambda store: store.claim_retention(["q"], 1, 1_000),
     "kept_jobs": lambda store: store.kept_jobs([1]),
     "end_retention": lambda store: store.end_retention(DUE),
     "postpone_retention": lambda store: store.postpone_retention(DUE, 1_000, "it failed"),
+    "fold_failures": lambda store: store.fold_failures(10),
+    "list_dead_letters": lambda store: store.list_dead_letters(DeadFilter(), limit=10),
+    "insert_replay": lambda store: store.insert_replay(new_job(1), 2, again=True),
+    "prune_dead_letters": lambda store: store.prune_dead_letters(10),
+    "preview_jobs": lambda store: store.preview_jobs(JobFilter()),
+    "start_bulk": lambda store: store.start_bulk(
+        NewBulk(key="k", verb=BulkVerb.DELETE, which=JobFilter(kinds=("none",)), expected=0)
+    ),
+    "next_bulk": lambda store: store.next_bulk(),
+    "work_bulk": lambda store: store.work_bulk(RUN, [1], cursor=None),
+    "change_bulk": lambda store: store.change_bulk(1, BulkState.PAUSED),
+    "list_bulk": lambda store: store.list_bulk(10),
+    "prune_bulk": lambda store: store.prune_bulk(10),
     "mark_announced": lambda store: store.mark_announced([1]),
     "ready_lanes": lambda store: store.ready_lanes(),
     "unannounced_jobs": lambda store: store.unannounced_jobs("q", 5, 1_000, 10),
+    "list_policies": lambda store: store.list_policies(),
+    "define_policies": lambda store: store.define_policies([PolicyRow("limits.a", "{}")], ["limits.b"]),
+    "mark_policies": lambda store: store.mark_policies("0a"),
+    "list_kinds": lambda store: store.list_kinds(),
+    "define_kinds": lambda store: store.define_kinds([KindRow(name="work", queue="q", definition="{}")]),
+    "move_kind": lambda store: store.move_kind(KIND_MOVE, after=-1, limit=10),
+    "define_queue_policies": lambda store: store.define_queue_policies({"q": "{}"}, ["q"]),
+    "list_queue_policies": lambda store: store.list_queue_policies(),
+    "note_policies": lambda store: store.note_policies(1, "{}"),
+    "worker_policies": lambda store: store.worker_policies(),
     "define_schedules": lambda store: store.define_schedules({"nightly": '{"kind": "work"}'}, ["work"]),
     "store_schedule": lambda store: store.store_schedule("stored", '{"kind": "work"}', actor=None),
     "change_schedule": lambda store: store.change_schedule("nightly", "{}", moves=True, actor=None),
@@ -157,6 +274,16 @@ VERBS: dict[str, Call] = {
     "lead": lambda store: store.lead("upkeep", "a", None, 1_000),
     "resign": lambda store: store.resign("upkeep", "a", 1),
     "list_leaders": lambda store: store.list_leaders(),
+    "lane_heads": lambda store: store.lane_heads(["q"]),
+    "queue_policies": lambda store: store.queue_policies(),
+    "read_waits": lambda store: store.read_waits(["q"], 1_000),
+    "look_at_waits": lambda store: store.look_at_waits([LOOK]),
+    "told_breach": lambda store: store.told_breach(WAITS),
+    "list_waits": lambda store: store.list_waits(),
+    "report_tunings": lambda store: store.report_tunings("i", [TUNING]),
+    "list_tunings": lambda store: store.list_tunings(),
+    "prune_tunings": lambda store: store.prune_tunings(10),
+    "explain_job": lambda store: store.explain_job(1),
     "announce": lambda store: store.announce(["q"]),
     "read_move": lambda store: store.read_move(),
     "mark_move": lambda store: store.mark_move(MOVE),

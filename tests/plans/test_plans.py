@@ -37,8 +37,11 @@ STATEMENTS: dict[str, Statement] = {statement.name: statement for statement in l
 INDEXES = {
     "claim_jobs": {"jobs_ready", "jobs_pkey"},
     "claim_jobs_by_id": {"jobs_pkey"},
+    "claim_gated": {"jobs_ready"},
     "finish_jobs": {"jobs_pkey"},
+    "lane_heads": {"jobs_ready"},
     "promote_jobs": {"jobs_due"},
+    "promote_held": {"jobs_deferred"},
     "rescue_jobs": {"jobs_running"},
 }
 
@@ -128,6 +131,7 @@ def values(worker: int, jobs: int) -> dict[str, str]:
         "p_worker": str(worker),
         "p_batch": "77",
         "p_limit": str(jobs),
+        "v_ids": "ARRAY[]::bigint[]",
         "p_queues": "ARRAY['default', 'other', 'default']",
         "p_priorities": "ARRAY[5, 5, 3]::smallint[]",
         "p_limits": f"ARRAY[{jobs}, {jobs}, {jobs}]",
@@ -139,6 +143,8 @@ def values(worker: int, jobs: int) -> dict[str, str]:
         **dict.fromkeys(("p_delays", "p_results", "p_error_classes", "p_errors", "p_tracebacks"), "'{}'"),
         **dict.fromkeys(("p_fingerprints", "p_started_agos", "p_extras"), "'{}'"),
         "v_now": "now()",
+        "v_from_start": "false",
+        "v_claimed": "'{}'",
     }
 
 
@@ -245,6 +251,24 @@ async def test_no_verb_reads_the_whole_table(busy: PostgresStore, session: Conne
 async def _entries_read(connection: Connection, schema: str) -> dict[str, int]:
     sql = "SELECT indexrelname, idx_tup_read FROM pg_stat_user_indexes WHERE relid = 'holdfast.jobs'::regclass"
     return {row[0]: row[1] for row in await connection.fetch(in_schema(sql, schema))}
+
+
+async def test_waits_and_reasons_are_read_by_indexes(busy: PostgresStore, session: Connection) -> None:
+    await _flush(busy)
+    before = await _sequential_scans(session, busy.schema)
+    figures: dict[str, list[float]] = {}
+    for _ in range(EXECUTIONS):
+        await _timed(figures, "heads of the lanes", busy.lane_heads(["default", "other"]))
+        waits = await _timed(figures, "waits", busy.read_waits(["default", "other"], 300_000))
+        assert waits[0].oldest_ms > 0
+        for state, last in (("queued", QUEUED), ("held", HELD), ("scheduled", SCHEDULED)):  # which no test has touched
+            found = await _timed(figures, f"why, {state}", busy.explain_job(FIRST[state] + last))
+            assert found is not None
+            assert found.job.state == state
+    await _flush(busy)
+    for name, taken in figures.items():
+        show(f"{name}: median {statistics.median(taken):.2f} ms")
+    assert await _sequential_scans(session, busy.schema) == before
 
 
 async def test_the_lanes_are_measured_by_bounded_reads(busy: PostgresStore, session: Connection) -> None:

@@ -20,8 +20,8 @@ _HEADING = re.compile(r"^-- name: (\w+)\n(.*)$", re.MULTILINE)
 
 def names(package: str, *, shared: bool) -> set[str]:
     """Read the names of a store's queries: those that both have, or those of its own."""
-    own = f"only_{package.rpartition('.')[2]}.sql"
-    chosen = [file for file in files(package, "queries") if (file.name != own) is shared]
+    own = f"only_{package.rpartition('.')[2]}"
+    chosen = [file for file in files(package, "queries") if file.name.startswith(own) is not shared]
     return {heading[1] for file in chosen for heading in _HEADING.finditer(file.read_text(encoding="utf-8"))}
 
 

@@ -8,10 +8,21 @@ import pytest
 from holdfast.stores.sqlite.statements import QUERIES
 from holdfast.stores.sqlite.store import SqliteStore
 
-GIVEN = {"cap": 10_001, "now": 0, "span_s": 1, "wider_s": 60, "until": 0, "limit": 10}
+GIVEN = {"cap": 10_001, "now": 0, "span_s": 1, "wider_s": 60, "until": 0, "limit": 10, "queues": "[]"}
+GIVEN |= {"queue": "q", "priority": 5, "position": 1, "most": 10, "name": "a", "key": "b"}
 
 
-@pytest.mark.parametrize("query, tables", [("measure_lanes", ("holdfast_jobs", "job")), ("fold_rollups", ("rollup",))])
+@pytest.mark.parametrize(
+    "query, tables",
+    [
+        ("measure_lanes", ("holdfast_jobs", "job")),
+        ("fold_rollups", ("rollup",)),
+        ("lane_heads", ("holdfast_jobs", "job")),
+        ("read_waits", ("holdfast_jobs", "job")),
+        ("why_ahead", ("holdfast_jobs", "job")),
+        ("why_limit", ("holdfast_jobs", "job")),
+    ],
+)
 async def test_a_query_reads_its_table_by_indexes(tmp_path: Path, query: str, tables: tuple[str, ...]) -> None:
     await SqliteStore(str(tmp_path / "jobs.db")).migrator.up()
     database = sqlite3.connect(tmp_path / "jobs.db")

@@ -1,5 +1,21 @@
 -- Made by scripts/dump_schema.py from an empty database after `migrate up`: review it, never edit it.
 
+CREATE TABLE alarms (
+    id bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    source text NOT NULL,
+    policy text,
+    queue text,
+    kind text,
+    fingerprint text,
+    job_id bigint,
+    life integer,
+    title text,
+    details jsonb,
+    CONSTRAINT alarms_pkey PRIMARY KEY (id),
+    CONSTRAINT alarms_source CHECK ((source = ANY (ARRAY['failed'::text, 'sla'::text, 'budget'::text, 'schedule'::text])))
+);
+
 CREATE TABLE attempts (
     job_id bigint NOT NULL,
     claim integer NOT NULL,
@@ -13,6 +29,75 @@ CREATE TABLE attempts (
     error text,
     traceback text,
     CONSTRAINT attempts_pkey PRIMARY KEY (job_id, claim)
+);
+
+CREATE TABLE budget_periods (
+    budget text NOT NULL,
+    key text NOT NULL,
+    starts_at timestamp with time zone NOT NULL,
+    ends_at timestamp with time zone NOT NULL,
+    spent bigint NOT NULL DEFAULT 0,
+    reserved bigint NOT NULL DEFAULT 0,
+    lost bigint NOT NULL DEFAULT 0,
+    alerts jsonb NOT NULL DEFAULT '[]'::jsonb,
+    CONSTRAINT budget_periods_pkey PRIMARY KEY (budget, key, starts_at),
+    CONSTRAINT budget_periods_sums CHECK (((spent >= 0) AND (reserved >= 0) AND (lost >= 0)))
+) WITH (fillfactor=70);
+
+CREATE TABLE budgets (
+    name text NOT NULL,
+    definition jsonb NOT NULL,
+    unit text NOT NULL,
+    ceiling bigint NOT NULL,
+    period text NOT NULL,
+    tz text NOT NULL,
+    queue text,
+    kinds text[] NOT NULL,
+    path text[] NOT NULL,
+    thresholds jsonb NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    CONSTRAINT budgets_ceiling CHECK ((ceiling >= 0)),
+    CONSTRAINT budgets_name CHECK ((name ~ '^[a-z0-9_.:-]{1,64}$'::text)),
+    CONSTRAINT budgets_pkey PRIMARY KEY (name)
+);
+
+CREATE TABLE bulk_runs (
+    id bigint NOT NULL,
+    key text NOT NULL,
+    verb text NOT NULL,
+    filter jsonb NOT NULL,
+    priority smallint,
+    actor text,
+    reason text,
+    state text NOT NULL DEFAULT 'running'::text,
+    expected integer NOT NULL,
+    spacing_us bigint NOT NULL,
+    step integer NOT NULL DEFAULT 0,
+    done bigint NOT NULL DEFAULT 0,
+    refused bigint NOT NULL DEFAULT 0,
+    cursor_at timestamp with time zone,
+    cursor_id bigint,
+    started_at timestamp with time zone NOT NULL,
+    next_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    CONSTRAINT bulk_runs_key_key UNIQUE (key),
+    CONSTRAINT bulk_runs_pkey PRIMARY KEY (id),
+    CONSTRAINT bulk_runs_state CHECK ((state = ANY (ARRAY['running'::text, 'paused'::text, 'cancelled'::text, 'ended'::text]))),
+    CONSTRAINT bulk_runs_verb CHECK ((verb = ANY (ARRAY['retry'::text, 'delete'::text, 'cancel'::text, 'reprioritise'::text])))
+);
+
+CREATE TABLE dead_letters (
+    id text NOT NULL,
+    kind text NOT NULL,
+    fingerprint text NOT NULL,
+    queue text NOT NULL,
+    error_class text,
+    error text,
+    seen bigint NOT NULL,
+    first_at timestamp with time zone NOT NULL,
+    last_at timestamp with time zone NOT NULL,
+    last_job bigint NOT NULL,
+    CONSTRAINT dead_letters_pkey PRIMARY KEY (id)
 );
 
 CREATE TABLE deliveries (
@@ -49,6 +134,43 @@ CREATE TABLE disabled_endpoints (
     CONSTRAINT disabled_endpoints_pkey PRIMARY KEY (endpoint)
 );
 
+CREATE TABLE escalation_policies (
+    name text NOT NULL,
+    rated_until timestamp with time zone,
+    digested_at timestamp with time zone NOT NULL,
+    CONSTRAINT escalation_policies_pkey PRIMARY KEY (name)
+);
+
+CREATE TABLE escalations (
+    id bigint NOT NULL,
+    policy text NOT NULL,
+    stage text NOT NULL,
+    source text NOT NULL,
+    queue text NOT NULL,
+    kind text NOT NULL,
+    fingerprint text NOT NULL,
+    title text NOT NULL,
+    details jsonb,
+    jobs bigint[] NOT NULL DEFAULT '{}'::bigint[],
+    count bigint NOT NULL,
+    first_at timestamp with time zone NOT NULL,
+    last_at timestamp with time zone NOT NULL,
+    told_at timestamp with time zone,
+    said integer NOT NULL DEFAULT 0,
+    digested bigint NOT NULL DEFAULT 0,
+    due_at timestamp with time zone,
+    snoozed_until timestamp with time zone,
+    snoozed_by text,
+    acked_at timestamp with time zone,
+    acked_by text,
+    note text,
+    ack_told_at timestamp with time zone,
+    closed_at timestamp with time zone,
+    resolved_at timestamp with time zone,
+    version integer NOT NULL DEFAULT 1,
+    CONSTRAINT escalations_pkey PRIMARY KEY (id)
+);
+
 CREATE TABLE events (
     seq bigint NOT NULL,
     at timestamp with time zone NOT NULL,
@@ -62,6 +184,19 @@ CREATE TABLE events (
     attempt integer NOT NULL,
     data jsonb,
     CONSTRAINT events_pkey PRIMARY KEY (seq)
+);
+
+CREATE TABLE failures (
+    id bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    job_id bigint NOT NULL,
+    life integer NOT NULL,
+    kind text NOT NULL,
+    queue text NOT NULL,
+    fingerprint text NOT NULL,
+    error_class text,
+    error text,
+    CONSTRAINT failures_pkey PRIMARY KEY (id)
 );
 
 CREATE TABLE fires (
@@ -289,6 +424,7 @@ CREATE TABLE kinds (
     budget text,
     estimate bigint,
     published_at timestamp with time zone NOT NULL,
+    former text[] NOT NULL DEFAULT '{}'::text[],
     CONSTRAINT kinds_name CHECK ((name ~ '^[a-z0-9_.:-]{1,64}$'::text)),
     CONSTRAINT kinds_pkey PRIMARY KEY (name)
 );
@@ -300,6 +436,26 @@ CREATE TABLE leaders (
     since timestamp with time zone NOT NULL,
     until timestamp with time zone NOT NULL,
     CONSTRAINT leaders_pkey PRIMARY KEY (name)
+);
+
+CREATE TABLE ledger (
+    id bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    budget text,
+    key text NOT NULL,
+    kind text NOT NULL,
+    queue text NOT NULL,
+    actor text,
+    job_id bigint NOT NULL,
+    claim integer NOT NULL,
+    n integer NOT NULL,
+    unit text NOT NULL,
+    amount bigint NOT NULL,
+    note text,
+    is_late boolean NOT NULL,
+    CONSTRAINT ledger_amount CHECK ((amount >= 0)),
+    CONSTRAINT ledger_claim UNIQUE (job_id, claim, n),
+    CONSTRAINT ledger_pkey PRIMARY KEY (id)
 );
 
 CREATE TABLE limit_keys (
@@ -379,6 +535,23 @@ CREATE TABLE meta (
     CONSTRAINT meta_pkey PRIMARY KEY (key)
 );
 
+CREATE TABLE notices (
+    id bigint NOT NULL,
+    escalation bigint,
+    policy text NOT NULL,
+    channel text NOT NULL,
+    event text NOT NULL,
+    data jsonb NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    state text NOT NULL DEFAULT 'pending'::text,
+    tries integer NOT NULL DEFAULT 0,
+    next_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    error text,
+    CONSTRAINT notices_pkey PRIMARY KEY (id),
+    CONSTRAINT notices_state CHECK ((state = ANY (ARRAY['pending'::text, 'sent'::text, 'failed'::text])))
+);
+
 CREATE TABLE overrides (
     path text NOT NULL,
     value jsonb NOT NULL,
@@ -406,6 +579,13 @@ CREATE TABLE phases (
     CONSTRAINT phases_state CHECK ((state = ANY (ARRAY['running'::text, 'completed'::text, 'failed'::text, 'cancelled'::text])))
 );
 
+CREATE TABLE policies (
+    path text NOT NULL,
+    definition jsonb NOT NULL,
+    published_at timestamp with time zone NOT NULL,
+    CONSTRAINT policies_pkey PRIMARY KEY (path)
+);
+
 CREATE TABLE progress (
     job_id bigint NOT NULL,
     claim integer,
@@ -431,8 +611,25 @@ CREATE TABLE queues (
     closed_until timestamp with time zone,
     resumed_at timestamp with time zone,
     definition jsonb,
+    screened boolean NOT NULL DEFAULT false,
+    escalation text,
     CONSTRAINT queues_name CHECK ((name ~ '^[a-z0-9_.:-]{1,64}$'::text)),
     CONSTRAINT queues_pkey PRIMARY KEY (name)
+);
+
+CREATE TABLE reservations (
+    job_id bigint NOT NULL,
+    claim integer NOT NULL,
+    budget text NOT NULL,
+    key text NOT NULL,
+    starts_at timestamp with time zone NOT NULL,
+    queue text NOT NULL,
+    amount bigint NOT NULL,
+    spent bigint NOT NULL DEFAULT 0,
+    state text NOT NULL DEFAULT 'open'::text,
+    at timestamp with time zone NOT NULL,
+    CONSTRAINT reservations_pkey PRIMARY KEY (job_id, claim),
+    CONSTRAINT reservations_state CHECK ((state = ANY (ARRAY['open'::text, 'lost'::text])))
 );
 
 CREATE TABLE retention_due (
@@ -504,15 +701,43 @@ CREATE TABLE service_reports (
     CONSTRAINT service_reports_pkey PRIMARY KEY (name)
 );
 
+CREATE TABLE sla_states (
+    queue text NOT NULL,
+    sla_ms bigint,
+    p95_ms bigint,
+    starts integer NOT NULL,
+    oldest_ms bigint,
+    waiting integer NOT NULL,
+    looked_at timestamp with time zone NOT NULL,
+    late_looks integer NOT NULL,
+    late_at timestamp with time zone,
+    breached_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    told_at timestamp with time zone,
+    CONSTRAINT sla_states_pkey PRIMARY KEY (queue)
+);
+
 CREATE TABLE slots (
     limit_name text NOT NULL,
     key text NOT NULL,
     n integer NOT NULL,
     job_id bigint,
     claim integer,
+    worker bigint,
     taken_at timestamp with time zone,
     CONSTRAINT slots_pkey PRIMARY KEY (limit_name, key, n)
 ) WITH (fillfactor=70);
+
+CREATE TABLE tunings (
+    instance text NOT NULL,
+    queue text NOT NULL,
+    workers integer NOT NULL,
+    lowest integer NOT NULL,
+    highest integer NOT NULL,
+    reason text NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    CONSTRAINT tunings_pkey PRIMARY KEY (instance, queue)
+);
 
 CREATE TABLE watchers (
     id text NOT NULL,
@@ -535,8 +760,23 @@ CREATE TABLE workers (
     renewed_at timestamp with time zone NOT NULL,
     lease_until timestamp with time zone NOT NULL,
     dead_at timestamp with time zone,
+    policies jsonb,
     CONSTRAINT workers_pkey PRIMARY KEY (id)
 );
+
+CREATE INDEX alarms_at ON holdfast.alarms USING btree (at);
+
+CREATE INDEX budget_periods_ends ON holdfast.budget_periods USING btree (ends_at);
+
+CREATE INDEX budget_periods_starts ON holdfast.budget_periods USING btree (budget, starts_at, key);
+
+CREATE INDEX bulk_runs_due ON holdfast.bulk_runs USING btree (next_at) WHERE (state = 'running'::text);
+
+CREATE INDEX bulk_runs_ended ON holdfast.bulk_runs USING btree (ended_at) WHERE (ended_at IS NOT NULL);
+
+CREATE UNIQUE INDEX bulk_runs_key_key ON holdfast.bulk_runs USING btree (key);
+
+CREATE INDEX dead_letters_last ON holdfast.dead_letters USING btree (last_at);
 
 CREATE INDEX deliveries_due ON holdfast.deliveries USING btree (next_at) WHERE (state = 'pending'::text);
 
@@ -544,15 +784,31 @@ CREATE INDEX deliveries_expiry ON holdfast.deliveries USING btree (expires_at);
 
 CREATE UNIQUE INDEX deliveries_job_id_life_event_key ON holdfast.deliveries USING btree (job_id, life, event);
 
+CREATE INDEX escalations_last ON holdfast.escalations USING btree (last_at);
+
+CREATE UNIQUE INDEX escalations_open ON holdfast.escalations USING btree (policy, source, kind, fingerprint) WHERE (closed_at IS NULL);
+
+CREATE INDEX escalations_undigested ON holdfast.escalations USING btree (stage, id) WHERE (digested < count);
+
+CREATE INDEX escalations_unresolved ON holdfast.escalations USING btree (id) WHERE (resolved_at IS NULL);
+
 CREATE INDEX fires_expiry ON holdfast.fires USING btree (expires_at);
+
+CREATE INDEX history_dead ON ONLY holdfast.history USING btree (kind, error_fingerprint, enqueued_at, id) WHERE (state = 'failed'::text);
+
+CREATE INDEX history_failed ON ONLY holdfast.history USING btree (enqueued_at, id) WHERE (state = 'failed'::text);
 
 CREATE INDEX history_fingerprint ON ONLY holdfast.history USING btree (error_fingerprint, enqueued_at, id) WHERE (error_fingerprint IS NOT NULL);
 
 CREATE INDEX history_forever_enqueued_at_id_idx ON holdfast.history_forever USING btree (enqueued_at, id);
 
+CREATE INDEX history_forever_enqueued_at_id_idx1 ON holdfast.history_forever USING btree (enqueued_at, id) WHERE (state = 'failed'::text);
+
 CREATE INDEX history_forever_error_fingerprint_enqueued_at_id_idx ON holdfast.history_forever USING btree (error_fingerprint, enqueued_at, id) WHERE (error_fingerprint IS NOT NULL);
 
 CREATE INDEX history_forever_id_idx ON holdfast.history_forever USING btree (id);
+
+CREATE INDEX history_forever_kind_error_fingerprint_enqueued_at_id_idx ON holdfast.history_forever USING btree (kind, error_fingerprint, enqueued_at, id) WHERE (state = 'failed'::text);
 
 CREATE INDEX history_forever_tags_idx ON holdfast.history_forever USING gin (tags jsonb_path_ops) WHERE (tags IS NOT NULL);
 
@@ -566,13 +822,15 @@ CREATE INDEX idempotency_expiry ON holdfast.idempotency USING btree (expires_at)
 
 CREATE INDEX jobs_cancelling ON holdfast.jobs USING btree (cancel_requested_at) WHERE (cancel_requested_at IS NOT NULL);
 
-CREATE UNIQUE INDEX jobs_debounce ON holdfast.jobs USING btree (kind, debounce_key) WHERE ((debounce_key IS NOT NULL) AND (state = 'scheduled'::text));
+CREATE UNIQUE INDEX jobs_debounce ON holdfast.jobs USING btree (kind, debounce_key) WHERE ((debounce_key IS NOT NULL) AND (state = 'scheduled'::text) AND (claim = 0));
 
 CREATE INDEX jobs_deferred ON holdfast.jobs USING btree (run_at, id) WHERE ((state = 'held'::text) AND ("position" IS NULL));
 
 CREATE INDEX jobs_due ON holdfast.jobs USING btree (run_at, id) INCLUDE (queue) WHERE (state = 'scheduled'::text);
 
 CREATE INDEX jobs_fifo ON holdfast.jobs USING btree (fifo_key, enqueued_seq) WHERE (fifo_key IS NOT NULL);
+
+CREATE INDEX jobs_held ON holdfast.jobs USING btree (limit_key, priority, "position") WHERE ((state = 'held'::text) AND ("position" IS NOT NULL));
 
 CREATE INDEX jobs_listed ON holdfast.jobs USING btree (enqueued_at, id);
 
@@ -587,6 +845,14 @@ CREATE INDEX jobs_schedule ON holdfast.jobs USING btree (schedule) WHERE (schedu
 CREATE INDEX jobs_tags ON holdfast.jobs USING gin (tags jsonb_path_ops) WHERE (tags IS NOT NULL);
 
 CREATE UNIQUE INDEX jobs_unique ON holdfast.jobs USING btree (kind, unique_key) WHERE (unique_key IS NOT NULL);
+
+CREATE INDEX ledger_at ON holdfast.ledger USING btree (at, id);
+
+CREATE INDEX ledger_budget ON holdfast.ledger USING btree (budget, at, id);
+
+CREATE UNIQUE INDEX ledger_claim ON holdfast.ledger USING btree (job_id, claim, n);
+
+CREATE INDEX ledger_kind ON holdfast.ledger USING btree (budget, kind, at);
 
 CREATE INDEX limit_keys_seen ON holdfast.limit_keys USING btree (seen_at);
 
@@ -608,6 +874,16 @@ CREATE UNIQUE INDEX locks_owner_key ON holdfast.locks USING btree (owner);
 
 CREATE INDEX locks_until ON holdfast.locks USING btree (until);
 
+CREATE INDEX notices_age ON holdfast.notices USING btree (created_at);
+
+CREATE INDEX notices_due ON holdfast.notices USING btree (next_at) WHERE (state = 'pending'::text);
+
+CREATE INDEX notices_escalation ON holdfast.notices USING btree (escalation, id);
+
+CREATE INDEX notices_order ON holdfast.notices USING btree (escalation, channel, id) WHERE (state = 'pending'::text);
+
+CREATE INDEX reservations_lost ON holdfast.reservations USING btree (budget, job_id) WHERE (state = 'lost'::text);
+
 CREATE INDEX retention_due_at ON holdfast.retention_due USING btree (at);
 
 CREATE INDEX retention_due_delete ON holdfast.retention_due USING btree (delete_at);
@@ -616,19 +892,29 @@ CREATE INDEX rollups_fold ON holdfast.rollups USING btree (span_s, minute);
 
 CREATE INDEX rollups_minute ON holdfast.rollups USING btree (minute);
 
-CREATE INDEX slots_free ON holdfast.slots USING btree (limit_name, key, n) WHERE (job_id IS NULL);
-
 CREATE INDEX slots_job ON holdfast.slots USING btree (job_id, claim) WHERE (job_id IS NOT NULL);
+
+CREATE SEQUENCE alarms_id_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
+
+CREATE SEQUENCE bulk_runs_id_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
 
 CREATE SEQUENCE deliveries_id_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
 
+CREATE SEQUENCE escalations_id_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
+
 CREATE SEQUENCE events_seq_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
 
+CREATE SEQUENCE failures_id_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
+
 CREATE SEQUENCE job_id_seq AS bigint START 64 INCREMENT 64 MINVALUE 64 MAXVALUE 281474976710592 NO CYCLE;
+
+CREATE SEQUENCE ledger_id_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
 
 CREATE SEQUENCE lock_token_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
 
 CREATE SEQUENCE lock_waiters_ticket_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
+
+CREATE SEQUENCE notices_id_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
 
 CREATE SEQUENCE position_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
 
@@ -853,6 +1139,20 @@ CREATE FUNCTION accepted_before(
 )
 RETURNS text LANGUAGE plpgsql VOLATILE -- md5 2214585003f2116b0abf2a0eab899778
 
+CREATE FUNCTION admit_jobs(
+    p_ids bigint[],
+    p_kinds text[],
+    p_queues text[],
+    p_payloads jsonb[],
+    p_tags jsonb[],
+    p_actors text[],
+    p_keys text[],
+    p_again boolean,
+    p_whole boolean,
+    p_now timestamp with time zone
+)
+RETURNS TABLE(ordinal integer, detail jsonb) LANGUAGE plpgsql VOLATILE -- md5 2a28fd4ab7d66dce3bddf17f457b3349
+
 CREATE FUNCTION cancel_jobs(
     p_ids bigint[],
     p_notes jsonb
@@ -866,6 +1166,18 @@ CREATE FUNCTION check_enqueued(
 )
 RETURNS void LANGUAGE plpgsql VOLATILE -- md5 2468d9609c3d12394753ae28548cc794
 
+CREATE FUNCTION claim_gated(
+    p_worker bigint,
+    p_batch bigint,
+    p_limit integer,
+    p_queues text[],
+    p_priorities smallint[],
+    p_limits integer[],
+    p_afters bigint[],
+    p_ids bigint[] DEFAULT NULL::bigint[]
+)
+RETURNS SETOF holdfast.jobs LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 eb1fa527d22629fa1ad783155c502aad
+
 CREATE FUNCTION claim_jobs(
     p_worker bigint,
     p_batch bigint,
@@ -875,7 +1187,7 @@ CREATE FUNCTION claim_jobs(
     p_limits integer[],
     p_afters bigint[]
 )
-RETURNS SETOF holdfast.jobs LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 c319c2f74942b8ca7b2f464b9fed0c84
+RETURNS SETOF holdfast.jobs LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 fa7c8bbf589476c3b276275c6bf0a5f4
 
 CREATE FUNCTION claim_jobs_by_id(
     p_worker bigint,
@@ -883,12 +1195,18 @@ CREATE FUNCTION claim_jobs_by_id(
     p_limit integer,
     p_ids bigint[]
 )
-RETURNS SETOF holdfast.jobs LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 0d524a51a0afd4d74bdf2b4b264b56e4
+RETURNS SETOF holdfast.jobs LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 93d407a7314bebad94cf6c3112b61af9
 
 CREATE FUNCTION clock(
     
 )
 RETURNS timestamp with time zone LANGUAGE sql STABLE -- md5 8b9561c046905348d6b395f7134dadbd
+
+CREATE FUNCTION close_queues(
+    p_ids bigint[],
+    p_verbs text[]
+)
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 c6cf7629bf0b80a1c4302522a55237b7
 
 CREATE FUNCTION close_store(
     p_stage text,
@@ -896,6 +1214,23 @@ CREATE FUNCTION close_store(
     p_tables text[]
 )
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET lock_timeout=5s -- md5 a3dcbc6c141df17c262077232cfeb4e2
+
+CREATE FUNCTION debounce_keys(
+    p_kinds text[],
+    p_queues text[],
+    p_payloads jsonb[],
+    p_tags jsonb[],
+    p_actors text[],
+    p_run_ats timestamp with time zone[],
+    p_delays bigint[]
+)
+RETURNS text[] LANGUAGE plpgsql STABLE -- md5 19ef108a67a4344f24c464691a3904bb
+
+CREATE FUNCTION define_limits(
+    p_limits jsonb,
+    p_gated text[]
+)
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 c637fdd0a46f805acb5b79644a6b2f77
 
 CREATE FUNCTION delete_jobs(
     p_ids bigint[]
@@ -927,11 +1262,17 @@ CREATE FUNCTION end_claims(
 )
 RETURNS TABLE(id bigint, verdict text) LANGUAGE plpgsql VOLATILE -- md5 3541be3c1437f21b47f5eadfcfe1aa2f
 
+CREATE FUNCTION enqueue_jobs(
+    jobs jsonb,
+    trusted boolean DEFAULT false
+)
+RETURNS TABLE(ordinal integer, id bigint, existing boolean, conflict boolean, limited text) LANGUAGE plpgsql VOLATILE -- md5 b98dfe0afad35a8905398ff47251fa1a
+
 CREATE FUNCTION enqueue_v1(
     jobs jsonb,
     trusted boolean DEFAULT false
 )
-RETURNS TABLE(ordinal integer, id bigint, existing boolean, conflict boolean) LANGUAGE plpgsql VOLATILE -- md5 9288dfe6a18566a3a33f7dc516b993df
+RETURNS TABLE(ordinal integer, id bigint, existing boolean, conflict boolean) LANGUAGE plpgsql VOLATILE -- md5 f96457d7f86b2fabc2aba2c4768f1d6e
 
 CREATE FUNCTION exchange_jobs(
     p_ids bigint[],
@@ -971,7 +1312,7 @@ CREATE FUNCTION finish_jobs(
     p_started_agos bigint[],
     p_extras jsonb[]
 )
-RETURNS text[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 d51ef2dc39096f7a543919607c9b5a9a
+RETURNS text[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 9fb58ac9b4bc29ce4364fdeb916ec1e7
 
 CREATE FUNCTION fold_rollups(
     p_limit integer
@@ -1009,11 +1350,28 @@ CREATE FUNCTION force_cancels(
 )
 RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 d8110b0b2dc8e64d585de9156d919e56
 
+CREATE FUNCTION free_slots(
+    p_ids bigint[],
+    p_claims integer[],
+    p_rows text[]
+)
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 5f5ba43a57b014ee262c7ad379176157
+
 CREATE FUNCTION give_back_batch(
     p_worker bigint,
     p_batch bigint
 )
 RETURNS integer LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 36a729cede1fa59f951dcd618860abf1
+
+CREATE FUNCTION hint_at(
+    p_queues text[]
+)
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 cfc2b195c5c054dfe14e068d303fbc75
+
+CREATE FUNCTION hold_back(
+    p_ids bigint[]
+)
+RETURNS void LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 46196af2be82946144a5e375e72e87dc
 
 CREATE FUNCTION hold_key(
     p_scope text,
@@ -1061,10 +1419,11 @@ CREATE FUNCTION insert_job(
     p_now timestamp with time zone,
     p_again boolean,
     p_extra jsonb DEFAULT NULL::jsonb,
+    p_debounce text DEFAULT NULL::text,
     OUT outcome text,
     OUT id bigint
 )
-RETURNS record LANGUAGE plpgsql VOLATILE -- md5 cff3ed8fcbe0b600867a39df489c6781
+RETURNS record LANGUAGE plpgsql VOLATILE -- md5 7ef5207fb39ca449a76f9e4338680abc
 
 CREATE FUNCTION insert_jobs(
     p_ids bigint[],
@@ -1083,9 +1442,10 @@ CREATE FUNCTION insert_jobs(
     p_tags jsonb[],
     p_actors text[],
     p_again boolean,
-    p_extras jsonb[] DEFAULT '{}'::jsonb[]
+    p_extras jsonb[] DEFAULT '{}'::jsonb[],
+    p_admission text DEFAULT 'each'::text
 )
-RETURNS TABLE(ordinal integer, outcome text, id bigint) LANGUAGE plpgsql VOLATILE -- md5 910ec5befd0b72ce1438f3d31e6d6ff2
+RETURNS TABLE(ordinal integer, outcome text, id bigint, detail jsonb) LANGUAGE plpgsql VOLATILE -- md5 f7b5f63a5fe910e158388d623c610aca
 
 CREATE FUNCTION is_due_time(
     p_text text
@@ -1122,6 +1482,32 @@ CREATE FUNCTION keep_until(
 )
 RETURNS timestamp with time zone LANGUAGE sql STABLE -- md5 6361e347036d199fa5e5ca0fbd8d04af
 
+CREATE FUNCTION key_lock(
+    p_limit_key text
+)
+RETURNS bigint LANGUAGE sql STABLE -- md5 a603e8fec559739e0d7e80406fa9b924
+
+CREATE FUNCTION lane_heads(
+    p_queues text[]
+)
+RETURNS TABLE(queue text, priority smallint, waited_ms bigint) LANGUAGE plpgsql STABLE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 c0284d8cbe27a8a20ed67696fa46331e
+
+CREATE FUNCTION limit_key_of(
+    p_path text[],
+    p_payload jsonb,
+    p_tags jsonb,
+    p_actor text,
+    p_kind text,
+    p_queue text
+)
+RETURNS text LANGUAGE sql IMMUTABLE -- md5 f6749d443adce60b1099c2ea54952033
+
+CREATE FUNCTION line_up(
+    p_limit_key text,
+    p_ids bigint[]
+)
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 85492a8dba0cc518c58bfc490b918506
+
 CREATE FUNCTION make_weeks(
     p_ats timestamp with time zone[]
 )
@@ -1132,10 +1518,51 @@ CREATE FUNCTION measure_lanes(
 )
 RETURNS void LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET jit=off -- md5 336e0054505a585df6a7badbda881a61
 
+CREATE FUNCTION note_alerts(
+    p_budget text,
+    p_key text,
+    p_starts timestamp with time zone,
+    p_queue text,
+    p_blocked bigint
+)
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 dddec0fa729dc400e6fb8edec0c56e20
+
+CREATE FUNCTION note_failures(
+    p_ids bigint[]
+)
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 fc5c2e98497317fbca93a295f5134d93
+
 CREATE FUNCTION note_retention(
     p_ids bigint[]
 )
 RETURNS void LANGUAGE plpgsql VOLATILE -- md5 8c4da5339bf7e603434045a0964e8347
+
+CREATE FUNCTION park_jobs(
+    p_name text,
+    p_key text,
+    p_ids bigint[]
+)
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 3c3aedc65172c08f60baa8c4e239bf46
+
+CREATE FUNCTION park_lane(
+    p_name text,
+    p_key text,
+    p_queue text,
+    p_priority smallint,
+    p_keep integer
+)
+RETURNS integer LANGUAGE plpgsql VOLATILE -- md5 aa956b1b18ca3f2ab9bd0a98d137f615
+
+CREATE FUNCTION pass_gates(
+    p_ids bigint[],
+    p_worker bigint,
+    p_may_wait boolean,
+    OUT passed bigint[],
+    OUT permits jsonb,
+    OUT parked boolean,
+    OUT has_spaced boolean
+)
+RETURNS record LANGUAGE plpgsql VOLATILE -- md5 f1cb461c25907a2010b92d858d96c75c
 
 CREATE FUNCTION post_ends(
     p_ids bigint[]
@@ -1146,7 +1573,7 @@ CREATE FUNCTION promote_jobs(
     p_limit integer,
     p_named boolean DEFAULT false
 )
-RETURNS TABLE(jobs integer, queues text[], next_due_ms bigint, lag_ms bigint, ids bigint[], all_queues text[], priorities smallint[], dues bigint[], claims integer[]) LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 46160bc4734f66c070feac0c19134954
+RETURNS TABLE(jobs integer, queues text[], next_due_ms bigint, lag_ms bigint, ids bigint[], all_queues text[], priorities smallint[], dues bigint[], claims integer[]) LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 1c7bec8b96961a0fe62e55ed3052607f
 
 CREATE FUNCTION publish_ends(
     p_ids bigint[],
@@ -1172,10 +1599,40 @@ CREATE FUNCTION publish_waiting(
 )
 RETURNS void LANGUAGE plpgsql VOLATILE -- md5 7913cbcf86958602c8c015cae39f27d6
 
+CREATE FUNCTION record_spend(
+    p_job bigint,
+    p_claim integer,
+    p_n integer,
+    p_budget text,
+    p_key text,
+    p_kind text,
+    p_queue text,
+    p_actor text,
+    p_unit text,
+    p_amount bigint,
+    p_note text,
+    p_starts timestamp with time zone,
+    p_ends timestamp with time zone
+)
+RETURNS TABLE(outcome text, at timestamp with time zone, is_late boolean, spent bigint, reserved bigint, lost bigint, ceiling bigint) LANGUAGE plpgsql VOLATILE -- md5 ee2edec8cc43ec73f24ca85b1a73dd7e
+
 CREATE FUNCTION refuse_moved(
     
 )
 RETURNS trigger LANGUAGE plpgsql VOLATILE -- md5 ed4e48c5ab16c4feb079ab334a059960
+
+CREATE FUNCTION release_due(
+    p_now timestamp with time zone
+)
+RETURNS integer LANGUAGE plpgsql VOLATILE -- md5 53082250587b7f9563178404517a007b
+
+CREATE FUNCTION release_held(
+    p_name text,
+    p_key text,
+    p_most integer,
+    p_fresh boolean DEFAULT false
+)
+RETURNS integer LANGUAGE plpgsql VOLATILE -- md5 52f26afc59d954de48bee7cf268c4de7
 
 CREATE FUNCTION release_lock(
     p_name text,
@@ -1225,6 +1682,19 @@ CREATE FUNCTION rescue_jobs(
 )
 RETURNS TABLE(workers integer, requeued bigint[], failed bigint[], cancelled bigint[]) LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 9e6651874d8057edbb7b85ac7813825d
 
+CREATE FUNCTION reserve_spend(
+    p_job bigint,
+    p_claim integer,
+    p_budget text,
+    p_key text,
+    p_estimate bigint,
+    p_starts timestamp with time zone,
+    p_ends timestamp with time zone,
+    p_jitter_ms bigint,
+    p_patience_ms bigint
+)
+RETURNS TABLE(outcome text, at timestamp with time zone, spent bigint, reserved bigint, lost bigint, ceiling bigint, wakes_at timestamp with time zone) LANGUAGE plpgsql VOLATILE -- md5 639674d8a1af793ca5b1d31bd45a2af7
+
 CREATE FUNCTION retire_worker(
     p_worker bigint
 )
@@ -1246,6 +1716,11 @@ CREATE FUNCTION retry_jobs(
 )
 RETURNS TABLE(id bigint, answer text, state text, other bigint) LANGUAGE plpgsql VOLATILE -- md5 ea227b5f32a22a9f7089d210d00924d8
 
+CREATE FUNCTION rotate_keys(
+    p_ids bigint[]
+)
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 293df104e0723c8cfcb5652d23229eca
+
 CREATE FUNCTION save_changes(
     p_id bigint,
     p_claim integer,
@@ -1266,12 +1741,44 @@ CREATE FUNCTION save_progress(
 )
 RETURNS boolean[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 1b1a9d5d1c6d6af8167680140e65cbf5
 
+CREATE FUNCTION settle_spends(
+    p_ids bigint[],
+    p_claims integer[],
+    p_verbs text[],
+    p_states text[]
+)
+RETURNS integer LANGUAGE plpgsql VOLATILE -- md5 42c2bc5101386affcf7f607ac2133c60
+
+CREATE FUNCTION share_of(
+    p_ceiling bigint,
+    p_share bigint
+)
+RETURNS bigint LANGUAGE sql IMMUTABLE -- md5 f319997150c2c9990334f7a025353efe
+
+CREATE FUNCTION space_starts(
+    p_ids bigint[],
+    OUT permits jsonb,
+    OUT refused bigint[],
+    OUT has_spaced boolean
+)
+RETURNS record LANGUAGE plpgsql VOLATILE -- md5 620084de955bfc4ab2b6351b9082c2b2
+
 CREATE FUNCTION start_jobs(
     p_ids bigint[],
     p_claims integer[],
     p_started_agos bigint[]
 )
 RETURNS bigint[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 8d5427bf847af1b7f20aa149b6a5e84d
+
+CREATE FUNCTION sweep_limits(
+    p_after text,
+    p_limit integer,
+    p_leaks boolean,
+    OUT freed integer,
+    OUT released integer,
+    OUT next_after text
+)
+RETURNS record LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 b57a7dd85cbc92c296a88fd2d237e5ef
 
 CREATE FUNCTION take_ids(
     p_count integer
@@ -1294,6 +1801,25 @@ CREATE FUNCTION take_lock(
     OUT is_cycle boolean
 )
 RETURNS record LANGUAGE plpgsql VOLATILE -- md5 8d55d2312b53856158eddad190493ce8
+
+CREATE FUNCTION take_slots(
+    p_name text,
+    p_key text,
+    p_most integer,
+    p_ids bigint[],
+    p_claims integer[],
+    p_worker bigint
+)
+RETURNS integer LANGUAGE plpgsql VOLATILE -- md5 3e4b886f748c137e75ed7e97c6e39851
+
+CREATE FUNCTION take_turn(
+    p_name text,
+    p_key text,
+    p_ids bigint[],
+    p_claims integer[],
+    p_worker bigint
+)
+RETURNS integer LANGUAGE plpgsql VOLATILE -- md5 f24e1bf7e33563e6baa04bb38d054f1c
 
 CREATE FUNCTION wait_again(
     p_id bigint,

@@ -214,6 +214,21 @@ BEGIN
     WHERE tag.value IS NOT NULL;
 END;
 
+CREATE TABLE holdfast_alarms (
+    id INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    source TEXT NOT NULL,
+    policy TEXT,
+    queue TEXT,
+    kind TEXT,
+    fingerprint TEXT,
+    job_id INTEGER,
+    life INTEGER,
+    title TEXT,
+    details TEXT,
+    CONSTRAINT alarms_source CHECK (source IN ('failed', 'sla', 'budget', 'schedule'))
+) STRICT;
+
 CREATE TABLE holdfast_attempts (
     job_id INTEGER NOT NULL,
     claim INTEGER NOT NULL,
@@ -229,9 +244,78 @@ CREATE TABLE holdfast_attempts (
     PRIMARY KEY (job_id, claim)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE holdfast_budget_periods (
+    budget TEXT NOT NULL,
+    key TEXT NOT NULL,
+    starts_at INTEGER NOT NULL,
+    ends_at INTEGER NOT NULL,
+    spent INTEGER NOT NULL DEFAULT 0,
+    reserved INTEGER NOT NULL DEFAULT 0,
+    lost INTEGER NOT NULL DEFAULT 0,
+    alerts TEXT NOT NULL DEFAULT '[]',
+    PRIMARY KEY (budget, key, starts_at),
+    CONSTRAINT budget_periods_sums CHECK (spent >= 0 AND reserved >= 0 AND lost >= 0),
+    CONSTRAINT budget_periods_json CHECK (json_valid(alerts))
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_budgets (
+    name TEXT PRIMARY KEY,
+    definition TEXT NOT NULL,
+    unit TEXT NOT NULL,
+    ceiling INTEGER NOT NULL,
+    period TEXT NOT NULL,
+    tz TEXT NOT NULL,
+    queue TEXT,
+    kinds TEXT NOT NULL,
+    path TEXT NOT NULL,
+    thresholds TEXT NOT NULL,
+    changed_at INTEGER NOT NULL,
+    CONSTRAINT budgets_json CHECK (
+        json_valid(definition) AND json_valid(kinds) AND json_valid(path) AND json_valid(thresholds)
+    ),
+    CONSTRAINT budgets_ceiling CHECK (ceiling >= 0)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_bulk_runs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    key TEXT NOT NULL UNIQUE,
+    verb TEXT NOT NULL,
+    filter TEXT NOT NULL,
+    priority INTEGER,
+    actor TEXT,
+    reason TEXT,
+    state TEXT NOT NULL DEFAULT 'running',
+    expected INTEGER NOT NULL,
+    spacing_us INTEGER NOT NULL,
+    step INTEGER NOT NULL DEFAULT 0,
+    done INTEGER NOT NULL DEFAULT 0,
+    refused INTEGER NOT NULL DEFAULT 0,
+    cursor_at INTEGER,
+    cursor_id INTEGER,
+    started_at INTEGER NOT NULL,
+    next_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    CONSTRAINT bulk_runs_verb CHECK (verb IN ('retry', 'delete', 'cancel', 'reprioritise')),
+    CONSTRAINT bulk_runs_state CHECK (state IN ('running', 'paused', 'cancelled', 'ended')),
+    CONSTRAINT bulk_runs_json CHECK (json_valid(filter))
+) STRICT;
+
 CREATE TABLE holdfast_counters (
     name TEXT PRIMARY KEY,
     value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_dead_letters (
+    id TEXT PRIMARY KEY,
+    kind TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    error_class TEXT,
+    error TEXT,
+    seen INTEGER NOT NULL,
+    first_at INTEGER NOT NULL,
+    last_at INTEGER NOT NULL,
+    last_job INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE holdfast_deliveries (
@@ -268,6 +352,41 @@ CREATE TABLE holdfast_disabled_endpoints (
     reason TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE holdfast_escalation_policies (
+    name TEXT PRIMARY KEY,
+    rated_until INTEGER,
+    digested_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_escalations (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    policy TEXT NOT NULL,
+    stage TEXT NOT NULL,
+    source TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    title TEXT NOT NULL,
+    details TEXT,
+    jobs TEXT NOT NULL DEFAULT '[]',
+    count INTEGER NOT NULL,
+    first_at INTEGER NOT NULL,
+    last_at INTEGER NOT NULL,
+    told_at INTEGER,
+    said INTEGER NOT NULL DEFAULT 0,
+    digested INTEGER NOT NULL DEFAULT 0,
+    due_at INTEGER,
+    snoozed_until INTEGER,
+    snoozed_by TEXT,
+    acked_at INTEGER,
+    acked_by TEXT,
+    note TEXT,
+    ack_told_at INTEGER,
+    closed_at INTEGER,
+    resolved_at INTEGER,
+    version INTEGER NOT NULL DEFAULT 1
+) STRICT;
+
 CREATE TABLE holdfast_events (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     at INTEGER NOT NULL,
@@ -280,6 +399,18 @@ CREATE TABLE holdfast_events (
     claim INTEGER NOT NULL,
     attempt INTEGER NOT NULL,
     data TEXT
+) STRICT;
+
+CREATE TABLE holdfast_failures (
+    id INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    job_id INTEGER NOT NULL,
+    life INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    error_class TEXT,
+    error TEXT
 ) STRICT;
 
 CREATE TABLE holdfast_fires (
@@ -459,7 +590,9 @@ CREATE TABLE holdfast_kinds (
     budget TEXT,
     estimate INTEGER,
     published_at INTEGER NOT NULL,
-    CONSTRAINT kinds_json CHECK (json_valid(definition))
+    -- The queues that it once had: programs that know no better may still enqueue there.
+    former TEXT NOT NULL DEFAULT '[]',
+    CONSTRAINT kinds_json CHECK (json_valid(definition) AND json_valid(former))
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE holdfast_leaders (
@@ -469,6 +602,25 @@ CREATE TABLE holdfast_leaders (
     since INTEGER NOT NULL,
     until INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_ledger (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at INTEGER NOT NULL,
+    budget TEXT,
+    key TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    actor TEXT,
+    job_id INTEGER NOT NULL,
+    claim INTEGER NOT NULL,
+    n INTEGER NOT NULL,
+    unit TEXT NOT NULL,
+    amount INTEGER NOT NULL,
+    note TEXT,
+    is_late INTEGER NOT NULL,
+    CONSTRAINT ledger_claim UNIQUE (job_id, claim, n),
+    CONSTRAINT ledger_amount CHECK (amount >= 0)
+) STRICT;
 
 CREATE TABLE holdfast_limit_keys (
     limit_name TEXT NOT NULL,
@@ -540,6 +692,23 @@ CREATE TABLE holdfast_meta (
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE holdfast_notices (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    escalation INTEGER,
+    policy TEXT NOT NULL,
+    channel TEXT NOT NULL,
+    event TEXT NOT NULL,
+    data TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    state TEXT NOT NULL DEFAULT 'pending',
+    tries INTEGER NOT NULL DEFAULT 0,
+    -- When it is tried next; whoever takes it sets this to the end of its lease.
+    next_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    error TEXT,
+    CONSTRAINT notices_state CHECK (state IN ('pending', 'sent', 'failed'))
+) STRICT;
+
 CREATE TABLE holdfast_overrides (
     path TEXT PRIMARY KEY,
     value TEXT NOT NULL,
@@ -568,6 +737,13 @@ CREATE TABLE holdfast_phases (
     CONSTRAINT phases_json CHECK ((data IS NULL OR json_valid(data)) AND (result IS NULL OR json_valid(result)))
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE holdfast_policies (
+    path TEXT PRIMARY KEY,
+    definition TEXT NOT NULL,
+    published_at INTEGER NOT NULL,
+    CONSTRAINT policies_json CHECK (json_valid(definition))
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE holdfast_progress (
     job_id INTEGER PRIMARY KEY,
     claim INTEGER,
@@ -584,9 +760,24 @@ CREATE TABLE holdfast_queues (
     paused_by TEXT,
     paused_reason TEXT,
     -- Milliseconds that finished jobs are kept, by state; a missing state means the default, null means for ever.
-    retention TEXT NOT NULL DEFAULT '{}', stale TEXT NOT NULL DEFAULT '{}', tells INTEGER NOT NULL DEFAULT 0, webhook TEXT, gated INTEGER NOT NULL DEFAULT 0, closed_until INTEGER, resumed_at INTEGER, definition TEXT,
+    retention TEXT NOT NULL DEFAULT '{}', stale TEXT NOT NULL DEFAULT '{}', tells INTEGER NOT NULL DEFAULT 0, webhook TEXT, gated INTEGER NOT NULL DEFAULT 0, closed_until INTEGER, resumed_at INTEGER, definition TEXT, screened INTEGER NOT NULL DEFAULT 0, escalation TEXT,
     CONSTRAINT queues_name CHECK (length(name) BETWEEN 1 AND 64 AND name NOT GLOB '*[^a-z0-9_.:-]*'),
     CONSTRAINT queues_retention CHECK (json_valid(retention) AND json_type(retention) = 'object')
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_reservations (
+    job_id INTEGER NOT NULL,
+    claim INTEGER NOT NULL,
+    budget TEXT NOT NULL,
+    key TEXT NOT NULL,
+    starts_at INTEGER NOT NULL,
+    queue TEXT NOT NULL,
+    amount INTEGER NOT NULL,
+    spent INTEGER NOT NULL DEFAULT 0,
+    state TEXT NOT NULL DEFAULT 'open',
+    at INTEGER NOT NULL,
+    PRIMARY KEY (job_id, claim),
+    CONSTRAINT reservations_state CHECK (state IN ('open', 'lost'))
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE holdfast_retention_due (
@@ -649,12 +840,28 @@ CREATE TABLE holdfast_service_reports (
     error TEXT
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE holdfast_sla_states (
+    queue TEXT PRIMARY KEY,
+    sla_ms INTEGER,
+    p95_ms INTEGER,
+    starts INTEGER NOT NULL,
+    oldest_ms INTEGER,
+    waiting INTEGER NOT NULL,
+    looked_at INTEGER NOT NULL,
+    late_looks INTEGER NOT NULL,
+    late_at INTEGER,
+    breached_at INTEGER,
+    ended_at INTEGER,
+    told_at INTEGER
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE holdfast_slots (
     limit_name TEXT NOT NULL,
     key TEXT NOT NULL,
     n INTEGER NOT NULL,
     job_id INTEGER,
     claim INTEGER,
+    worker INTEGER,
     taken_at INTEGER,
     PRIMARY KEY (limit_name, key, n)
 ) STRICT, WITHOUT ROWID;
@@ -665,6 +872,17 @@ CREATE TABLE holdfast_tags (
     enqueued_at INTEGER NOT NULL,
     job_id INTEGER NOT NULL,
     PRIMARY KEY (name, value, enqueued_at, job_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_tunings (
+    instance TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    workers INTEGER NOT NULL,
+    lowest INTEGER NOT NULL,
+    highest INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    changed_at INTEGER NOT NULL,
+    PRIMARY KEY (instance, queue)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE holdfast_watchers (
@@ -687,17 +905,43 @@ CREATE TABLE holdfast_workers (
     renewed_at INTEGER NOT NULL,
     lease_until INTEGER NOT NULL,
     dead_at INTEGER
-) STRICT;
+, policies TEXT) STRICT;
 
 CREATE TABLE sqlite_sequence(name,seq);
+
+CREATE INDEX holdfast_alarms_at ON holdfast_alarms (at);
+
+CREATE INDEX holdfast_budget_periods_ends ON holdfast_budget_periods (ends_at);
+
+CREATE INDEX holdfast_budget_periods_starts ON holdfast_budget_periods (budget, starts_at, key);
+
+CREATE INDEX holdfast_bulk_runs_due ON holdfast_bulk_runs (next_at) WHERE state = 'running';
+
+CREATE INDEX holdfast_bulk_runs_ended ON holdfast_bulk_runs (ended_at) WHERE ended_at IS NOT NULL;
+
+CREATE INDEX holdfast_dead_letters_last ON holdfast_dead_letters (last_at);
 
 CREATE INDEX holdfast_deliveries_due ON holdfast_deliveries (next_at) WHERE state = 'pending';
 
 CREATE INDEX holdfast_deliveries_expiry ON holdfast_deliveries (expires_at);
 
+CREATE INDEX holdfast_escalations_last ON holdfast_escalations (last_at);
+
+CREATE UNIQUE INDEX holdfast_escalations_open ON holdfast_escalations (policy, source, kind, fingerprint)
+WHERE closed_at IS NULL;
+
+CREATE INDEX holdfast_escalations_undigested ON holdfast_escalations (stage, id) WHERE digested < count;
+
+CREATE INDEX holdfast_escalations_unresolved ON holdfast_escalations (id) WHERE resolved_at IS NULL;
+
 CREATE INDEX holdfast_fires_expiry ON holdfast_fires (expires_at);
 
+CREATE INDEX holdfast_history_dead ON holdfast_history (kind, error_fingerprint, enqueued_at, id)
+WHERE state = 'failed';
+
 CREATE INDEX holdfast_history_expiry ON holdfast_history (delete_at);
+
+CREATE INDEX holdfast_history_failed ON holdfast_history (enqueued_at, id) WHERE state = 'failed';
 
 CREATE INDEX holdfast_history_fingerprint ON holdfast_history (error_fingerprint, enqueued_at, id)
     WHERE error_fingerprint IS NOT NULL;
@@ -709,13 +953,16 @@ CREATE INDEX holdfast_idempotency_expiry ON holdfast_idempotency (expires_at);
 CREATE INDEX holdfast_jobs_cancelling ON holdfast_jobs (cancel_requested_at) WHERE cancel_requested_at IS NOT NULL;
 
 CREATE UNIQUE INDEX holdfast_jobs_debounce ON holdfast_jobs (kind, debounce_key)
-WHERE debounce_key IS NOT NULL AND state = 'scheduled';
+WHERE debounce_key IS NOT NULL AND state = 'scheduled' AND claim = 0;
 
 CREATE INDEX holdfast_jobs_deferred ON holdfast_jobs (run_at, id) WHERE state = 'held' AND position IS NULL;
 
 CREATE INDEX holdfast_jobs_due ON holdfast_jobs (run_at, id, queue, state) WHERE state = 'scheduled';
 
 CREATE INDEX holdfast_jobs_fifo ON holdfast_jobs (fifo_key, enqueued_seq) WHERE fifo_key IS NOT NULL;
+
+CREATE INDEX holdfast_jobs_held ON holdfast_jobs (limit_key, priority, position)
+WHERE state = 'held' AND position IS NOT NULL;
 
 CREATE INDEX holdfast_jobs_listed ON holdfast_jobs (enqueued_at, id);
 
@@ -729,6 +976,12 @@ CREATE INDEX holdfast_jobs_running ON holdfast_jobs (worker, claim_batch, queue,
 CREATE INDEX holdfast_jobs_schedule ON holdfast_jobs (schedule) WHERE schedule IS NOT NULL;
 
 CREATE UNIQUE INDEX holdfast_jobs_unique ON holdfast_jobs (kind, unique_key) WHERE unique_key IS NOT NULL;
+
+CREATE INDEX holdfast_ledger_at ON holdfast_ledger (at, id);
+
+CREATE INDEX holdfast_ledger_budget ON holdfast_ledger (budget, at, id);
+
+CREATE INDEX holdfast_ledger_kind ON holdfast_ledger (budget, kind, at);
 
 CREATE INDEX holdfast_limit_keys_seen ON holdfast_limit_keys (seen_at);
 
@@ -745,6 +998,16 @@ CREATE INDEX holdfast_lock_waiters_until ON holdfast_lock_waiters (until);
 CREATE INDEX holdfast_locks_job ON holdfast_locks (job_id, claim) WHERE job_id IS NOT NULL;
 
 CREATE INDEX holdfast_locks_until ON holdfast_locks (until);
+
+CREATE INDEX holdfast_notices_age ON holdfast_notices (created_at);
+
+CREATE INDEX holdfast_notices_due ON holdfast_notices (next_at) WHERE state = 'pending';
+
+CREATE INDEX holdfast_notices_escalation ON holdfast_notices (escalation, id);
+
+CREATE INDEX holdfast_notices_order ON holdfast_notices (escalation, channel, id) WHERE state = 'pending';
+
+CREATE INDEX holdfast_reservations_lost ON holdfast_reservations (budget, job_id) WHERE state = 'lost';
 
 CREATE INDEX holdfast_retention_due_at ON holdfast_retention_due (at);
 

@@ -49,7 +49,8 @@ def test_postgres_urls_go_to_the_driver_as_they_are(url: str) -> None:
         ("host=h password='hunter2 hunter2' user=u", r"password=\*\*\* user=u"),
         ("postgresql://u:hunter2/x@host:port/db", "escape special characters"),
         ("postgresql://u:hunter2@[::1/db", "escape special characters"),
-        (None, "got NoneType"),
+        (None, "got neither"),
+        (5, "got int"),
     ],
 )
 def test_other_urls_are_refused_without_showing_a_password(url: Any, hint: str) -> None:
@@ -114,7 +115,7 @@ def test_wrong_options_are_refused(options: dict[str, Any], reason: str) -> None
 def test_options_are_converted() -> None:
     settings = Holdfast("sqlite://", deadline="1m", timeout=None, queues=[Queue("Bulk", priority=9)]).settings
     assert (settings.deadline_s, settings.timeout_ms) == (60.0, None)
-    assert (settings.priority_of("bulk"), settings.priority_of("other")) == (9, 5)
+    assert (settings.queue_of("bulk").priority, settings.queue_of("other").priority) == (9, 5)
 
 
 def test_the_retention_of_a_queue() -> None:

@@ -3,11 +3,14 @@
 import json
 import traceback
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast import public_id
+from holdfast.errors import InvalidValue
 from holdfast.failure import CLASS_LENGTH, MESSAGE_BYTES, TRACEBACK_BYTES, Failure, clean, from_exception, from_text
 
 steady = settings(deadline=None, derandomize=True)  # a busy machine is no failure
@@ -250,3 +253,38 @@ def test_no_traceback_is_kept_twice() -> None:
     assert failure.traceback is not None
     assert failure.traceback.count("ValueError: once") == 1
     assert traceback.extract_tb(error.__traceback__)[-1].name in failure.traceback
+
+
+def parse_number(text: str) -> Any:
+    return json.loads(text)
+
+
+def test_the_place_of_a_failure_is_the_last_one_in_the_users_own_code() -> None:
+    with pytest.raises(json.JSONDecodeError) as caught:
+        parse_number("{")
+    assert from_exception(caught.value).fingerprint == f"json.decoder.JSONDecodeError@{__file__}:parse_number"
+
+
+def test_a_failure_outside_of_the_users_code_is_known_by_its_words() -> None:
+    with pytest.raises(InvalidValue) as caught:
+        public_id.decode("no id")
+    error = caught.value
+    error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ else None  # without this test's own frame
+    assert from_exception(error).fingerprint.startswith("holdfast.errors.InvalidValue:")
+
+
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        ("row 7 of 12", "row 8 of 900"),
+        ("no file 'a.txt'", "no file 'b.txt'"),
+        ("at 0x7f3a, id 3f9a0c71be42", "at 0x0, id 00ff0c71be42"),
+        ("job 6f1e2d3c-aaaa-4bbb-8ccc-0123456789ab", "job 00000000-aaaa-4bbb-8ccc-ffff456789ab"),
+    ],
+)
+def test_what_differs_in_words_is_blanked(one: str, other: str) -> None:
+    assert from_text("Lost", one).fingerprint == from_text("Lost", other).fingerprint
+
+
+def test_words_are_no_numbers() -> None:
+    assert from_text("Lost", "the facade decade").fingerprint == "Lost:the facade decade"

@@ -53,7 +53,7 @@ def test_what_is_later_than_its_time_by_less_than_the_grace_runs_whatever_is_mis
 def test_the_grace_ends_with_the_very_time_that_is_as_late() -> None:
     decisions = decided(plan(missed="skip", grace="60s"), timedelta(seconds=90))
     assert decisions == [
-        Decision(NOON - timedelta(minutes=1), Outcome.MISSED, "1 missed and dropped"),
+        Decision(NOON - timedelta(minutes=1), Outcome.MISSED, "1 missed and dropped", is_missed=True),
         Decision(NOON, Outcome.ENQUEUED),
     ]
 
@@ -77,7 +77,7 @@ def test_after_an_outage_as_many_jobs_are_made_as_the_policy_says(outage: timede
 def test_once_makes_one_job_for_the_last_time_beside_those_that_are_merely_late() -> None:
     decisions = decided(plan(missed="once", grace="90s"), timedelta(minutes=10))
     assert decisions == [
-        Decision(NOON - timedelta(minutes=2), Outcome.ENQUEUED, "7 missed and dropped"),
+        Decision(NOON - timedelta(minutes=2), Outcome.ENQUEUED, "7 missed and dropped", is_missed=True),
         Decision(NOON - timedelta(minutes=1), Outcome.ENQUEUED),
         Decision(NOON, Outcome.ENQUEUED),
     ]

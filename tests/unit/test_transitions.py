@@ -20,6 +20,7 @@ from holdfast.transitions import (
     is_legal,
     retried,
     snoozed,
+    throttled,
 )
 
 FAILURE = from_text("E", "why")
@@ -31,6 +32,8 @@ MADE = [
     retried(1, 2, FAILURE, 5),
     snoozed(1, 2, 0),
     snoozed(1, 2, 5),
+    throttled(1, 2, 0),
+    throttled(1, 2, 5),
     interrupted(1, 2),
     crashed(1, 2, FAILURE),
     cancelled(1, 2),

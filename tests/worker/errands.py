@@ -10,7 +10,7 @@ SOURCE = """
 import asyncio, contextvars, os, pathlib, signal, subprocess, sys, threading, time
 from contextlib import asynccontextmanager
 from typing import Any
-from holdfast import Cancel, Context, Fatal, Holdfast, Pipeline, Skip, Snooze, WorkerSettings, backoff, phase
+from holdfast import Budget, Cancel, Context, Fatal, Holdfast, Pipeline, Skip, Snooze, WorkerSettings, backoff, phase
 
 folder = pathlib.Path({folder!r})
 tenant = contextvars.ContextVar("tenant", default="nobody")
@@ -24,6 +24,7 @@ async def lifespan(app):
 
 app = Holdfast(
     {url!r}, schema={schema!r}, lifespan=lifespan, synchronous="normal", retry=backoff("fixed", "1h", jitter=0),
+    budgets=[Budget(name="ai", amount="$10", period="day", kinds=["spend"])],
     worker=WorkerSettings(embedded_lease="10s", transaction_budget="1s", kill_grace="300ms", poll="100ms"),
 )
 
@@ -142,6 +143,13 @@ def fork_in_a_thread() -> str:
         return "the copy"
     os.waitpid(pid, 0)
     return "the original"
+
+@process(estimate="$2")
+async def spend(ctx: Context) -> list:
+    seen = [str(ctx.budget)]
+    await ctx.spend(1.5, note="from afar")
+    await asyncio.to_thread(lambda: ctx.spend(0.25))
+    return [*seen, str(ctx.budget)]
 
 @process
 async def pay(ctx: Context, number: int, how: str = "return") -> str:

@@ -8,6 +8,7 @@ from holdfast import Context, Holdfast
 from holdfast.context import LockBlock, TransactionBlock
 from holdfast.duration import Duration
 from holdfast.job import Job
+from holdfast.policies.money import Amount
 from holdfast.services.upkeep import crashes
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.values import WorkerInfo
@@ -53,6 +54,15 @@ class Ends:
         raise NotImplementedError
 
     async def load(self, run: Run) -> Job | None:
+        raise NotImplementedError
+
+    async def admit(self, run: Run) -> Transition | None:
+        return None
+
+    async def ending(self, run: Run, transition: Transition) -> None:
+        raise NotImplementedError
+
+    async def spend(self, run: Run, amount: Amount, note: str | None) -> None:
         raise NotImplementedError
 
     def transaction(self, run: Run) -> TransactionBlock:

@@ -21,8 +21,8 @@ STDIN = "-"
 FILE_MARK = "@"
 
 
-def read_pairs(task: Task[..., Any], pairs: Sequence[str]) -> str:
-    """Write `key=value` and `key:=JSON` as a payload; the task checks it afterwards."""
+def read_pairs(task: Task[..., Any] | None, pairs: Sequence[str]) -> str:
+    """Write `key=value` and `key:=JSON` as a payload; the task, if it is known, checks it afterwards."""
     annotations = _annotations(task)
     found: dict[str, msgspec.Raw] = {}
     for pair in pairs:
@@ -54,7 +54,7 @@ def read_payload(source: str) -> str:
     return source
 
 
-def _annotations(task: Task[..., Any]) -> Mapping[str, Any]:
+def _annotations(task: Task[..., Any] | None) -> Mapping[str, Any]:
     if isinstance(task, FunctionTask):
         return resolved_hints(task.name, task.function)
     if isinstance(task, PipelineTask):

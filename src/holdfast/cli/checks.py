@@ -1,11 +1,13 @@
 """What `doctor` looks at; each check is one line: how it is, and what to do."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from holdfast.cli import ages, mounts
 from holdfast.cli.job_page import paused_by, works
@@ -199,6 +201,20 @@ def workers(rows: Sequence[WorkerRow], now: datetime) -> list[Check]:
             place = f"worker {row.id} ({row.info.host}, process {row.info.pid})"
             message = f"the lease of {place} ended {ages.age(row.lease_until, now)}; it holds {plural(row.running)}"
             checks.append(Check("workers", Level.WARNING, message, "the next rescue sweep gives them back"))
+    return checks
+
+
+def differing(noted: Mapping[int, str], published: Mapping[str, str], rows: Sequence[WorkerRow]) -> list[Check]:
+    """Which workers were started with other definitions than those that are published; fingerprints by path."""
+    places = {row.id: f"worker {row.id} ({row.info.host}, process {row.info.pid})" for row in rows}
+    checks = []
+    for worker, policies in noted.items():
+        own = msgspec.json.decode(policies, type=dict[str, str])
+        paths = sorted(path for path, mark in own.items() if published.get(path) != mark)
+        if paths and worker in places:
+            named = ", ".join(paths[:_NAMED]) + (", ..." if len(paths) > _NAMED else "")
+            message = f"{places[worker]} was started with other definitions than those published: {named}"
+            checks.append(Check("policies", Level.WARNING, message, "restart it, or publish its own: config apply"))
     return checks
 
 

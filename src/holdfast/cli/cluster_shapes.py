@@ -9,6 +9,7 @@ import msgspec
 from holdfast import public_id
 from holdfast.client.schedules import ScheduleState
 from holdfast.client.services import ServiceState
+from holdfast.payload import covered_json
 from holdfast.stores.cluster import FireRow, LeaderRow
 
 
@@ -71,7 +72,7 @@ def schedules(states: Sequence[ScheduleState], now: datetime) -> list[ScheduleSh
             name=state.name,
             kind=state.plan.kind,
             queue=state.plan.job.queue,
-            args=msgspec.Raw(state.plan.job.payload.encode()),
+            args=msgspec.Raw(covered_json(state.plan.job.payload).encode()),
             times=state.plan.times.describe(),
             cron=state.plan.times.cron,
             every_ms=state.plan.times.every_ms,

@@ -14,6 +14,7 @@ from holdfast.client.client import Client
 from holdfast.config import Settings
 from holdfast.errors import ConfigError, StoreUnavailable
 from holdfast.locations import SqliteLocation
+from holdfast.services.secrecy import keep_secrets
 from holdfast.stores import open_store
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ async def session(settings: Settings) -> AsyncIterator[Session]:
     """Connect; unlike an app that is opened, this publishes no definitions, so that a look changes nothing."""
     require_kept(settings)
     require_present(settings)
+    keep_secrets(settings)
     store = await open_store(settings)
     client = Client(store, settings)
     try:

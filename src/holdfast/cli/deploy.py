@@ -50,6 +50,7 @@ def deploy() -> None:
 @click.option("--autoscale", type=click.Choice(get_args(Autoscale)), help="Who counts the workers. [default: none]")
 @click.option("--min-replicas", type=int, metavar="N", help="With --autoscale: at least. [default: 1]")
 @click.option("--max-replicas", type=int, metavar="N", help="With --autoscale: at most. [default: 10]")
+@click.option("--metrics", type=int, metavar="PORT", help="Let pods show metrics. [default: none; 9464 with hpa]")
 @click.option("--schedules", type=click.Choice(get_args(Schedules)), help="Who keeps the time. [default: holdfast]")
 @click.option("--schedule", "lines", multiple=True, metavar="NAME=CRON", help="Another time for a CronJob.")
 @click.option("--suspend", multiple=True, metavar="NAME", help="A CronJob that is not to run.")

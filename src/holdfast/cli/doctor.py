@@ -12,6 +12,7 @@ from holdfast.cli.checks import Check, Level
 from holdfast.cli.connect import Session
 from holdfast.cli.exits import Exit
 from holdfast.cli.grammar import Verb
+from holdfast.client.definitions import fingerprint
 from holdfast.errors import HoldfastError, SchemaError
 from holdfast.job import WAITING
 from holdfast.locations import masked
@@ -102,6 +103,7 @@ async def _examine_open(session: Session, app: Holdfast | None, found: list[Chec
         rows = await session.store.list_workers()
         found += [*checks.paused(queues, now), *checks.workers(rows, now)]
         found += checks.unattended(counts, queues, rows, now)
+        found += checks.differing(await session.store.worker_policies(), await _published(session), rows)
     with _reported(found):
         found += checks.tables(await session.store.measure_tables(), now)
     if app is not None:
@@ -109,6 +111,12 @@ async def _examine_open(session: Session, app: Holdfast | None, found: list[Chec
             waiting = JobFilter(states=tuple(sorted(WAITING)))
             page = await session.client.list(waiting, limit=_LOOKED_AT)
             found.append(checks.kinds(page.jobs, app.tasks))
+
+
+async def _published(session: Session) -> dict[str, str]:
+    """Read fingerprints of what programs have published, by path."""
+    marks = {row.path: fingerprint(row.definition) for row in await session.store.list_policies() if row.path}
+    return marks | {f"kinds.{kind.name}": fingerprint(kind.definition) for kind in await session.store.list_kinds()}
 
 
 @contextmanager

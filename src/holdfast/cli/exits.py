@@ -7,10 +7,16 @@ import click
 
 from holdfast.cli import output
 from holdfast.errors import (
+    BudgetNotFound,
+    BulkNotFound,
+    ConfigMistakes,
     Conflict,
+    DeadLetterNotFound,
+    EscalationNotFound,
     HoldfastError,
     InvalidValue,
     JobNotFound,
+    LimitNotFound,
     OutcomeUnknown,
     ResultTimeout,
     ScheduleNotFound,
@@ -42,10 +48,16 @@ LEGEND = (
 # The first that fits.
 _CODES: tuple[tuple[type[HoldfastError], Exit], ...] = (
     (JobNotFound, Exit.NOT_FOUND),
+    (DeadLetterNotFound, Exit.NOT_FOUND),
+    (BulkNotFound, Exit.NOT_FOUND),
+    (BudgetNotFound, Exit.NOT_FOUND),
+    (LimitNotFound, Exit.NOT_FOUND),
+    (EscalationNotFound, Exit.NOT_FOUND),
     (ScheduleNotFound, Exit.NOT_FOUND),
     (UnknownKind, Exit.NOT_FOUND),
     (Conflict, Exit.CONFLICT),
     (InvalidValue, Exit.USAGE),
+    (ConfigMistakes, Exit.USAGE),
     (OutcomeUnknown, Exit.TIMEOUT),
     (ResultTimeout, Exit.TIMEOUT),
     (HoldfastError, Exit.ERROR),
@@ -76,7 +88,8 @@ class Refusal(click.ClickException):
 
 def refusal(error: HoldfastError, *, as_json: bool = False) -> Refusal:
     """Make what is shown of an error of the package."""
-    return Refusal(str(error), code_of(error), kind=type(error).__name__, as_json=as_json)
+    message, _, detail = str(error).partition("\n")
+    return Refusal(message, code_of(error), kind=type(error).__name__, detail=detail or None, as_json=as_json)
 
 
 def show_error(

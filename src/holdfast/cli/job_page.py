@@ -1,11 +1,13 @@
 """One job on one page: what somebody wants to know who was woken up because of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from holdfast import public_id
 from holdfast.cli import ages, job_parts, output
 from holdfast.job import Attempt, Job, JobState
+from holdfast.payload import covered_json
 from holdfast.stores.values import QueueRow, WorkerRow
 
 _LABEL = 11
@@ -14,11 +16,10 @@ _SHORT_JSON = 76
 
 @dataclass(frozen=True)
 class Look:
-    """A job, and for a live one what may explain where it stands."""
+    """A job, and for a live one the sentence that says why it stands where it stands."""
 
     job: Job
-    queues: Sequence[QueueRow] = ()
-    workers: Sequence[WorkerRow] = ()
+    sentence: str | None = None
 
 
 def write(look: Look, now: datetime) -> None:
@@ -30,9 +31,9 @@ def write(look: Look, now: datetime) -> None:
     _field("why", why(look, now))
     for label, value in _facts(job, now):
         _field(label, value)
-    _json("payload", job.payload_json)
+    _json("payload", covered_json(job.payload_json))
     if job.result_json is not None:
-        _json("result", job.result_json)
+        _json("result", covered_json(job.result_json))
     job_parts.write(job, now)
     if (traceback := job.extra.get("traceback")) is not None:
         output.line("")
@@ -51,19 +52,9 @@ def write(look: Look, now: datetime) -> None:
 def why(look: Look, now: datetime) -> str:
     """Say in a sentence why the job stands where it stands."""
     job = look.job
+    if look.sentence is not None:
+        return look.sentence
     match job.state:
-        case JobState.QUEUED:
-            return _why_queued(look, now)
-        case JobState.RUNNING:
-            return _why_running(look, now)
-        case JobState.SCHEDULED:
-            failed = f" after attempt {job.attempt} failed with {_error(job)}" if job.error_class else ""
-            late = " (a worker makes it queued; is one running?)" if job.run_at < now else ""
-            return f"due {_when(job.run_at, now)}{failed}{late}"
-        case JobState.HELD:
-            return f"waits for its limit {job.limit_key or job.fifo_key or ''}".rstrip()
-        case JobState.BLOCKED:
-            return f"waits for {job.pending} other jobs of its workflow" if job.pending else "waits for other jobs"
         case JobState.FAILED:
             return f"{_error(job)} (attempt {job.attempt} of {job.max_attempts}, {job.crashes} crashes)"
         case JobState.CANCELLED:
@@ -76,30 +67,6 @@ def why(look: Look, now: datetime) -> str:
 
 def _ended(job: Job, now: datetime) -> str:
     return f"ended {ages.age(job.finished_at or now, now)} on attempt {job.attempt}"
-
-
-def _why_queued(look: Look, now: datetime) -> str:
-    job = look.job
-    for queue in look.queues:
-        if queue.name == job.queue and queue.paused_at is not None:
-            return f"its queue is paused{paused_by(queue)}, {ages.age(queue.paused_at, now)}"
-    after = f"; attempt {job.attempt} ended with {_error(job)}" if job.error_class else ""
-    if not any(works(worker, job.queue, now) for worker in look.workers):
-        return f"may run now, but no living worker takes jobs of queue {job.queue}{after}"
-    return f"may run now and waits for a free worker of queue {job.queue}{after}"
-
-
-def _why_running(look: Look, now: datetime) -> str:
-    job = look.job
-    holder = f"worker {job.worker}"
-    for worker in look.workers:
-        if worker.id == job.worker:
-            holder += f" ({worker.info.host}, process {worker.info.pid})"
-            if worker.dead_at is not None or worker.lease_until < now:
-                holder += ", whose lease ended: it will be rescued"
-    begun = "has not started it yet" if job.started_at is None else f"started it {ages.age(job.started_at, now)}"
-    told = f"; told to stop {_when(job.cancel_requested_at, now)}{_by(job)}" if job.cancel_requested_at else ""
-    return f"{holder} {begun}{told}"
 
 
 def works(worker: WorkerRow, queue: str, now: datetime) -> bool:
@@ -141,6 +108,8 @@ def _facts(job: Job, now: datetime) -> Iterator[tuple[str, str]]:
     yield "attempts", f"{job.attempt} of {job.max_attempts}, {crashes}, life {job.life}, claim {job.claim}"
     actor = f" by {job.actor}" if job.actor else ""
     yield "enqueued", f"{_when(job.enqueued_at, now)}{actor}"
+    if job.origin is not None:
+        yield "origin", f"job {public_id.encode(job.origin)}, replayed with other arguments"
     if not job.is_finished:
         yield "due", _when(job.run_at, now)
     for label, moment in (("claimed", job.claimed_at), ("started", job.started_at)):

@@ -1,4 +1,4 @@
-"""`holdfast jobs list|show|logs|wait|watch|cancel|retry|delete`."""
+"""`holdfast jobs list|show|why|logs|wait|watch|cancel|retry|delete`."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -156,13 +156,36 @@ def show(ctx: click.Context, *, job_id: str, as_json: bool) -> None:
         job = await session.client.get(wanted)
         if as_json or job.is_finished:
             return job_page.Look(job)
-        return job_page.Look(job, await session.client.queues(), await session.store.list_workers())
+        return job_page.Look(job, (await session.client.why(wanted)).sentence)
 
     seen = with_store(ctx, look)
     if as_json:
         output.write_json(shapes.job(seen.job))
     else:
         job_page.write(seen, ages.now())
+
+
+# ---- why -----------------------------------------------------------------------------------------------------------
+
+
+@jobs.command("why", examples=("htcx-2s16-z48b-09", "htcx-2s16-z48b-09 --json"))
+@click.argument("job_id", metavar="ID")
+@options.as_json
+@click.pass_context
+def why(ctx: click.Context, *, job_id: str, as_json: bool) -> None:
+    """Say why a job is not running.
+
+    One sentence: what it waits for, and who keeps it waiting. The same question is answered in the same way until
+    something has changed.
+    """
+    wanted = public_id.decode(job_id)
+    found = with_store(ctx, lambda session: session.client.why(wanted))
+    if as_json:
+        output.write_json(
+            shapes.WhyShape(str(wanted), public_id.encode(wanted), found.reason, found.sentence, found.details)
+        )
+    else:
+        output.line(found.sentence)
 
 
 # ---- logs ----------------------------------------------------------------------------------------------------------

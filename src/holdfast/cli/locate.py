@@ -1,7 +1,8 @@
 """Which app the commands are about: the one they were mounted with, or the one that was chosen.
 
 Chosen is, in this order: `-A module:app` or `--store URL` on the command line, HOLDFAST_APP or HOLDFAST_STORE in the
-environment, `[tool.holdfast] app` in the nearest pyproject.toml that has it. What is chosen holds for every command.
+environment, `app` in the configuration file or in [tool.holdfast] of the nearest pyproject.toml, the store of the
+configuration file. What is chosen holds for every command.
 """
 
 import importlib
@@ -23,8 +24,8 @@ from holdfast.errors import ConfigError, HoldfastError
 _GIVEN = "holdfast.cli.given."
 _FRAMES = 5
 _FOUR_WAYS = (
-    "name the app with -A module:app, HOLDFAST_APP, or `app` under [tool.holdfast] in pyproject.toml; commands that "
-    "need no tasks also take --store URL or HOLDFAST_STORE"
+    "name the app with -A module:app, HOLDFAST_APP, or `app` in holdfast.yaml or under [tool.holdfast] in "
+    "pyproject.toml; commands that need no tasks also take --store URL, HOLDFAST_STORE or the store of holdfast.yaml"
 )
 
 
@@ -41,6 +42,7 @@ class _Choice:
     app: str | None = None
     store: str | None = None
     folder: Path | None = None
+    config: Path | None = None
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
@@ -62,7 +64,7 @@ CHOICES = (
 def app_with_tasks(ctx: click.Context) -> Holdfast:
     """Find the app for a command that needs its tasks."""
     app, choice = _find(ctx)
-    if choice is not None and choice.store is not None:
+    if choice is not None and choice.app is None:
         message = f"{ctx.command_path} needs the tasks of an app, and {choice.source} names a store alone; give -A"
         message += " module:app"
         raise click.UsageError(message, ctx)
@@ -72,7 +74,15 @@ def app_with_tasks(ctx: click.Context) -> Holdfast:
 def app_or_store(ctx: click.Context) -> tuple[Holdfast, bool]:
     """Find the app for a command that needs its store only; False: its tasks are not known."""
     app, choice = _find(ctx)
-    return app, choice is None or choice.store is None
+    return app, choice is None or choice.app is not None
+
+
+def names_an_app(ctx: click.Context) -> bool:
+    """Whether an app was named on the command line or in the environment, or is fixed."""
+    target = ctx.find_object(Target)
+    if target is not None and target.app is not None:
+        return True
+    return bool(ctx.meta.get(f"{_GIVEN}app") or os.environ.get("HOLDFAST_APP"))
 
 
 @dataclass(frozen=True)
@@ -125,6 +135,8 @@ def _find(ctx: click.Context) -> tuple[Holdfast, _Choice | None]:
     if schema is not None:
         message = f"--schema goes with --store; {choice.source} names an app, which knows its own schema"
         raise click.UsageError(message, ctx)
+    if choice.config is not None:
+        return Holdfast(config=choice.config), choice
     return _imported(choice), choice
 
 
@@ -142,11 +154,23 @@ def _choose(ctx: click.Context) -> _Choice:
             return _Choice(app_source, app=app)
         if store is not None:
             return _Choice(store_source, store=store)
-    found = _from_pyproject(Path.cwd())
+    found = _from_files()
     if found is None:
         message = f"no app was named; {_FOUR_WAYS}"
         raise click.UsageError(message, ctx)
     return found
+
+
+def _from_files() -> _Choice | None:
+    """Find the app or the store that a file names; an app is preferred, wherever it is named."""
+    from holdfast.configuration import files, naming  # noqa: PLC0415 - a worker process is told its app
+
+    file = files.find()
+    app = None if file is None else naming.named_app(file)
+    if file is not None and app is not None:
+        return _Choice(str(file), app=app, folder=file.resolve().parent)
+    found = _from_pyproject(Path.cwd())
+    return _Choice(str(file), config=file) if found is None and file is not None else found
 
 
 def _from_pyproject(start: Path) -> _Choice | None:
@@ -162,6 +186,8 @@ def _from_pyproject(start: Path) -> _Choice | None:
             raise Refusal(message, Exit.ERROR, kind="ConfigError") from error
         if table is not None:
             app = table.get("app")
+            if app is None and table:
+                return None  # a configuration without an app
             if not isinstance(app, str):
                 message = f'{file}: expected app = "module:app" under [tool.holdfast], got {table!r}'
                 raise Refusal(message, Exit.USAGE, kind="ConfigError")
@@ -206,8 +232,9 @@ def _import(choice: _Choice, module_name: str) -> Any:
             raise _misspelled(choice, f"there is no module {error.name} in {Path.cwd()} or on Python's path") from error
         raise _broken(module_name, error) from error
     except HoldfastError as error:  # a task or the app itself is defined wrongly, and the sentence says how
-        message = f"importing {module_name}: {error}"
-        raise Refusal(message, Exit.ERROR, kind=type(error).__name__) from error
+        said, _, detail = str(error).partition("\n")
+        message = f"importing {module_name}: {said}"
+        raise Refusal(message, Exit.ERROR, kind=type(error).__name__, detail=detail or None) from error
     except (Exception, SystemExit) as error:
         raise _broken(module_name, error) from error
 

@@ -7,13 +7,19 @@ import click
 
 from holdfast.app import Holdfast
 from holdfast.cli.bench import bench
+from holdfast.cli.budgets import budgets
+from holdfast.cli.bulk import bulk
+from holdfast.cli.config_changes import config
 from holdfast.cli.demo import demo
 from holdfast.cli.deploy import deploy
+from holdfast.cli.dlq import dlq
 from holdfast.cli.doctor import doctor
 from holdfast.cli.enqueue import enqueue
+from holdfast.cli.escalations import escalations
 from holdfast.cli.exits import LEGEND
 from holdfast.cli.grammar import Program
 from holdfast.cli.jobs import jobs
+from holdfast.cli.limits import limits
 from holdfast.cli.locate import Target
 from holdfast.cli.locks import locks
 from holdfast.cli.migrate import migrate
@@ -23,6 +29,7 @@ from holdfast.cli.queues import queues
 from holdfast.cli.schedules import schedules
 from holdfast.cli.services import services
 from holdfast.cli.stats import stats
+from holdfast.cli.tasks import tasks
 from holdfast.cli.upkeep import upkeep
 from holdfast.cli.version import version
 from holdfast.cli.webhooks import webhooks
@@ -35,11 +42,18 @@ _COMMANDS: tuple[click.Command, ...] = (
     upkeep,
     services,
     schedules,
+    tasks,
     enqueue,
     jobs,
+    dlq,
+    bulk,
     queues,
+    limits,
     locks,
+    budgets,
+    escalations,
     webhooks,
+    config,
     prune,
     migrate,
     move,

@@ -1,4 +1,4 @@
-"""`holdfast queues list|pause|resume`."""
+"""`holdfast queues list|families|show|pause|resume`."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,6 +13,8 @@ from holdfast.cli.exits import Exit, Refusal
 from holdfast.cli.grammar import Noun
 from holdfast.cli.job_page import paused_by
 from holdfast.cli.output import Cell, Column
+from holdfast.cli.queue_families import families, show
+from holdfast.client.families import QueueFamily
 from holdfast.job import JobState
 from holdfast.stores.values import Count, QueueRow
 
@@ -22,7 +24,7 @@ _STATES = (JobState.QUEUED, JobState.SCHEDULED, JobState.RUNNING, JobState.HELD,
 
 @click.group("queues", cls=Noun, examples=("list", "pause high --reason 'mail server is down' --actor alice"))
 def queues() -> None:
-    """List queues, pause and resume them."""
+    """List and show queues, pause and resume them."""
 
 
 # ---- list ----------------------------------------------------------------------------------------------------------
@@ -34,14 +36,15 @@ def queues() -> None:
 def list_queues(ctx: click.Context, *, as_json: bool) -> None:
     """List queues.
 
-    How many live jobs are in each state, and which are paused, by whom and why. At most 10,000 jobs are
-    counted for each number; 10,000+ means that there are more.
+    How many live jobs are in each state, which are paused, by whom and why, and where jobs wait for longer than is
+    promised. At most 10,000 jobs are counted for each number; 10,000+ means that there are more.
     """
 
-    async def read(session: Session) -> tuple[list[QueueRow], list[Count]]:
-        return await session.client.queues(), await session.client.counts()
+    async def read(session: Session) -> tuple[list[QueueFamily], list[Count]]:
+        return await session.client.families(), await session.client.counts()
 
-    rows, counts = with_store(ctx, read)
+    found, counts = with_store(ctx, read)
+    rows = [queue.row for queue in found]
     by_queue = {row.name: [count for count in counts if count.queue == row.name] for row in rows}
     if as_json:
         output.write_json(shapes.QueuesShape([shapes.queue(row, by_queue[row.name]) for row in rows]))
@@ -52,25 +55,33 @@ def list_queues(ctx: click.Context, *, as_json: bool) -> None:
             *(Column(state.value.upper(), is_number=True) for state in _STATES),
             Column("STATUS", is_flexible=True),
         ]
-        output.table(columns, [_row(row, by_queue[row.name], now) for row in rows])
+        output.table(columns, [_row(queue, by_queue[queue.row.name], now) for queue in found])
     else:
         output.note("no queue is known yet: none is defined, paused or has jobs")
 
 
-def _row(row: QueueRow, counts: Sequence[Count], now: datetime) -> list[Cell]:
+def _row(queue: QueueFamily, counts: Sequence[Count], now: datetime) -> list[Cell]:
     numbers = {count.state: _number(count) for count in counts}
-    return [Cell(row.name), *(Cell(numbers.get(state, "0")) for state in _STATES), _status(row, now)]
+    return [Cell(queue.row.name), *(Cell(numbers.get(state, "0")) for state in _STATES), _status(queue, now)]
 
 
 def _number(count: Count) -> str:
     return f"{min(count.jobs, _CAP):,}+" if count.capped else f"{count.jobs:,}"
 
 
-def _status(row: QueueRow, now: datetime) -> Cell:
+def _status(queue: QueueFamily, now: datetime) -> Cell:
+    row = queue.row
+    if row.paused_at is None and queue.is_late and queue.waits is not None and queue.waits.breached_at is not None:
+        late_at = queue.waits.breached_at
+        return Cell(f"late, {ages.age(late_at, now)}", f"late {ages.iso(late_at)}", style="red")
     if row.paused_at is None:
         return Cell("active", style="green")
     since = f"paused {ages.age(row.paused_at, now)}{paused_by(row)}"
     return Cell(since, f"paused {ages.iso(row.paused_at)}{paused_by(row)}", style="yellow")
+
+
+queues.add_command(families)
+queues.add_command(show)
 
 
 # ---- pause, resume -------------------------------------------------------------------------------------------------

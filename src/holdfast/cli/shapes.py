@@ -13,6 +13,7 @@ from holdfast import public_id
 from holdfast.events import Event
 from holdfast.handle import JobHandle
 from holdfast.job import Attempt, Delivery, Job, JobState, LogLine, Progress
+from holdfast.payload import covered_json
 from holdfast.phases import JobPhase
 from holdfast.stores.migrate import Plan
 from holdfast.stores.values import Answered, Count, Endpoint, QueueRow, WorkerRow
@@ -150,6 +151,16 @@ class CountShape(msgspec.Struct, frozen=True):
     capped: bool
 
 
+class WhyShape(msgspec.Struct, frozen=True):
+    """`jobs why --json`; what `details` holds follows from the reason."""
+
+    id: str
+    public_id: str
+    reason: str
+    sentence: str
+    details: dict[str, Any]
+
+
 class QueueShape(msgspec.Struct, frozen=True):
     """`queues pause|resume --json`, and each entry of `queues list --json`."""
 
@@ -273,8 +284,8 @@ def job(found: Job) -> JobShape:
         | {
             "id": str(found.id),
             "public_id": found.public_id,
-            "payload": msgspec.Raw(found.payload_json.encode()),
-            "result": msgspec.Raw((found.result_json or "null").encode()),
+            "payload": msgspec.Raw(covered_json(found.payload_json).encode()),
+            "result": msgspec.Raw(covered_json(found.result_json or "null").encode()),
             "progress": found.progress,
             "tags": found.tags,
             "cancelled_by": found.extra.get("cancelled_by"),
@@ -333,7 +344,7 @@ def _waited(job_id: int, found: Job | None) -> dict[str, Any]:
         "public_id": public_id.encode(job_id),
         "state": None if found is None else found.state,
         "ended": found is not None and found.is_finished,
-        "result": msgspec.Raw(((found and found.result_json) or "null").encode()),
+        "result": msgspec.Raw(covered_json((found and found.result_json) or "null").encode()),
         "error_class": None if found is None else found.error_class,
         "error": None if found is None else found.error,
     }

@@ -13,8 +13,12 @@ from holdfast.cli import locate
 from holdfast.cli.connect import require_kept, require_present
 from holdfast.cli.grammar import Verb
 from holdfast.locations import masked
+from holdfast.services.exporting import Exporter
 from holdfast.services.leading import make_leadership
 from holdfast.services.office import Office
+from holdfast.services.secrecy import keep_secrets
+from holdfast.telemetry import endpoint, logs
+from holdfast.telemetry.exposition import require_metrics
 from holdfast.worker.errands import Errands
 
 _LEVELS = ("debug", "info", "warning", "error")
@@ -22,9 +26,11 @@ _FAREWELL_S = 5.0
 
 
 @click.command("upkeep", cls=Verb, examples=("", "--log-level debug"))
+@click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics for Prometheus here; it asks for no token.")
 @click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True)
+@click.option("--log-format", type=click.Choice(logs.FORMS), default="text", show_default=True)
 @click.pass_context
-def upkeep(ctx: click.Context, *, log_level: str) -> None:
+def upkeep(ctx: click.Context, *, metrics: str | None, log_level: str, log_format: str) -> None:
     """Run the services alone, without jobs.
 
     Due jobs are made ready, schedules fire, dead workers' jobs are given back, what has expired is deleted, counts are
@@ -34,20 +40,27 @@ def upkeep(ctx: click.Context, *, log_level: str) -> None:
     app = locate.app_with_tasks(ctx)
     require_kept(app.settings)
     require_present(app.settings)
-    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    asyncio.run(_serve(app))
+    if metrics is not None:
+        endpoint.read_address(metrics)
+        require_metrics()
+    logs.set_up(log_level.upper(), log_format)
+    keep_secrets(app.settings)
+    asyncio.run(_serve(app, metrics))
 
 
-async def _serve(app: Holdfast) -> None:
+async def _serve(app: Holdfast, metrics: str | None) -> None:
     log = logging.getLogger("holdfast")
     async with app, _told() as told:
         settings, store, delivery = app.settings, app.store, app.client.delivery
         office = Office(store, delivery, settings, make_leadership(settings, store))
         log.info("upkeep of %s as %s", masked(settings.url), office.leadership.holder)
         errands = Errands(app.parts, store, delivery)
+        exporter = Exporter()
+        shown = contextlib.nullcontext() if metrics is None else endpoint.serving(metrics, exporter.text)
         try:
-            async with office.open():
-                await told.wait()
+            with exporter.showing(tuple, store, office):
+                async with shown, office.open():
+                    await told.wait()
         finally:
             await errands.close(_FAREWELL_S)
         for report in office.reports():

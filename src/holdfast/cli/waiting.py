@@ -18,6 +18,7 @@ from holdfast.client.jobs import missing
 from holdfast.duration import milliseconds
 from holdfast.errors import HoldfastError, OutcomeUnknown, StoreUnavailable
 from holdfast.job import Job, JobState
+from holdfast.payload import covered_json
 
 _LOOK_S = 0.2
 _DRAWN = 10
@@ -148,7 +149,9 @@ def _write(job: Job, *, is_named: bool) -> None:
 def _told(job: Job) -> str:
     """Say what the job left: its result, or why it has none."""
     if job.state in _GOOD:
-        return "" if job.result_json in (None, "null") else f" {output.indented(job.result_json or '', 0)}"
+        return (
+            "" if job.result_json in (None, "null") else f" {output.indented(covered_json(job.result_json or ''), 0)}"
+        )
     detail = job_page.detail(job, None)
     return f" {detail}" if detail else ""
 

@@ -1,7 +1,6 @@
 """`holdfast worker`."""
 
 import asyncio
-import logging
 import re
 import sys
 
@@ -13,6 +12,9 @@ from holdfast.cli.exits import Exit, Refusal
 from holdfast.cli.grammar import Verb
 from holdfast.config import MOST_CONCURRENT, MOST_PROCESSES
 from holdfast.errors import InvalidValue
+from holdfast.telemetry import logs
+from holdfast.telemetry.endpoint import read_address
+from holdfast.telemetry.exposition import require_metrics
 from holdfast.worker.orders import Start
 from holdfast.worker.worker import Until
 
@@ -25,6 +27,7 @@ _EXAMPLES = (
     "-A mypackage.jobs:app --queues high,default --processes 2",
     "-A mypackage.jobs:app --drain",
     "-A mypackage.jobs:app --recycle-after 512MB",
+    "-A mypackage.jobs:app --metrics 0.0.0.0:9464 --log-format json",
 )
 
 
@@ -45,7 +48,9 @@ def _count(most: int) -> click.IntRange:
 @click.option(
     "--recycle-after", metavar="JOBS|SIZE", help="Renew a process after so many jobs, or above a size: 512MB."
 )
+@click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics for Prometheus here; it asks for no token.")
 @click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True)
+@click.option("--log-format", type=click.Choice(logs.FORMS), default="text", show_default=True)
 @click.pass_context
 def worker(
     ctx: click.Context,
@@ -56,7 +61,9 @@ def worker(
     once: bool,
     drain: bool,
     recycle_after: str | None,
+    metrics: str | None,
     log_level: str,
+    log_format: str,
 ) -> None:
     """Run jobs, until a signal asks to leave.
 
@@ -73,6 +80,9 @@ def worker(
         raise click.UsageError(message, ctx)
     named = locate.spelled_app(ctx)
     jobs, size = _recycling(recycle_after)
+    if metrics is not None:
+        read_address(metrics)
+        require_metrics()
     start = Start(
         app=named.app,
         source=named.source,
@@ -84,11 +94,13 @@ def worker(
         recycle_jobs=jobs,
         recycle_bytes=size,
         log_level=log_level.upper(),
+        log_format=log_format,
+        is_metered=metrics is not None,
     )
-    logging.basicConfig(level=start.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logs.set_up(start.log_level, start.log_format)
 
     async def run() -> int:
-        return await Supervisor(start, _CHILD).run()
+        return await Supervisor(start, _CHILD, metrics=metrics).run()
 
     ctx.exit(asyncio.run(run()))
 

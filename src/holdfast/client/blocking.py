@@ -11,7 +11,9 @@ from contextlib import AbstractContextManager
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from holdfast.client.client import Client
+from holdfast.client.dead_letters import exported
 from holdfast.client.jobs import EVERY_JOB, LARGEST_PAGE
+from holdfast.client.limits import LimitHandle
 from holdfast.client.lock_block import LockBlock
 from holdfast.client.locks import Locks
 from holdfast.duration import Duration
@@ -20,8 +22,10 @@ from holdfast.events import Event
 from holdfast.handle import JobHandle
 from holdfast.job import Job, JobState
 from holdfast.lock import Lock, Part, name_of
+from holdfast.stores.limits import LimitUsage
 from holdfast.stores.values import Cursor, JobFilter
 from holdfast.tasks.call import Call
+from holdfast.why import Why
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -138,6 +142,27 @@ class BlockingHandle(Generic[R_co]):
         """Give the job a new life."""
         return run_on(self._loop, lambda: self._handle.retry(from_phase=from_phase))
 
+    def why(self) -> Why:
+        """Say why the job stands where it stands."""
+        return run_on(self._loop, self._handle.why)
+
+
+class BlockingLimit:
+    """A `LimitHandle` whose verbs wait."""
+
+    def __init__(self, handle: LimitHandle, loop: asyncio.AbstractEventLoop) -> None:
+        self.name = handle.name
+        self._handle = handle
+        self._loop = loop
+
+    def available(self, key: str | None = None) -> int:
+        """How many more jobs under it may run now; see `LimitHandle`."""
+        return run_on(self._loop, functools.partial(self._handle.available, key))
+
+    def usage(self, key: str | None = None) -> LimitUsage:
+        """Read how many jobs run under it, how many wait for it and who holds it; see `LimitHandle`."""
+        return run_on(self._loop, functools.partial(self._handle.usage, key))
+
 
 def _waits_for(
     verb: Callable[Concatenate[Client, P], Coroutine[Any, Any, T]],
@@ -187,6 +212,14 @@ class BlockingClient:
                 return
             after = page.next
 
+    def export_dead_letters(self, which: JobFilter) -> Iterator[dict[str, Any]]:
+        """Go through failed jobs as plain values, one JSON object each, with secrets covered; see `dead_jobs`."""
+        return map(exported, self.iterate(which))
+
+    def limit(self, name: str) -> BlockingLimit:
+        """Look at one limit: `queue.limit("screenshot").available()`."""
+        return BlockingLimit(self.client.limit(name), self.loop)
+
     def lock(self, *parts: Part, timeout: Duration | None = None) -> AbstractContextManager[Lock]:
         """Hold a lock while the block runs: `with queue.lock("edition", 42) as lock: ...`.
 
@@ -206,11 +239,20 @@ class BlockingClient:
             raise ConfigError(message)
         return True
 
+    ack_escalation = _waits_for(Client.ack_escalation)
+    budget = _waits_for(Client.budget)
+    budgets = _waits_for(Client.budgets)
+    bulk_run = _waits_for(Client.bulk_run)
+    bulk_runs = _waits_for(Client.bulk_runs)
     cancel = _waits_for(Client.cancel)
+    cancel_bulk = _waits_for(Client.cancel_bulk)
     cancel_many = _waits_for(Client.cancel_many)
     close_schedules = _waits_for(Client.close_schedules)
     counts = _waits_for(Client.counts)
     create_schedule = _waits_for(Client.create_schedule)
+    dead_jobs = _waits_for(Client.dead_jobs)
+    dead_letter = _waits_for(Client.dead_letter)
+    dead_letters = _waits_for(Client.dead_letters)
     delete = _waits_for(Client.delete)
     delete_many = _waits_for(Client.delete_many)
     delete_schedule = _waits_for(Client.delete_schedule)
@@ -219,28 +261,49 @@ class BlockingClient:
     enable_endpoint = _waits_for(Client.enable_endpoint)
     enable_schedule = _waits_for(Client.enable_schedule)
     endpoints = _waits_for(Client.endpoints)
+    families = _waits_for(Client.families)
+    escalation = _waits_for(Client.escalation)
+    escalations = _waits_for(Client.escalations)
     fires = _waits_for(Client.fires)
     get = _waits_for(Client.get)
     get_many = _waits_for(Client.get_many)
+    kinds = _waits_for(Client.kinds)
     leaders = _waits_for(Client.leaders)
+    ledger = _waits_for(Client.ledger)
+    limits = _waits_for(Client.limits)
     list = _waits_for(Client.list)
     locks = _waits_for(Client.locks)
+    lost_spend = _waits_for(Client.lost_spend)
     maintenance = _waits_for(Client.maintenance)
     open_schedules = _waits_for(Client.open_schedules)
+    overrides = _waits_for(Client.overrides)
     pause = _waits_for(Client.pause)
+    pause_bulk = _waits_for(Client.pause_bulk)
+    preview_bulk = _waits_for(Client.preview_bulk)
     prune = _waits_for(Client.prune)
+    purge = _waits_for(Client.purge)
     queues = _waits_for(Client.queues)
+    replay = _waits_for(Client.replay)
+    replay_edited = _waits_for(Client.replay_edited)
     reprioritise = _waits_for(Client.reprioritise)
     reprioritise_many = _waits_for(Client.reprioritise_many)
     reschedule = _waits_for(Client.reschedule)
     reschedule_many = _waits_for(Client.reschedule_many)
+    reset_policy = _waits_for(Client.reset_policy)
     reset_schedule = _waits_for(Client.reset_schedule)
     reset_service = _waits_for(Client.reset_service)
     resume = _waits_for(Client.resume)
+    resume_bulk = _waits_for(Client.resume_bulk)
     retry = _waits_for(Client.retry)
     retry_many = _waits_for(Client.retry_many)
     run_schedule = _waits_for(Client.run_schedule)
-    stored_schedules = _waits_for(Client.stored_schedules)
     services = _waits_for(Client.services)
+    set_policy = _waits_for(Client.set_policy)
     set_service = _waits_for(Client.set_service)
+    settle_spend = _waits_for(Client.settle_spend)
+    snooze_escalation = _waits_for(Client.snooze_escalation)
+    spend_by = _waits_for(Client.spend_by)
+    start_bulk = _waits_for(Client.start_bulk)
+    stored_schedules = _waits_for(Client.stored_schedules)
     wait = _waits_for(Client.wait)
+    why = _waits_for(Client.why)

@@ -8,17 +8,22 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
+from holdfast.client.budgets import BudgetVerbs
+from holdfast.client.dead_letters import DeadLetterVerbs
 from holdfast.client.enqueue import Enqueuing
-from holdfast.client.jobs import JobId, JobVerbs, job_id
+from holdfast.client.escalations import EscalationVerbs
+from holdfast.client.jobs import JobId, job_id
+from holdfast.client.limits import LimitVerbs
 from holdfast.client.lock_block import LockBlock
 from holdfast.client.locks import Locks
+from holdfast.client.policies import PolicyVerbs
 from holdfast.client.queues import QueueVerbs
 from holdfast.client.schedules import ScheduleVerbs
-from holdfast.client.services import ServiceVerbs
 from holdfast.client.subscription import EventFilter, EventsMissed, Subscription, read_filter
 from holdfast.client.transactional import CallerStore
 from holdfast.client.waiting import Waiting
 from holdfast.client.watching import Watching
+from holdfast.client.why import WhyVerbs
 from holdfast.config import Settings
 from holdfast.delivery.choosing import make_delivery
 from holdfast.delivery.delivery import Delivery
@@ -32,6 +37,7 @@ from holdfast.stores.cluster import LockRow
 from holdfast.stores.store import Store
 from holdfast.stores.values import Endpoint
 from holdfast.tasks.call import Call
+from holdfast.tasks.registry import Registry
 from holdfast.webhooks.address import check_url
 
 R = TypeVar("R")
@@ -46,16 +52,35 @@ class ClientStore(Store, CallerStore, Protocol):
     """A store as an app has it: all verbs, also on connections that are not its own."""
 
 
-class Client(JobVerbs, QueueVerbs, ScheduleVerbs, ServiceVerbs):
+class Client(
+    DeadLetterVerbs,
+    QueueVerbs,
+    ScheduleVerbs,
+    PolicyVerbs,
+    BudgetVerbs,
+    LimitVerbs,
+    WhyVerbs,
+    EscalationVerbs,
+):
     """All verbs on one store, within one event loop."""
 
-    def __init__(self, store: ClientStore, settings: Settings, delivery: Delivery | None = None) -> None:
+    def __init__(
+        self,
+        store: ClientStore,
+        settings: Settings,
+        delivery: Delivery | None = None,
+        tasks: Registry | None = None,
+    ) -> None:
         self.store = store
         self.delivery = make_delivery(settings, store) if delivery is None else delivery
-        JobVerbs.__init__(self, store, settings.deadline_s, self.delivery)
+        DeadLetterVerbs.__init__(self, store, settings, self.delivery, tasks)
         QueueVerbs.__init__(self, store, settings.deadline_s, self.delivery)
         ScheduleVerbs.__init__(self, store, settings, self.delivery)
-        ServiceVerbs.__init__(self, store, settings)
+        PolicyVerbs.__init__(self, store, settings)
+        BudgetVerbs.__init__(self, store, settings.deadline_s)
+        LimitVerbs.__init__(self, store, settings.deadline_s)
+        WhyVerbs.__init__(self, store, settings.deadline_s)
+        EscalationVerbs.__init__(self, store, settings.deadline_s)
         self.enqueuing = Enqueuing(store, settings, self, self.delivery)
         self.watching = Watching(store)
         self.locking = Locks(store, self.delivery, patience_s=settings.deadline_s)

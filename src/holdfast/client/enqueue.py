@@ -14,11 +14,12 @@ from holdfast.client.repeat import until_answered
 from holdfast.client.transactional import UNDRAWN_ID, CallerStore
 from holdfast.config import Settings
 from holdfast.delivery.delivery import Delivery
-from holdfast.errors import InvalidValue, KeyConflict
+from holdfast.errors import InvalidValue, KeyConflict, RateLimited, shown
 from holdfast.handle import JobHandle, Jobs
 from holdfast.stores.store import JobStore
-from holdfast.stores.values import Inserted, Insertion
+from holdfast.stores.values import Inserted, Insertion, Refusal
 from holdfast.tasks.call import Call
+from holdfast.telemetry.tracing import producing
 
 R = TypeVar("R")
 
@@ -40,9 +41,17 @@ class Enqueuing:
         self._delivery = delivery
         self._ids = IdBlocks(store)
         self._batcher = Batcher(store, delivery)
+        self._traces = settings.telemetry.traces
 
     async def one(self, call: Call[R]) -> JobHandle[R]:
         """Store one job; when this returns, it is on disk or in the caller's transaction."""
+        with producing((call,), is_wanted=self._traces) as span:
+            stored = await self._one(call)
+            if span is not None:
+                span.stored((stored,))
+            return stored
+
+    async def _one(self, call: Call[R]) -> JobHandle[R]:
         connection = call.options.connection
         if connection is not None:
             job = new_job(call, UNDRAWN_ID, self._settings)
@@ -59,6 +68,13 @@ class Enqueuing:
         """Store many jobs; each 20,000 of them are one commit."""
         all_calls = list(calls)  # first all, so that a wrong argument in the last one stores none
         _require_no_own_connection(all_calls)
+        with producing(all_calls, is_wanted=self._traces) as span:
+            stored = await self._many(all_calls, connection)
+            if span is not None:
+                span.stored(stored)
+            return stored
+
+    async def _many(self, all_calls: Sequence[Call[R]], connection: Any) -> list[JobHandle[R]]:
         inserted: list[Inserted] = []
         for start in range(0, len(all_calls), LARGEST_INSERT):
             some_calls = all_calls[start : start + LARGEST_INSERT]
@@ -71,18 +87,24 @@ class Enqueuing:
 
     def one_on(self, call: Call[R]) -> JobHandle[R]:
         """Store one job on the caller's synchronous connection, on the caller's thread."""
-        job = new_job(call, UNDRAWN_ID, self._settings)
-        (inserted,) = self._store.insert_on_sync(call.options.connection, [job])
-        return self.handle(call, inserted)
+        with producing((call,), is_wanted=self._traces) as span:
+            job = new_job(call, UNDRAWN_ID, self._settings)
+            (inserted,) = self._store.insert_on_sync(call.options.connection, [job])
+            if span is not None:
+                span.stored((inserted,))
+            return self.handle(call, inserted)
 
     def many_on(self, calls: Iterable[Call[R]], connection: Any) -> list[JobHandle[R]]:
         """Store many jobs on the caller's synchronous connection, on the caller's thread."""
         all_calls = list(calls)
         _require_no_own_connection(all_calls)
         inserted: list[Inserted] = []
-        for start in range(0, len(all_calls), LARGEST_INSERT):
-            jobs = [new_job(call, UNDRAWN_ID, self._settings) for call in all_calls[start : start + LARGEST_INSERT]]
-            inserted += self._store.insert_on_sync(connection, jobs)
+        with producing(all_calls, is_wanted=self._traces) as span:
+            for start in range(0, len(all_calls), LARGEST_INSERT):
+                jobs = [new_job(call, UNDRAWN_ID, self._settings) for call in all_calls[start : start + LARGEST_INSERT]]
+                inserted += self._store.insert_on_sync(connection, jobs)
+            if span is not None:
+                span.stored(inserted)
         return self.handles(all_calls, inserted)
 
     def awaits(self, connection: Any) -> bool:
@@ -95,6 +117,8 @@ class Enqueuing:
 
     def handle(self, call: Call[R], inserted: Inserted) -> JobHandle[R]:
         """Turn the store's answer into a handle, or raise the conflict it reports."""
+        if inserted.refusal is not None:
+            raise _limited(call, inserted.refusal)
         if inserted.outcome is Insertion.CONFLICT:
             raise KeyConflict(_conflict(call, inserted))
         created = inserted.outcome is Insertion.CREATED
@@ -119,9 +143,29 @@ class Enqueuing:
         deadline_s = self._settings.deadline_s
         ids = await until_answered(lambda _: self._ids.take_many(len(calls)), deadline_s, what, changes=False)
         jobs = [new_job(call, job_id, self._settings) for call, job_id in zip(calls, ids, strict=True)]
-        answers = await until_answered(lambda again: self._store.insert_jobs(jobs, again=again), deadline_s, what)
+        answers = await until_answered(
+            lambda again: self._store.insert_jobs(jobs, again=again, whole=True), deadline_s, what
+        )
+        _require_admitted(calls, answers)
         announce_inserted(self._delivery, jobs, answers)
         return answers
+
+
+def _require_admitted(calls: Sequence[Call[Any]], answers: Sequence[Inserted]) -> None:
+    """Refuse all calls of one insert when one of them was refused: nothing of it was stored."""
+    for call, answer in zip(calls, answers, strict=True):
+        if answer.refusal is not None:
+            raise _limited(call, answer.refusal)
+
+
+def _limited(call: Call[Any], refusal: Refusal) -> RateLimited:
+    of_key = f" for {shown(refusal.key)}" if refusal.key else ""
+    message = f"{call.kind} was refused by the rate limit {refusal.limit!r}{of_key} and was not stored;"
+    if refusal.retry_ms is None:
+        message += " so many never fit at once: enqueue fewer in one call"
+        return RateLimited(message, refusal.limit, refusal.key, None)
+    retry_s = refusal.retry_ms / 1_000
+    return RateLimited(f"{message} try again in {retry_s:g} s", refusal.limit, refusal.key, retry_s)
 
 
 def _conflict(call: Call[Any], inserted: Inserted) -> str:

@@ -10,6 +10,7 @@ from holdfast.client.blocking import BlockingClient, LoopThread, run_on, running
 from holdfast.client.client import Client, ClientStore
 from holdfast.config import Settings
 from holdfast.errors import ConfigError, NotOpen
+from holdfast.tasks.registry import Registry
 
 Connect = Callable[[], Awaitable[ClientStore]]
 
@@ -19,11 +20,12 @@ _ELSEWHERE = "the app is open in another event loop; from other threads use `wit
 class Opening:
     """One time of being open: the first user connects, the last one disconnects."""
 
-    def __init__(self, settings: Settings, connect: Connect) -> None:
+    def __init__(self, settings: Settings, tasks: Registry, connect: Connect) -> None:
         self.loop = asyncio.get_running_loop()
         self.thread: LoopThread | None = None
         self.client: Client | None = None
         self._settings = settings
+        self._tasks = tasks
         self._connect = connect
         self._pid = os.getpid()
         self._users = 0
@@ -45,7 +47,7 @@ class Opening:
         try:
             async with self._turn:
                 if self.client is None:
-                    self.client = Client(await self._connect(), self._settings)
+                    self.client = Client(await self._connect(), self._settings, tasks=self._tasks)
                 return self.client
         except BaseException:
             self._users -= 1
@@ -68,8 +70,9 @@ class Opening:
 class Door:
     """The way into and out of an app."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, tasks: Registry) -> None:
         self._settings = settings
+        self._tasks = tasks
         self._opening: Opening | None = None
         self._entering = threading.Lock()
 
@@ -136,7 +139,7 @@ class Door:
 
     def _usable(self, connect: Connect) -> Opening:
         if self._opening is None or not self._opening.is_usable:
-            self._opening = Opening(self._settings, connect)
+            self._opening = Opening(self._settings, self._tasks, connect)
         elif self._opening.loop is not asyncio.get_running_loop():
             raise ConfigError(_ELSEWHERE)
         return self._opening

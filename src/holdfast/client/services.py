@@ -66,7 +66,7 @@ class ServiceVerbs:
         reason: str | None = None,
     ) -> None:
         """Set how a service runs, for everybody and within five seconds, until it is reset."""
-        with _refusing():
+        with refusing():
             wanted = Service(interval=interval, batch=batch, enabled=enabled is not False)
             read_services({name: wanted})  # which refuses what cannot be
         values = {
@@ -88,7 +88,7 @@ class ServiceVerbs:
 
     async def reset_service(self, name: str) -> None:
         """Let a service run again as the programs say."""
-        with _refusing():
+        with refusing():
             require_service(name)
         for part in (await self._changes()).get(name, {}):
             path = f"{PREFIX}{name}.{part}"
@@ -113,7 +113,7 @@ class ServiceVerbs:
 
 
 @contextmanager
-def _refusing() -> Iterator[None]:
+def refusing() -> Iterator[None]:
     """Refuse a value of a call, which would be a mistake of the program if it stood in the settings."""
     try:
         yield

@@ -25,7 +25,12 @@ def manifests(values: Values, facts: Facts, schedules: Iterable[Scheduled]) -> l
     found = [
         _deployment(values, "worker", replicas, _pod(values, facts, "worker", _worker_arguments(values), environment)),
         _budget(values, "worker"),
-        _deployment(values, "upkeep", values.upkeep_replicas, _pod(values, facts, "upkeep", ["upkeep"], environment)),
+        _deployment(
+            values,
+            "upkeep",
+            values.upkeep_replicas,
+            _pod(values, facts, "upkeep", _upkeep_arguments(values), environment),
+        ),
         _budget(values, "upkeep"),
     ]
     if values.autoscale == "keda":
@@ -54,7 +59,16 @@ def _worker_arguments(values: Values) -> list[str]:
         arguments += ["--concurrency", str(values.concurrency)]
     if values.processes is not None:
         arguments += ["--processes", str(values.processes)]
-    return arguments
+    return arguments + _metrics_arguments(values)
+
+
+def _upkeep_arguments(values: Values) -> list[str]:
+    return ["upkeep", *_metrics_arguments(values)]
+
+
+def _metrics_arguments(values: Values) -> list[str]:
+    port = values.metrics_port
+    return [] if port is None else ["--metrics", f"0.0.0.0:{port}"]
 
 
 def _pod(values: Values, facts: Facts, component: str, arguments: list[str], environment: list[Manifest]) -> Manifest:
@@ -69,7 +83,10 @@ def _pod(values: Values, facts: Facts, component: str, arguments: list[str], env
     ]
     if values.migrate:  # several at once wait for each other, and all but the first find nothing to do
         more["initContainers"] = [container(values, "migrate", ["migrate", "up"], environment)]
-    return pod([container(values, component, arguments, environment)], **more)
+    own = container(values, component, arguments, environment)
+    if values.metrics_port is not None:
+        own["ports"] = [{"name": "metrics", "containerPort": values.metrics_port}]
+    return pod([own], **more)
 
 
 def _deployment(values: Values, component: str, replicas: int | None, template: Manifest) -> Manifest:
@@ -80,10 +97,17 @@ def _deployment(values: Values, component: str, replicas: int | None, template: 
         "minReadySeconds": _STEADY_S,  # an image that cannot start stops the roll-out here
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
         "selector": {"matchLabels": own},
-        "template": {"metadata": {"labels": own}, "spec": template},
+        "template": {"metadata": {"labels": own, **_annotations(values)}, "spec": template},
     }
     head = metadata(values, f"{values.name}-{component}", component)
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": head, "spec": spec}
+
+
+def _annotations(values: Values) -> Manifest:
+    """Let a Prometheus that looks for pods by the usual annotations find this one."""
+    if values.metrics_port is None:
+        return {}
+    return {"annotations": {"prometheus.io/scrape": "true", "prometheus.io/port": str(values.metrics_port)}}
 
 
 def _budget(values: Values, component: str) -> Manifest:

@@ -16,6 +16,8 @@ Autoscale = Literal["none", "keda", "hpa"]
 Schedules = Literal["holdfast", "cronjob"]
 
 MOST_REPLICAS = 10_000
+LARGEST_PORT = 65_535
+METRICS_PORT = 9_464  # where exporters of OpenTelemetry are looked for
 LONGEST_NAME = 40  # so that "-worker" and the like, and the names of pods, still fit
 _LONGEST_NAMESPACE = 63
 _LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?", re.ASCII)
@@ -52,8 +54,14 @@ class Values(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     autoscale: Autoscale = "none"
     min_replicas: int = 1
     max_replicas: int = 10
+    metrics: int | None = None
     schedules: Schedules = "holdfast"
     cronjobs: dict[str, CronJobValues] = {}
+
+    @property
+    def metrics_port(self) -> int | None:
+        """Where pods show metrics: as chosen, and always where an autoscaler lives by them."""
+        return METRICS_PORT if self.metrics is None and self.autoscale == "hpa" else self.metrics
 
 
 @dataclass(frozen=True)
@@ -133,6 +141,8 @@ def _check_counts(values: Values) -> None:
         names.count(values.concurrency, "concurrency", MOST_CONCURRENT)
     if values.processes is not None:
         names.count(values.processes, "processes", MOST_PROCESSES)
+    if values.metrics is not None:
+        names.count(values.metrics, "metrics", LARGEST_PORT)
     fewest = 0 if values.autoscale == "keda" else 1  # the autoscaler of Kubernetes itself does not go down to none
     if not fewest <= values.min_replicas <= values.max_replicas:
         message = f"min_replicas: expected from {fewest} to max_replicas ({values.max_replicas}), got"

@@ -66,15 +66,23 @@ class Budget:
 
     def period_of(self, moment: datetime) -> tuple[datetime, datetime]:
         """The period in which a moment lies: its first instant, and that of the next one, both in UTC."""
-        zone = read_zone(self.tz)
-        first = wall_time(moment, zone).replace(hour=0, minute=0, second=0, microsecond=0)
-        if self.period == "month":
-            first = first.replace(day=1)
-            following = (first + timedelta(days=32)).replace(day=1)
-        else:
-            following = first + timedelta(days=1)
-        starts, ends = instant(first, zone), instant(following, zone)
-        return starts or moment, ends or moment + timedelta(days=1)  # a day that clocks skipped has no midnight
+        return period_around(moment, self.period, self.tz)
+
+
+def period_around(moment: datetime, period: str, tz: str) -> tuple[datetime, datetime]:
+    """The day or month of a time zone in which a moment lies: its first instant, and that of the next one, in UTC."""
+    zone = read_zone(tz)
+    first = wall_time(moment, zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    if period == "month":
+        first = first.replace(day=1)
+        following = (first + timedelta(days=32)).replace(day=1)
+    else:
+        following = first + timedelta(days=1)
+    ends = instant(following, zone)
+    while ends is None:  # clocks skipped that whole day
+        following += timedelta(days=1)
+        ends = instant(following, zone)
+    return instant(first, zone) or moment, ends
 
 
 def _check_period(period: str) -> None:

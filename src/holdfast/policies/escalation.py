@@ -1,6 +1,6 @@
 """Escalation policies: who is told of failures, how soon somebody has to answer, and who comes next."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast import names
@@ -39,7 +39,9 @@ class Escalation:
     `channels` names the channels that are told, at once or (`digest_at="08:00"`, in `tz`) once a day with everything
     since the last digest. `respond_within` is the response clock, counted by the clock on the wall or in
     `business_hours`; when nobody has acknowledged by then, it is said again (`repeat` times) and then by the policy
-    `then`. `fields` are the payload fields that messages may show. `rate` bounds how many messages go out.
+    `then`. `fields` are the payload fields that messages may show, `link` is where they lead: a URL in which `{id}`,
+    `{kind}`, `{queue}` and `{escalation}` are filled in. `rate` bounds how many messages go out; what is over it is
+    told together in one.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Escalation:
     repeat: int = 0
     then: str | None = None
     fields: Iterable[str] = ()
+    link: str | None = None
     rate: str = "30/h"
     sources: Sequence[str] = SOURCES
     respond_ms: int | None = field(init=False, repr=False, compare=False)
@@ -67,6 +70,9 @@ class Escalation:
         object.__setattr__(self, "name", names.name(self.name, "name"))
         channels = (self.channels,) if isinstance(self.channels, str) else self.channels
         object.__setattr__(self, "channels", tuple(names.name(channel, "channels") for channel in channels))
+        if not self.channels:
+            message = "channels: expected at least one channel, got none"
+            raise InvalidValue(message)
         object.__setattr__(self, "fields", tuple(names.text(one, "fields", names.KEY_BYTES) for one in self.fields))
         if self.then is not None:
             object.__setattr__(self, "then", names.name(self.then, "then"))
@@ -76,8 +82,43 @@ class Escalation:
         if isinstance(self.repeat, bool) or not isinstance(self.repeat, int) or not 0 <= self.repeat <= 100:  # noqa: PLR2004 - said often enough
             message = f"repeat: expected a whole number from 0 to 100, got {shown(self.repeat)}"
             raise InvalidValue(message)
+        if self.repeat and self.respond_within is None:
+            message = "repeat: expected respond_within with it, got none; it says after what time to repeat"
+            raise InvalidValue(message)
+        if self.then is not None and self.respond_within is None:
+            message = "then: expected respond_within with it, got none; it says after what time to go on"
+            raise InvalidValue(message)
+        if self.link is not None and not self.link.startswith(("http://", "https://")):
+            message = f"link: expected an http:// or https:// URL, got {shown(self.link)}"
+            raise InvalidValue(message)
+        object.__setattr__(self, "sources", (self.sources,) if isinstance(self.sources, str) else tuple(self.sources))
         if unknown := [source for source in self.sources if source not in SOURCES]:
             message = f"sources: expected among {', '.join(SOURCES)}, got {shown(unknown[0])}"
             raise InvalidValue(message)
         if self.digest_at is not None:
             read_hours(window=(self.digest_at, "24:00"), tz=self.tz)
+            if self.repeat:
+                message = "repeat: expected 0 with digest_at, what a digest has told is not told again"
+                raise InvalidValue(message)
+
+
+def check_policies(policies: Mapping[str, Escalation], channels: Iterable[str]) -> None:
+    """Refuse policies that name channels or policies that do not exist, or that hand over in a circle."""
+    known = sorted(channels)
+    for policy in policies.values():
+        what = f"escalation {policy.name!r}"
+        if unknown := [name for name in policy.channels if name not in known]:
+            message = (
+                f"{what}: channels: expected among {', '.join(known) or 'none that are defined'}, got {unknown[0]!r}"
+            )
+            raise ConfigError(message)
+        seen, following = [policy.name], policy.then
+        while following is not None:
+            if following not in policies:
+                message = f"{what}: then: expected a policy among {', '.join(sorted(policies))}, got {following!r}"
+                raise ConfigError(message)
+            if following in seen:
+                message = f"{what}: then: expected an end, got the circle {' -> '.join([*seen, following])}"
+                raise ConfigError(message)
+            seen.append(following)
+            following = policies[following].then

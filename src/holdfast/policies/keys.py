@@ -1,13 +1,20 @@
 """Key expressions: which part of a job tells its tenant, customer or account, as `payload.tenant`."""
 
+import hashlib
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
 
 from holdfast.errors import InvalidValue, shown
+from holdfast.job import Job
 
 ROOTS = ("payload", "tags")
 WHOLE = ("actor", "kind", "queue")
 _STEP = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*|[0-9]+", re.ASCII)
 _DEEPEST = 8
+_LONGEST_KEY = 200  # bytes
 
 
 def key_path(expression: str | None, what: str = "key") -> tuple[str, ...]:
@@ -23,3 +30,32 @@ def key_path(expression: str | None, what: str = "key") -> tuple[str, ...]:
         message = f"{what}: expected payload.<field>, tags.<name>, actor, kind or queue, got {shown(expression)}"
         raise InvalidValue(message)
     return steps
+
+
+def key_of(path: Sequence[str], job: Job) -> str:
+    """Tell the key of a job: the text that the path leads to, or the empty one for all jobs without it."""
+    if not path:
+        return ""
+    if path[0] == "tags":
+        value = job.tags.get(".".join(path[1:])) or ""
+    elif path[0] == "payload":
+        value = _text_at(path[1:], job.payload)
+    else:
+        value = {"actor": job.actor, "kind": job.kind, "queue": job.queue}.get(path[0]) or ""
+    encoded = value.encode(errors="surrogatepass")
+    if len(encoded) <= _LONGEST_KEY:
+        return value
+    return "#" + hashlib.md5(encoded, usedforsecurity=False).hexdigest()  # told apart by its digest
+
+
+def _text_at(path: Sequence[str], value: Any) -> str:
+    for step in path:
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(value, list) and step.isdigit() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return ""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return msgspec.json.encode(value).decode()

@@ -1,5 +1,6 @@
 """Limits: how many jobs of a queue, kind or key run at once, how fast they start, how fast they may be asked for."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, get_args
@@ -11,6 +12,7 @@ from holdfast.policies.rate import Rate, read_rate
 
 Scope = Literal["cluster", "instance"]
 
+_METRIC = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)  # what Prometheus takes without quotes
 MOST_SLOTS = 10_000
 MOST_BURST = 1_000
 
@@ -78,8 +80,9 @@ class Limit:
         if (self.rotate or self.fifo) and not self.path:
             message = 'rotate and fifo: expected a key, as in key="payload.tenant"'
             raise InvalidValue(message)
-        if self.metric is not None:
-            names.name(self.metric, "metric")
+        if self.metric is not None and not _METRIC.fullmatch(self.metric):
+            message = f"metric: expected a name like screenshot_concurrency_utilization, got {shown(self.metric)}"
+            raise InvalidValue(message)
 
     @property
     def is_gate(self) -> bool:

@@ -19,8 +19,8 @@ class Rate(NamedTuple):
 
     @property
     def spacing_us(self) -> int:
-        """Microseconds from one to the next."""
-        return round(self.period_ms * 1_000 / self.times)
+        """Microseconds from one to the next, rounded up: no more of them than `times` fit into the period."""
+        return -(-self.period_ms * 1_000 // self.times)
 
 
 def read_rate(value: str, what: str) -> Rate:

@@ -16,6 +16,7 @@ from holdfast import public_id
 from holdfast.config import Settings
 from holdfast.errors import HoldfastError, InvalidValue
 from holdfast.job import DeliveryTry
+from holdfast.payload import covered
 from holdfast.services.posting import Posted, Poster
 from holdfast.stores.store import DeliveryStore
 from holdfast.stores.values import Message
@@ -200,7 +201,7 @@ def body_of(message: Message) -> bytes:
     if message.result_omitted:
         data["result_omitted"] = True
     else:
-        data["result"] = None if message.result is None else msgspec.json.decode(message.result)
+        data["result"] = None if message.result is None else covered(msgspec.json.decode(message.result))
     return msgspec.json.encode(
         {"type": message.event.replace(":", "."), "timestamp": message.at, "data": data}, order="deterministic"
     )

@@ -114,6 +114,7 @@ class Firing:
                 if decision.outcome is Outcome.ENQUEUED
                 else None,
                 decision.note,
+                decision.is_missed,
             )
             for decision in decisions
         ]

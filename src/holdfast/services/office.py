@@ -13,6 +13,9 @@ from holdfast.config import Settings
 from holdfast.delivery.delivery import EVERY_HINT, SCHEDULES_HINT, Delivery
 from holdfast.errors import ConfigError, HoldfastError
 from holdfast.services.announcing import Announcing, Measured
+from holdfast.services.bulk import BulkWork
+from holdfast.services.burying import Burying
+from holdfast.services.escalating import Escalating
 from holdfast.services.firing import Firing
 from holdfast.services.folding import Folding
 from holdfast.services.gauging import Gauging
@@ -20,7 +23,9 @@ from holdfast.services.leader import Leadership
 from holdfast.services.promoting import Promoting
 from holdfast.services.rescuing import Rescuing
 from holdfast.services.retaining import Retaining
+from holdfast.services.sending import Sending
 from holdfast.services.service import Round, Serving
+from holdfast.services.sla import Promises
 from holdfast.stores.cluster import Override, ServiceReport
 from holdfast.stores.store import Store
 
@@ -75,7 +80,12 @@ class Office:
             Retaining(store),
             Folding(store),
             Gauging(store),
+            Burying(store),
+            BulkWork(store, delivery),
+            Promises(store),
         ]
+        if settings.escalations:
+            services += [Escalating(store, settings), Sending(store, settings)]
         if isinstance(delivery, Measured):
             services.append(Announcing(store, delivery, delivery))
         self._desks = [_Desk(service, settings.services[service.name]) for service in services]

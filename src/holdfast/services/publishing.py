@@ -48,6 +48,7 @@ class Publisher:
                 _logger.warning("schedules are published later: %s", error)
                 await asyncio.sleep(_AGAIN_S)
             else:
-                self._delivery.hint([SCHEDULES_HINT])
+                if self._plans:
+                    self._delivery.hint([SCHEDULES_HINT])
                 break
         await asyncio.Event().wait()  # there is nothing more to do, as long as the program runs

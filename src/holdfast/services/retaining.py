@@ -3,11 +3,30 @@
 from typing import ClassVar, Protocol
 
 from holdfast.services.service import Round
+from holdfast.stores.alarms import AlarmStore
+from holdfast.stores.budgets import BudgetStore
+from holdfast.stores.bulk import BulkStore
 from holdfast.stores.cluster import LockStore, ScheduleStore
+from holdfast.stores.failures import FailureStore
+from holdfast.stores.limits import LimitStore
+from holdfast.stores.sla import TuningStore
 from holdfast.stores.store import DeliveryStore, EventStore, UpkeepStore
 
 
-class RetainedStore(UpkeepStore, EventStore, DeliveryStore, ScheduleStore, LockStore, Protocol):
+class RetainedStore(
+    UpkeepStore,
+    EventStore,
+    DeliveryStore,
+    ScheduleStore,
+    LockStore,
+    LimitStore,
+    BudgetStore,
+    AlarmStore,
+    TuningStore,
+    FailureStore,
+    BulkStore,
+    Protocol,
+):
     """What retention needs of a store."""
 
 
@@ -29,6 +48,12 @@ class Retaining:
             await self._store.prune_deliveries(batch),
             await self._store.prune_fires(batch),
             await self._store.prune_locks(batch),
+            await self._store.prune_ledger(batch),
+            await self._store.prune_limits(batch),
+            await self._store.prune_dead_letters(batch),
+            await self._store.prune_bulk(batch),
+            await self._store.prune_alarms(batch),
+            await self._store.prune_tunings(batch),
         ]
         return Round(
             scanned=sum(deleted),

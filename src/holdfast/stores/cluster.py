@@ -27,12 +27,13 @@ class ScheduleRow(msgspec.Struct, frozen=True):
 
 
 class Fire(msgspec.Struct, frozen=True):
-    """One nominal time that was decided on: the job to make, if any, and a word on why."""
+    """One nominal time that was decided on: the job to make, if any, and a word on why; a missed one is escalated."""
 
     nominal: datetime
     outcome: str
     job: NewJob | None
     note: str | None = None
+    is_missed: bool = False
 
 
 class FireRow(msgspec.Struct, frozen=True):

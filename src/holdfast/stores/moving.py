@@ -116,9 +116,15 @@ NAMED = (
     Table("disabled_endpoints", ("endpoint",)),
     Table("schedules", ("name",)),
     Table("fires", ("schedule", "nominal")),
+    Table("budget_periods", ("budget", "key", "starts_at")),
+    Table("reservations", ("job_id", "claim")),
+    Table("ledger", ("job_id", "claim", "n")),
     KEYS,
 )
 """What the target may have under the same name: its own stays."""
+
+DEAD_LETTERS = Table("dead_letters", ("id",))
+"""Groups of failed jobs, of which the target may have some too: its own stay."""
 
 PENDING_DELIVERIES = Table("deliveries", ("job_id", "life", "event"), "state = 'pending'")
 DELIVERIES = Table("deliveries", ("job_id", "life", "event"))
@@ -127,7 +133,8 @@ ROLLUPS = Table("rollups", ())
 READY = Table("jobs", ("queue", "priority", "position", "id"), "state = 'queued'", "ready jobs")
 WAITING = Table("jobs", ("id",), "state <> 'queued'", "waiting jobs")
 
-CLOSED_TABLES = tuple(table.name for table in (JOBS, HISTORY, *PARTS, *NAMED, DELIVERIES, RETENTION_DUE, ROLLUPS))
+_CLOSED = (JOBS, HISTORY, *PARTS, *NAMED, DEAD_LETTERS, DELIVERIES, RETENTION_DUE, ROLLUPS)
+CLOSED_TABLES = tuple(table.name for table in _CLOSED)
 """What nobody may change in a store that is closed."""
 
 
@@ -140,11 +147,11 @@ class Kind(StrEnum):
     FLAG = "flag"
 
 
-_TIMES = frozenset({"at", "fire_time", "last_fire", "minute", "next_fire", "nominal"})
-_FLAGS = frozenset({"result_omitted", "tells"})
+_TIMES = frozenset({"at", "closed_until", "fire_time", "last_fire", "minute", "next_fire", "nominal"})
+_FLAGS = frozenset({"gated", "is_late", "result_omitted", "screened", "tells"})
 _DOCUMENTS = (
-    *("attempts", "data", "definition", "extra", "items", "log", "logs", "override", "payload", "phases", "progress"),
-    *("result", "retention", "run", "stale", "tags", "value", "wait", "webhook"),
+    *("alerts", "attempts", "data", "definition", "extra", "items", "log", "logs", "override", "payload", "phases"),
+    *("progress", "result", "retention", "run", "stale", "tags", "value", "wait", "webhook"),
 )
 
 

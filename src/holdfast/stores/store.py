@@ -13,8 +13,15 @@ from typing import Any, ClassVar, Protocol
 from holdfast.events import Event
 from holdfast.job import Job, NewJob
 from holdfast.rollup import Rollup
+from holdfast.stores.alarms import AlarmStore, NoticeStore
 from holdfast.stores.answers import OperatorAnswers
+from holdfast.stores.budgets import BudgetStore
+from holdfast.stores.bulk import BulkStore
 from holdfast.stores.cluster import AnnounceStore, LeaderStore, LockStore, ScheduleStore, SettingStore
+from holdfast.stores.failures import FailureStore
+from holdfast.stores.limits import LimitStore
+from holdfast.stores.policies import PolicyStore
+from holdfast.stores.sla import SlaStore, TuningStore
 from holdfast.stores.values import (
     Answered,
     Claim,
@@ -44,6 +51,7 @@ from holdfast.stores.values import (
     WorkerInfo,
     WorkerRow,
 )
+from holdfast.stores.why import WhyStore
 from holdfast.transitions import Transition
 
 
@@ -53,8 +61,11 @@ class JobStore(Protocol):
     async def take_ids(self, count: int) -> list[int]:
         """Draw ids that nobody else has. Unknown: draw others; ids are never short."""
 
-    async def insert_jobs(self, jobs: Sequence[NewJob], *, again: bool = False) -> list[Inserted]:
+    async def insert_jobs(self, jobs: Sequence[NewJob], *, again: bool = False, whole: bool = False) -> list[Inserted]:
         """Store jobs in one commit, answers in the order asked.
+
+        Rate limits refuse each job by itself; with `whole`, one that is refused means that nothing is stored, whatever
+        the other answers say. A debounced job may be merged with one that waits: its id is then that one's.
 
         Unknown: send the same jobs with `again`; a job that is there already, live or finished, counts as created.
         """
@@ -350,10 +361,20 @@ class Store(
     LeaderStore,
     LeaseStore,
     QueueStore,
+    PolicyStore,
     EventStore,
     DeliveryStore,
+    AlarmStore,
+    NoticeStore,
     RetentionStore,
+    FailureStore,
+    BulkStore,
     LockStore,
+    LimitStore,
+    BudgetStore,
+    SlaStore,
+    TuningStore,
+    WhyStore,
     WakeStore,
     TransactionStore,
     Protocol,

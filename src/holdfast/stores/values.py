@@ -14,13 +14,23 @@ class Insertion(StrEnum):
     CREATED = "created"
     EXISTING = "existing"
     CONFLICT = "conflict"  # the idempotency key stands for another kind or payload
+    LIMITED = "limited"  # a rate limit refused it
+
+
+class Refusal(msgspec.Struct, frozen=True, gc=False):
+    """Which rate limit refused a job, for which key, and when it may come again; None: so many never fit at once."""
+
+    limit: str
+    key: str
+    retry_ms: int | None
 
 
 class Inserted(msgspec.Struct, frozen=True, gc=False):
-    """The answer for one inserted job; `id` is None only in a caller's REPEATABLE READ transaction."""
+    """The answer for one inserted job; `id` is None in a caller's REPEATABLE READ transaction, or of a refused one."""
 
     outcome: Insertion
     id: int | None
+    refusal: Refusal | None = None
 
 
 class Answer(StrEnum):
@@ -247,13 +257,15 @@ class QueueTerms(msgspec.Struct, frozen=True, kw_only=True):
     """What holds for the finished jobs of a queue; times in milliseconds, by outcome.
 
     `kept_ms` is how long they are kept (None: for ever), `stale_ms` when they become stale (a missing outcome: never).
-    `tells` says that somebody wants to hear of both. `webhook` is the JSON object of where ends are posted to.
+    `tells` says that somebody wants to hear of both. `webhook` is the JSON object of where ends are posted to,
+    `escalation` the name of the policy for those that fail.
     """
 
     kept_ms: dict[JobState, int | None]
     stale_ms: dict[JobState, int] = msgspec.field(default_factory=dict)
     tells: bool = False
     webhook: str | None = None
+    escalation: str | None = None
 
 
 class Horizon(msgspec.Struct, frozen=True):
@@ -355,6 +367,9 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str | None = None
     enqueued_from: datetime | None = None
     enqueued_before: datetime | None = None
+    error_class: str | None = None
+    finished_from: datetime | None = None
+    finished_until: datetime | None = None
 
 
 class Cursor(msgspec.Struct, frozen=True):

@@ -59,9 +59,11 @@ class TaskDecorator:
         limits = {"most_bytes": self._settings.max_payload, "most_depth": self._settings.max_depth}
         if isinstance(definition, type) and issubclass(definition, Pipeline):
             pipeline = PipelineTask(definition, self._options, self._enqueuer, **limits)
+            pipeline.configure(self._settings.kinds.get(pipeline.kind))
             self._registry.add(pipeline)
             pipeline.attach()
             return definition
         task: FunctionTask[..., Any, ..., Any] = FunctionTask(definition, self._options, self._enqueuer, **limits)
+        task.configure(self._settings.kinds.get(task.kind))
         self._registry.add(task)
         return task

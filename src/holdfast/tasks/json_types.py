@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from holdfast import payload
 from holdfast.errors import ConfigError
 
 _KEYS = (
@@ -35,7 +36,7 @@ def require_json_type(annotation: Any, what: str) -> None:
 
 
 def _require_json_part(part: inspect.Type, annotation: Any, what: str) -> None:
-    if isinstance(part, inspect.CustomType) and not callable(getattr(part.cls, "model_validate", None)):
+    if isinstance(part, inspect.CustomType) and not _has_json_form(part.cls):
         message = f"{what}: {_shown(annotation)} has no JSON form because {_shown(part.cls)} has none; take a"
         message += " dataclass, TypedDict, NamedTuple, msgspec.Struct or pydantic model, or leave the annotation out"
         raise ConfigError(message)
@@ -47,6 +48,11 @@ def _require_json_part(part: inspect.Type, annotation: Any, what: str) -> None:
         if not all(isinstance(key, _KEYS) for key in keys):
             message = f"{what}: {_shown(annotation)} has no JSON form because JSON's keys are text"
             raise ConfigError(message)
+
+
+def _has_json_form(kind: type) -> bool:
+    """Whether a type is a model of pydantic, or its SecretStr."""
+    return callable(getattr(kind, "model_validate", None)) or payload.has_secret(kind)
 
 
 def _parts(described: inspect.Type) -> Iterator[inspect.Type]:

@@ -120,7 +120,7 @@ class PipelineTask(Task[..., Any]):
             raise ConfigError(message)
         super().__init__(name, source, options, enqueuer, arguments=arguments, result_type=Any)
         plan = tuple((phase.name, float(phase.weight)) for phase in self.phases)
-        self.policy = msgspec.structs.replace(self.policy, plan=plan)
+        self._written = self.policy = msgspec.structs.replace(self._written, plan=plan)
         self.pipeline = pipeline
 
     def attach(self) -> None:

@@ -24,16 +24,30 @@ class ScheduleOptions(PlanOptions, total=False):
 
 
 class Schedules(dict[str, Schedule]):
-    """The schedules that one program defines, by name."""
+    """The schedules that one program defines, by name; `configured` is what its file says of them.
+
+    One that the file describes whole needs no code; what it says of others lies over what code says.
+    """
+
+    def __init__(self, configured: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        super().__init__()
+        self._configured = dict(configured or {})
+        self._of_code: set[str] = set()
+        for name, fields in self._configured.items():
+            if "cron" in fields or "every" in fields:
+                self[name] = _unless_elsewhere(Schedule(**{"name": name, "kind": name, **fields}))
 
     def add(self, schedule: Schedule) -> None:
         """Take one more; its name must be its own."""
-        if schedule.name in self:
+        if schedule.name in self._of_code:
             message = f"schedule {schedule.name!r} is defined twice; names are compared without case, give one of them"
             message += ' another: @app.schedule(name="...")'
             raise ConfigError(message)
-        elsewhere = [name.strip().lower() for name in os.environ.get(ELSEWHERE, "").split(",")]
-        self[schedule.name] = replace(schedule, enabled=False) if schedule.name in elsewhere else schedule
+        self._of_code.add(schedule.name)
+        fields = dict(self._configured.get(schedule.name, {}))
+        if "cron" in fields or "every" in fields:  # one takes the place of the other
+            fields = {"cron": None, "every": None, **fields}
+        self[schedule.name] = _unless_elsewhere(replace(schedule, **fields) if fields else schedule)
 
     def decorator(self, **options: Unpack[ScheduleOptions]) -> Callable[[Scheduled], Scheduled]:
         """Schedule what is decorated; without a name of its own a schedule has that of its task."""
@@ -45,6 +59,11 @@ class Schedules(dict[str, Schedule]):
             return task
 
         return schedule
+
+
+def _unless_elsewhere(schedule: Schedule) -> Schedule:
+    elsewhere = [name.strip().lower() for name in os.environ.get(ELSEWHERE, "").split(",")]
+    return replace(schedule, enabled=False) if schedule.name in elsewhere else schedule
 
 
 def _kind_of(task: object) -> str:

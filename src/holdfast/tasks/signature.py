@@ -95,8 +95,10 @@ class Arguments:
 
     def check(self, encoded: str) -> str:
         """Check arguments that came as JSON, and write them within the limits."""
-        self.decode(encoded)
+        decoded = self.decode(encoded)
         plain = msgspec.json.decode(encoded)
+        if secrets := payload.secrets_in(decoded):  # which may have come without a mark
+            plain |= {name: payload.marked(plain[name], secrets) for name in decoded}
         return payload.encode(plain, self._name, most_bytes=self._most_bytes, most_depth=self._most_depth)
 
     def decode(self, encoded: str) -> dict[str, Any]:
@@ -106,6 +108,10 @@ class Arguments:
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise ArgumentError(self._explained(error)) from error
         return {name: value for name in self._names if (value := getattr(decoded, name)) is not UNSET}
+
+    def schema(self) -> dict[str, Any]:
+        """Describe a payload as JSON Schema; of types that only the program can read it says nothing."""
+        return msgspec.json.schema(self._decoder.type, schema_hook=_described)
 
     def _explained(self, error: Exception) -> str:
         found = _PLACE.match(str(error))
@@ -197,6 +203,13 @@ def _decoder(name: str, signature: inspect.Signature, types: Mapping[str, Any]) 
     identifier = re.sub(r"\W", "_", name)
     struct = msgspec.defstruct(identifier, fields, kw_only=True, forbid_unknown_fields=True)
     return msgspec.json.Decoder(struct, dec_hook=payload.decode_model)
+
+
+def _described(kind: type) -> dict[str, Any]:
+    """Describe a type that msgspec does not know: a secret is text, of others only the program knows more."""
+    return (
+        {"type": ["string", "object"], "format": "password"} if payload.has_secret(kind) else {"title": kind.__name__}
+    )
 
 
 def _survived(given: Any, decoded: Any) -> bool:

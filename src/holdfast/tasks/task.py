@@ -10,10 +10,12 @@ from holdfast.config import definition
 from holdfast.errors import ConfigError, InvalidValue
 from holdfast.handle import JobHandle
 from holdfast.phases import Plan
+from holdfast.policies.kinds import Kind
 from holdfast.retry import Backoff
 from holdfast.tasks.call import Call, Enqueuer
-from holdfast.tasks.options import PLAIN, Options, Policy, TaskOptions, UsingOptions, read_options, read_policy
+from holdfast.tasks.options import PLAIN, Options, TaskOptions, UsingOptions, read_options, read_policy
 from holdfast.tasks.signature import Arguments, read_function
+from holdfast.tasks.terms import settled
 
 P = ParamSpec("P")  # the arguments of a job
 C = ParamSpec("C")  # the arguments of the function itself: the same, perhaps with the context in front
@@ -38,11 +40,16 @@ class Task(Generic[P, R]):
             self.name = options.get("kind", name)
             self.kind = names.name(self.name, "kind")
             self.aliases = _aliases(options.get("aliases", ()), self.kind)
-            self.policy: Policy = read_policy(options)
+            self._written = read_policy(options)
+        self.policy = self._written
         self.source = source
         self.arguments = arguments
         self.result_type = result_type
         self._enqueuer = enqueuer
+
+    def configure(self, kind: Kind | None) -> None:
+        """Let the task's jobs be treated as configuration says of their kind, where it says something."""
+        self.policy = settled(self._written, kind)
 
     def __repr__(self) -> str:
         return f"<Task {self.name} of {self.source} on queue {self.policy.queue}>"

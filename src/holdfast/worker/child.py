@@ -9,6 +9,7 @@ import gc
 import logging
 import os
 import resource
+import select
 import signal
 import socket
 import sys
@@ -18,17 +19,35 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from holdfast import failpoints, failure
+from holdfast.client.definitions import read_definitions
 from holdfast.delivery.choosing import make_delivery
 from holdfast.errors import ConfigError, HoldfastError, OutcomeUnknown, StoreUnavailable
 from holdfast.services.courier import require_http
+from holdfast.services.secrecy import keep_secrets
+from holdfast.services.sending import require_channels
 from holdfast.stores import make_store
 from holdfast.stores.store import Store
+from holdfast.telemetry import logs
+from holdfast.telemetry.meter import Gauge, Meter
 from holdfast.worker import marks, orders
 from holdfast.worker.errands import Errands
 from holdfast.worker.leaks import Leaks
 from holdfast.worker.lease import MARGIN, trusted_for
 from holdfast.worker.marks import Marks
-from holdfast.worker.orders import Adopt, Bye, Drain, FromChild, Go, Halt, Renewed, Revoked, Start, ToChild
+from holdfast.worker.orders import (
+    Adopt,
+    Bounds,
+    Bye,
+    Counted,
+    Drain,
+    FromChild,
+    Go,
+    Halt,
+    Renewed,
+    Revoked,
+    Start,
+    ToChild,
+)
 from holdfast.worker.parts import Parts, marks_for, queues_of
 from holdfast.worker.processes import make_processes
 from holdfast.worker.vanished import folder_of
@@ -62,11 +81,14 @@ class Child:
         self._start = start
         self._marks = own_marks
         self._worker: Worker | None = None
+        self._meter = Meter() if start.is_metered else None
+        self._gauges: list[Gauge] = []  # as the supervisor knows them
         self._go: asyncio.Future[Go | None] = asyncio.get_running_loop().create_future()
         self._lease_s = parts.settings.worker.lease_s
         self._is_recycling = False
         self._is_halted = False
         self._adopted: int | None = None
+        self._bounds: dict[str, int] | None = None
         self._signals = 0
 
     # ---- the line --------------------------------------------------------------------------------------------------
@@ -87,6 +109,15 @@ class Child:
         """Tell the supervisor something."""
         self._end.sendall(orders.write(answer))
 
+    def _tell_counts(self, worker: Worker, *, at_last: bool = False) -> None:
+        """Tell what was counted, unless the supervisor stands still: waiting for it would stop the jobs as well."""
+        if self._meter is None:
+            return
+        gauges = list(worker.gauges())
+        while (not self._meter.is_empty or gauges != self._gauges) and (at_last or _can_send(self._end)):
+            self._gauges = gauges
+            self.tell(Counted(self._meter.take(), gauges))
+
     def _obey(self, order: ToChild) -> None:
         worker = self._worker
         if isinstance(order, Go) and not self._go.done():
@@ -96,16 +127,26 @@ class Child:
         elif isinstance(order, Halt):
             self.halt()
         elif isinstance(order, Adopt):
-            self._adopted = order.worker
-            if worker is not None:  # or it is still on its way to the store
-                worker.custody.lose()
-                worker.custody.adopt(order.worker)
+            self._adopt(order.worker)
+        elif isinstance(order, Bounds):
+            self._set_bounds(order.by_queue)
         elif worker is None:
             return
         elif isinstance(order, Renewed):
             worker.custody.reconcile(order.held, order.asked_at)
         elif isinstance(order, Revoked):
             worker.custody.revoke(order.claims)
+
+    def _adopt(self, worker_id: int) -> None:
+        self._adopted = worker_id
+        if self._worker is not None:  # or it is still on its way to the store
+            self._worker.custody.lose()
+            self._worker.custody.adopt(worker_id)
+
+    def _set_bounds(self, bounds: dict[str, int]) -> None:
+        self._bounds = bounds
+        if self._worker is not None:  # or it begins with them
+            self._worker.set_bounds(bounds)
 
     def _signalled(self) -> None:
         """Leave: the first signal lets what runs end, the second gives it back; a word of the supervisor is neither."""
@@ -141,6 +182,8 @@ class Child:
         async with contextlib.AsyncExitStack() as stack:
             try:
                 require_http(self._parts.settings)
+                require_channels(self._parts.settings)
+                read_definitions(self._parts.settings, self._parts.tasks, self._parts.schedules)  # refuses wrong names
                 state = await stack.enter_async_context(self._parts.lifespan())
             except BaseException as error:
                 self.tell(_unable(self._start, error))
@@ -170,23 +213,26 @@ class Child:
                 worker=go.worker if self._adopted is None else self._adopted,
                 queues=queues_of(self._parts, self._start.queues),
                 concurrency=go.concurrency,
-                queue_bounds=go.bounds,
+                queue_bounds=go.bounds if self._bounds is None else self._bounds,
                 is_trusted=lambda: trusted_for(self._marks.renewed, self._lease_s) > 0,
                 until=self._start.until,
                 state=state,
                 arounds=self._parts.arounds,
                 processes=processes,
                 isolates=True,
+                meter=self._meter,
             )
             if self._is_halted:
                 worker.stop()
             ticking = asyncio.create_task(self._tick(worker), name="holdfast tick")
-            errands = Errands(self._parts, store, delivery)
+            errands = Errands(self._parts, store, delivery, lambda: worker.id)
             try:
+                await errands.published(self._parts.settings.deadline_s)
                 return await worker.run()
             finally:
                 await errands.close(worker.grace_left_s)
                 ticking.cancel()
+                self._tell_counts(worker, at_last=True)
                 # A store that is away must not keep the process: the rest of its connections ends with it.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_CLOSING_S):
@@ -212,6 +258,7 @@ class Child:
         while True:
             self._marks.tick()
             self._fence(worker)
+            self._tell_counts(worker)
             leaks.look(len(worker.executor.runs))
             if not worker.is_leaving and self._is_worn(worker):
                 self._is_recycling = True
@@ -248,8 +295,8 @@ def serve(end: socket.socket, load: Callable[[Start], Parts]) -> None:
     except BaseException as error:  # noqa: BLE001 - importing runs the user's code, SystemExit too
         end.sendall(orders.write(_unable(start, error)))
         os._exit(1)
-    if not logging.getLogger().handlers:
-        logging.basicConfig(level=start.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logs.set_up(start.log_level, start.log_format)
+    keep_secrets(parts.settings)
 
     async def run() -> None:
         await Child(end, parts, start, own_marks).run()
@@ -259,6 +306,11 @@ def serve(end: socket.socket, load: Callable[[Start], Parts]) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0 if is_well else 1)  # threads of handlers that do not end must not keep the process
+
+
+def _can_send(end: socket.socket) -> bool:
+    """Whether most of the pipe is free, so that a message of ours does not have to wait."""
+    return bool(select.select((), (end,), (), 0)[1])
 
 
 def _collect_less() -> None:

@@ -7,7 +7,7 @@ from holdfast import failure, payload
 from holdfast import transitions as ends
 from holdfast.config import Settings
 from holdfast.errors import TimedOut
-from holdfast.outcomes import Cancel, Fatal, Outcome, Retry, Skip, Snooze, outcome_of
+from holdfast.outcomes import Cancel, Fatal, Outcome, Retry, Skip, Snooze, Throttle, outcome_of
 from holdfast.tasks.options import Policy
 from holdfast.transitions import Transition, Verb
 from holdfast.worker.run import Run, Why
@@ -26,7 +26,7 @@ def returned(run: Run, value: Any, settings: Settings) -> Transition:
         result = None if value is None else payload.encode(value, f"the result of {job.kind}", **limits)
     except Exception as error:  # noqa: BLE001 - besides ArgumentError anything that a model's own code may raise
         # Another attempt would do all the work again, to return the same.
-        return ends.failed(*run.key, failure.from_exception(error), started_ago_ms=run.started_ago_ms)
+        return ends.failed(*run.key, _described(run, error), started_ago_ms=run.started_ago_ms)
     with_errors = run.phasing is not None and run.phasing.has_failed_items
     return ends.completed(*run.key, result, with_errors=with_errors, started_ago_ms=run.started_ago_ms)
 
@@ -52,18 +52,18 @@ def _raised(run: Run, error: BaseException, settings: Settings) -> Transition:
         return timed_out(run, settings)
     if run.why is not None and isinstance(error, asyncio.CancelledError):
         return ends.interrupted(*run.key)
-    return failed_attempt(run, failure.from_exception(error), settings, fatal=_is_fatal(run, error, settings))
+    return failed_attempt(run, _described(run, error), settings, fatal=_is_fatal(run, error, settings))
 
 
 def timed_out(run: Run, settings: Settings) -> Transition:
     """The handler ran longer than it may."""
     error = TimedOut(f"ran longer than its timeout of {run.timeout_s:g} s")
-    return failed_attempt(run, failure.from_exception(error), settings, fatal=_is_fatal(run, error, settings))
+    return failed_attempt(run, _described(run, error), settings, fatal=_is_fatal(run, error, settings))
 
 
 def refused(run: Run, error: BaseException) -> Transition:
     """The job cannot be run at all: its arguments do not fit the task."""
-    return ends.failed(*run.key, failure.from_exception(error))
+    return ends.failed(*run.key, _described(run, error))
 
 
 def unless_run_once(run: Run, transition: Transition) -> Transition:
@@ -84,12 +84,14 @@ def _by_outcome(run: Run, outcome: Outcome, error: BaseException, settings: Sett
     ago = run.started_ago_ms
     if isinstance(outcome, Snooze):
         return ends.snoozed(*run.key, outcome.delay_ms, failure=_reason(outcome), started_ago_ms=ago)
+    if isinstance(outcome, Throttle):
+        return ends.throttled(*run.key, outcome.delay_ms, failure=_reason(outcome), started_ago_ms=ago)
     if isinstance(outcome, Cancel):
         return ends.cancelled(*run.key, failure=_reason(outcome), started_ago_ms=ago)
     if isinstance(outcome, Skip):
         run.context.progress(None, f"skipped: {outcome.reason}" if outcome.reason else "skipped", skipped=True)
         return ends.completed(*run.key, started_ago_ms=ago)
-    why = failure.from_exception(error if error is outcome else outcome)
+    why = _described(run, error if error is outcome else outcome)
     if isinstance(outcome, Retry):
         return failed_attempt(run, why, settings, fatal=False, delay_ms=outcome.delay_ms)
     return failed_attempt(run, why, settings, fatal=isinstance(outcome, Fatal))
@@ -117,6 +119,13 @@ def failed_attempt(
     if fatal or job.attempt >= job.max_attempts:
         return ends.failed(*run.key, why, started_ago_ms=ago)
     if delay_ms is None:
-        backoff = (run.task.retry if run.task is not None else None) or settings.retry
+        backoff = (run.task.retry if run.task is not None else None) or settings.retry_of(job.queue)
         delay_ms = backoff.delay_ms(job.attempt)
     return ends.retried(*run.key, why, delay_ms, started_ago_ms=ago)
+
+
+def _described(run: Run, error: BaseException) -> failure.Failure:
+    """Describe an exception; a secret among the arguments, which it may quote, is covered."""
+    why = failure.from_exception(error)
+    secrets = payload.secrets_in(run.arguments) if run.arguments else ()
+    return why if not secrets else failure.covered(why, secrets)

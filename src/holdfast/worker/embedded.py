@@ -6,7 +6,7 @@ import os
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 from holdfast import names
 from holdfast.client.repeat import until_answered
@@ -16,6 +16,7 @@ from holdfast.errors import HoldfastError
 from holdfast.services.courier import require_http
 from holdfast.services.leading import make_leadership
 from holdfast.services.office import Office
+from holdfast.services.sending import require_channels
 from holdfast.services.upkeep import Upkeep
 from holdfast.stores.store import LeaseStore, Store
 from holdfast.stores.values import Renewal
@@ -26,6 +27,7 @@ from holdfast.worker.loops import keep_going
 from holdfast.worker.marks import Marks
 from holdfast.worker.parts import Parts, bounds_of, marks_for, queues_of
 from holdfast.worker.processes import make_processes
+from holdfast.worker.tuning import Tuner
 from holdfast.worker.vanished import HostMarks, folder_of
 from holdfast.worker.worker import Left, Until, Worker
 
@@ -77,6 +79,7 @@ class Embedded:
     async def run(self) -> Left:
         """Work until told to leave."""
         require_http(self._parts.settings)
+        require_channels(self._parts.settings)
         folder = folder_of(self._parts.settings)
         file = None if folder is None else marks.file_of(folder, self._instance, os.getpid())
         own_marks = Marks.create(file, marks_for(self._concurrency))
@@ -103,6 +106,7 @@ class Embedded:
                     state=state,
                     arounds=self._parts.arounds,
                     processes=processes,
+                    meter=None if self._parts.exporter is None else self._parts.exporter.meter,
                 )
                 return await self._work(self._worker, lease, leases)
         finally:
@@ -120,10 +124,23 @@ class Embedded:
         if self._is_told is not None:
             worker.drain() if self._is_told == "drain" else worker.stop()
         office = Office(self._store, self._delivery, settings, make_leadership(settings, self._store))
-        async with _beside(lease.serve, upkeep.serve, lambda: self._watch(worker, lease, leases)), office.open():
-            errands = Errands(self._parts, self._store, self._delivery)
+        exporter = self._parts.exporter
+        shown = nullcontext() if exporter is None else exporter.showing(worker.gauges, self._store, office)
+        tuner = Tuner(
+            self._store,
+            self._instance,
+            queues=self._queues,
+            bounds=bounds_of(settings, 1, 0),
+            total=self._concurrency,
+            apply=worker.set_bounds,
+        )
+        beside = _beside(lease.serve, upkeep.serve, tuner.serve, lambda: self._watch(worker, lease, leases))
+        async with beside, office.open():
+            errands = Errands(self._parts, self._store, self._delivery, lambda: self._id)
             try:
-                return await worker.run()
+                await errands.published(settings.deadline_s)
+                with shown:
+                    return await worker.run()
             finally:
                 await errands.close(worker.grace_left_s)
                 await self._retire(leases)

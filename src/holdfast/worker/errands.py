@@ -1,12 +1,15 @@
-"""What a process does beside running jobs: it publishes schedules, posts webhooks, and tells of jobs that go."""
+"""What a process does beside running jobs: it publishes what it defines, posts webhooks, and tells of jobs that go."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
+from holdfast.client.definitions import read_definitions
 from holdfast.delivery.delivery import Delivery
 from holdfast.services import courier
 from holdfast.services.courier import Courier
 from holdfast.services.farewells import Farewells
+from holdfast.services.policies import PolicyPublisher
 from holdfast.services.publishing import Publisher, read_plans
 from holdfast.stores.store import Store
 from holdfast.worker.loops import keep_going
@@ -16,10 +19,17 @@ from holdfast.worker.parts import Parts
 class Errands:
     """The loops beside a worker, for as long as it runs."""
 
-    def __init__(self, parts: Parts, store: Store, delivery: Delivery) -> None:
+    def __init__(
+        self, parts: Parts, store: Store, delivery: Delivery, worker: Callable[[], int | None] = lambda: None
+    ) -> None:
         plans = read_plans(parts.schedules, parts.tasks, parts.settings)
         kinds = [task.kind for task in parts.tasks]
-        loops: list[Callable[[], Awaitable[None]]] = [Publisher(store, delivery, plans, kinds).serve]
+        definitions = read_definitions(parts.settings, parts.tasks, parts.schedules)
+        self._policies = PolicyPublisher(store, delivery, parts.settings, definitions, worker)
+        loops: list[Callable[[], Awaitable[None]]] = [
+            Publisher(store, delivery, plans, kinds).serve,
+            self._policies.serve,
+        ]
         self._courier: Courier | None = None
         if courier.is_wanted(parts.settings):
             self._courier = Courier(store, parts.settings)
@@ -27,6 +37,12 @@ class Errands:
         if parts.told_queues:
             loops.append(Farewells(store, parts.farewells, parts.told_queues).serve)
         self._loops = [asyncio.create_task(keep_going(loop), name="holdfast errand") for loop in loops]
+
+    async def published(self, patience_s: float) -> None:
+        """Wait until limits are published, so that no job is claimed past them; not for ever if the store is away."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                await self._policies.published.wait()
 
     async def close(self, patience_s: float) -> None:
         """End the loops; webhooks that are under way may use the time that is left."""

@@ -7,6 +7,7 @@ claimed.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Sequence
 
 from holdfast import transitions as ends
@@ -35,6 +36,7 @@ class Exchange:
         start: Callable[[], None],
         overlaps: bool,
         lost: Callable[[], None],
+        timed: Callable[[float], None] | None = None,
     ) -> None:
         self._pump = pump
         self._finisher = finisher
@@ -43,6 +45,7 @@ class Exchange:
         self._start = start
         self._overlaps = overlaps  # whether an answer is worked on while the next call is under way
         self._lost = lost
+        self._timed = timed  # hears how long each claim took
         self._changed = asyncio.Event()
         self._idle = asyncio.Event()
         self._has_news = False  # of the last answer: ends that are known now, jobs that may start
@@ -105,6 +108,7 @@ class Exchange:
                 await self._finisher.count()
             return False
         self.in_flight = None if claim is None else claim.batch
+        sent = time.monotonic()
         try:
             worked = await self._call(claim)
         except WorkerLost:
@@ -112,6 +116,8 @@ class Exchange:
             return True
         finally:
             self.in_flight = None
+        if self._timed is not None and claim is not None and worked is not None:
+            self._timed(time.monotonic() - sent)
         self._take(claim, worked)
         return True
 

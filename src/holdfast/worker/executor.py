@@ -21,6 +21,7 @@ from holdfast.job import Job
 from holdfast.tasks.pipeline import PipelineTask
 from holdfast.tasks.registry import AnyTask, Registry
 from holdfast.tasks.task import FunctionTask
+from holdfast.telemetry import logs, tracing
 from holdfast.transitions import Transition
 from holdfast.worker import classify, forks
 from holdfast.worker.deadlines import Deadlines
@@ -51,6 +52,12 @@ class Ends(Spoken, Protocol):
 
     async def load(self, run: Run) -> Job | None:
         """Read what earlier claims of a job have left."""
+
+    async def admit(self, run: Run) -> Transition | None:
+        """Set aside what a job may spend; a Transition if it may not run now."""
+
+    async def ending(self, run: Run, transition: Transition) -> None:
+        """Wait for what has to be written before the claim of an ended handler ends."""
 
 
 class Processes(Protocol):
@@ -85,6 +92,7 @@ class Executor:
         self._tasks = tasks
         self._settings = settings
         self._is_capturing = settings.worker.logs == "all"
+        self._names_lines = logs.names_jobs()
         self._marks = marks
         self._ends = ends
         self._state = state
@@ -178,11 +186,14 @@ class Executor:
     async def _perform(self, run: Run) -> None:
         try:
             failpoints.reach("before_handler")
-            transition = await self._outcome(run)
+            transition = await self._traced(run)
+            if run.spends or run.allowance is not None:
+                await self._ends.ending(run, transition)
+            run.ended_at = time.monotonic()
             if forks.generation != self._generation:  # the handler forked, and this is the copy: it leaves all alone
                 os._exit(0)
             failpoints.reach("after_handler")
-            if run.is_committed:
+            if run.is_committed or run.is_held:
                 run.is_settled = True
             elif not run.is_settled:
                 self._settle(run, transition)
@@ -192,10 +203,23 @@ class Executor:
             self._marks.set_way(run.mark, Way.ENDED)
             self._ends.freed(run)
 
+    async def _traced(self, run: Run) -> Transition:
+        if self._names_lines:
+            logs.current.set(run.job)
+        handler = "" if run.task is None else run.task.source
+        with tracing.consuming(run.job, handler, is_wanted=self._settings.telemetry.traces) as span:
+            transition = await self._outcome(run)
+            if span is not None:
+                span.ended(run.job, transition)
+            return transition
+
     async def _outcome(self, run: Run) -> Transition:
         if run.why is not None:  # it was stopped before its first step
             return classify.raised(run, asyncio.CancelledError(), self._settings)
         try:
+            refusal = await self._ends.admit(run)
+            if refusal is not None:
+                return refusal
             if run.job.claim > 1 and keeps_phases(run.task):
                 run.stored = await self._ends.load(run)
             if run.way is Way.PROCESS and self._processes is not None:

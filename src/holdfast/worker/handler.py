@@ -4,6 +4,7 @@ import functools
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from holdfast import payload
 from holdfast.config import Settings
 from holdfast.context import Around, Context, Running
 from holdfast.phasing import Phasing
@@ -22,6 +23,7 @@ def make_context(run: Run, running: Running, settings: Settings, state: Any) -> 
     """Make what a handler is given, with what earlier claims have left."""
     limits = {"most_bytes": settings.max_payload, "most_depth": settings.max_depth}
     phasing = Phasing(run.job, running, () if run.task is None else run.task.plan, limits)
+    phasing.secrets = functools.partial(payload.secrets_in, run.arguments)
     if run.stored is not None:
         if run.task is not None and run.task.policy.on_retry == "restart":
             phasing.begin_anew()

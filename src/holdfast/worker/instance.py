@@ -15,20 +15,24 @@ from holdfast.delivery.choosing import make_delivery
 from holdfast.errors import HoldfastError, TimedOut
 from holdfast.job import Job
 from holdfast.locations import masked
+from holdfast.services.exporting import Exporter
 from holdfast.services.leading import make_leadership
 from holdfast.services.office import Office
 from holdfast.services.upkeep import Upkeep, crashes
 from holdfast.stores.store import LeaseStore, Store
 from holdfast.stores.values import Held, Renewal
+from holdfast.telemetry.meter import Gauge
 from holdfast.transitions import Transition
 from holdfast.worker import identity, marks
 from holdfast.worker.child import EXIT_FENCED
 from holdfast.worker.lease import Lease
 from holdfast.worker.loops import keep_going
 from holdfast.worker.marks import Marks
+from holdfast.worker.metering import count_end
 from holdfast.worker.offspring import Offspring
-from holdfast.worker.orders import Adopt, Bye, Drain, Go, Halt, Hello, Renewed, Revoked, Start
+from holdfast.worker.orders import Adopt, Bounds, Bye, Counted, Drain, Go, Halt, Hello, Renewed, Revoked, Start
 from holdfast.worker.slots import share
+from holdfast.worker.tuning import Tuner
 from holdfast.worker.vanished import HostMarks, folder_of
 from holdfast.worker.worker import Until
 
@@ -81,7 +85,15 @@ class Instance:
     """The working life of an instance: from the first renewal to the last child."""
 
     def __init__(
-        self, parent: Parent, store: Store, leases: LeaseStore, *, settings: Settings, hello: Hello, start: Start
+        self,
+        parent: Parent,
+        store: Store,
+        leases: LeaseStore,
+        *,
+        settings: Settings,
+        hello: Hello,
+        start: Start,
+        exporter: Exporter | None = None,
     ) -> None:
         self._parent = parent
         self._store = store
@@ -93,6 +105,15 @@ class Instance:
         self._lease_s = settings.worker.lease_s
         self._lease = Lease(leases, self._lease_s, self._workers, self._renewed)
         self._folder = folder_of(settings)
+        self._exporter = exporter
+        self._tuner = Tuner(
+            store,
+            start.instance,
+            queues=hello.queues,
+            bounds=hello.wire.bounds,
+            total=hello.concurrency,
+            apply=self._set_bounds,
+        )
         self._living: set[Offspring] = set()
         self._background: set[asyncio.Task[None]] = set()
         self._leaving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -117,7 +138,8 @@ class Instance:
             cancel_grace_s=self._settings.worker.cancel_grace_s,
             may_judge=lambda: self._lease.is_steady,
         )
-        loops = [asyncio.create_task(keep_going(loop)) for loop in (self._lease.serve, upkeep.serve, self._attend)]
+        served = (self._lease.serve, upkeep.serve, self._attend, self._tuner.serve)
+        loops = [asyncio.create_task(keep_going(loop)) for loop in served]
         self._leaving = asyncio.create_task(self._leave())
         started: list[Offspring | None] = [first, *others]
         started += [None] * (self._hello.processes - len(started))
@@ -127,8 +149,9 @@ class Instance:
         ]
         office = Office(self._store, delivery, self._settings, make_leadership(self._settings, self._store))
         try:
-            async with office.open():
-                await asyncio.gather(*keepers)
+            with self._shown(office):
+                async with office.open():
+                    await asyncio.gather(*keepers)
         finally:
             self._leaving.cancel()
             for loop in (*loops, *self._background):
@@ -137,6 +160,15 @@ class Instance:
             await delivery.close()
             if own_marks is not None:
                 own_marks.close()
+
+    def _shown(self, office: Office) -> contextlib.AbstractContextManager[None]:
+        """Show what the children count, if anybody wants to see it."""
+        if self._exporter is None:
+            return contextlib.nullcontext()
+        return self._exporter.showing(self._gauges, self._store, office)
+
+    def _gauges(self) -> list[Gauge]:
+        return [gauge for child in self._living for gauge in child.gauges]
 
     async def _keep(self, index: int, child: Offspring | None, *, is_greeted: bool) -> None:
         """Keep one place filled, until the instance leaves or its child has nothing more to do."""
@@ -186,9 +218,8 @@ class Instance:
         self._living.add(child)
         if child.marks is not None:
             child.marks.attend()
-        processes = self._hello.processes
-        bounds = {name: share(bound, processes, index) for name, bound in self._hello.wire.bounds.items()}
-        child.send(Go(child.worker, self._lease_s, share(self._hello.concurrency, processes, index), bounds))
+        slots = share(self._hello.concurrency, self._hello.processes, index)
+        child.send(Go(child.worker, self._lease_s, slots, self._bounds_of(child)))
         if self._parent.is_told:
             child.send(Drain())
         while (answer := await child.receive()) is not None:
@@ -197,6 +228,9 @@ class Instance:
                 child.has_left = True
                 if not answer.is_drained and self._parent.is_told:
                     self._parent.interrupted()
+            elif isinstance(answer, Counted) and self._exporter is not None:
+                self._exporter.meter.add(answer.counts)
+                child.gauges = answer.gauges
         try:
             async with asyncio.timeout(_FAREWELL_S):
                 await child.ended()
@@ -204,6 +238,14 @@ class Instance:
             child.kill()
             await child.ended()
         return child.has_left and not child.is_recycling and self._until is not Until.TOLD
+
+    def _bounds_of(self, child: Offspring) -> dict[str, int]:
+        """Deal the slots of queues that have a bound of their own to one of the children."""
+        return {name: share(bound, self._hello.processes, child.index) for name, bound in self._tuner.bounds.items()}
+
+    def _set_bounds(self, _bounds: dict[str, int]) -> None:
+        for child in self._living:
+            child.send(Bounds(self._bounds_of(child)))
 
     async def _register(self, child: Offspring) -> int | None:
         """Enter a child in the store, however long that takes; None when the instance leaves first."""
@@ -365,7 +407,12 @@ class Instance:
         judged = [job for job in jobs if (job.id, job.claim) in claims and not job.is_finished]
         named = ", ".join(public_id.encode(entry.id) for entry in overdue)
         _logger.error("process %d is killed for ignored timeouts: %s", child.pid, named)
-        child.sentence = ("was killed for a handler that ignored its timeout", [self._timed_out(job) for job in judged])
+        ended = [self._timed_out(job) for job in judged]
+        child.sentence = ("was killed for a handler that ignored its timeout", ended)
+        if self._exporter is not None:
+            for job, transition in zip(judged, ended, strict=True):
+                ran_s = (time.monotonic_ns() - claims[job.id, job.claim].started) / 1e9
+                count_end(self._exporter.meter, job, transition.verb, transition.state, ran_s)
         _kill_acquitted(child)
 
     def _timed_out(self, job: Job) -> Transition:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 
+from holdfast.telemetry.meter import Gauge
 from holdfast.transitions import Transition
 from holdfast.worker import orders
 from holdfast.worker.marks import Marks
@@ -28,6 +29,7 @@ class Offspring:
         self.worker: int | None = None
         self.entered_at = 0  # when that id was got, in monotonic nanoseconds
         self.marks: Marks | None = None
+        self.gauges: list[Gauge] = []  # what it said last of what it is busy with
         self.is_unresponsive = False
         self.is_hopeless = False  # another one would end in the same way
         self.is_recycling = False

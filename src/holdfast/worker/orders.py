@@ -12,8 +12,10 @@ from holdfast.errors import TimedOut
 from holdfast.retry import Backoff
 from holdfast.shards import RedisDelivery, Shard
 from holdfast.stores.values import Held
+from holdfast.telemetry.meter import Counts, Gauge
 from holdfast.webhooks.settings import WebhookSettings
-from holdfast.worker.parts import Parts, queues_of
+from holdfast.worker import escalations
+from holdfast.worker.parts import Parts, instance_bounds, queues_of
 from holdfast.worker.worker import Until
 
 # ---- from the supervisor -------------------------------------------------------------------------------------------
@@ -33,6 +35,8 @@ class Start(msgspec.Struct, tag="start", kw_only=True):
     recycle_jobs: int | None = None
     recycle_bytes: int | None = None
     log_level: str = "INFO"
+    log_format: str = "text"
+    is_metered: bool = False
 
 
 class Go(msgspec.Struct, tag="go"):
@@ -61,6 +65,12 @@ class Revoked(msgspec.Struct, tag="revoked"):
     """To a child that stood still: these claims were given back for it."""
 
     claims: list[tuple[int, int]]
+
+
+class Bounds(msgspec.Struct, tag="bounds"):
+    """To a child: how many jobs of queues it may run at once from now on."""
+
+    by_queue: dict[str, int]
 
 
 class Drain(msgspec.Struct, tag="drain"):
@@ -93,6 +103,8 @@ class Wire(msgspec.Struct, kw_only=True):
     arq: tuple[str, str] | None
     leader: tuple[str, str] | None
     services: dict[str, dict[str, Any]]
+    channels: dict[str, tuple[str, dict[str, Any]]] = {}
+    escalations: list[dict[str, Any]] = []
 
 
 class Hello(msgspec.Struct, tag="hello", kw_only=True):
@@ -111,6 +123,13 @@ class Unable(msgspec.Struct, tag="unable"):
     detail: str | None = None
 
 
+class Counted(msgspec.Struct, tag="counted"):
+    """From a child: what it has counted since the last time, and what it is busy with."""
+
+    counts: Counts
+    gauges: list[Gauge]
+
+
 class Bye(msgspec.Struct, tag="bye"):
     """From a child that leaves on purpose."""
 
@@ -118,8 +137,8 @@ class Bye(msgspec.Struct, tag="bye"):
     is_recycling: bool = False
 
 
-ToChild = Start | Go | Adopt | Renewed | Revoked | Drain | Halt
-FromChild = Hello | Unable | Bye
+ToChild = Start | Go | Adopt | Renewed | Revoked | Bounds | Drain | Halt
+FromChild = Hello | Unable | Counted | Bye
 
 
 def wire_of(parts: Parts) -> Wire:
@@ -133,10 +152,14 @@ def wire_of(parts: Parts) -> Wire:
         pool_size=settings.pool_size,
         synchronous=settings.synchronous,
         retry=settings.retry,
-        retries={task.kind: task.retry for task in parts.tasks if task.retry is not None},
+        retries={
+            task.kind: retry
+            for task in parts.tasks
+            if (retry := task.retry or settings.queue_of(task.queue).retry) is not None
+        },
         fatal_timeouts=[task.kind for task in parts.tasks if issubclass(TimedOut, task.policy.fatal_on)],
         worker={name: getattr(settings.worker, f"{name}_s", getattr(settings.worker, name)) for name in _WORKER_FIELDS},
-        bounds={queue.name: queue.workers for queue in settings.queues.values() if queue.workers is not None},
+        bounds=instance_bounds(settings),
         listen_dsn=settings.listen_dsn,
         shards=None if redis is None else [(s.name, s.url, s.priorities, s.weight) for s in redis.shards],
         prefix="" if redis is None else redis.prefix,
@@ -146,6 +169,8 @@ def wire_of(parts: Parts) -> Wire:
             name: {"interval": service.interval_s, "batch": service.batch, "enabled": service.enabled}
             for name, service in settings.services.items()
         },
+        channels=escalations.write_channels(settings.channels),
+        escalations=escalations.write_escalations(settings.escalations),
     )
 
 
@@ -171,6 +196,8 @@ def settings_of(wire: Wire) -> Settings:
         delivery=_delivery_of(wire),
         leader=None if wire.leader is None else RedisElection(*wire.leader),
         services={name: Service(**service) for name, service in wire.services.items()},
+        channels=escalations.read_channels(wire.channels),
+        escalations=escalations.read_escalations(wire.escalations),
     )
 
 

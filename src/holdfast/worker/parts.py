@@ -10,6 +10,7 @@ from holdfast.config import Settings
 from holdfast.context import Around
 from holdfast.errors import ConfigError
 from holdfast.schedules import Schedule
+from holdfast.services.exporting import Exporter
 from holdfast.services.farewells import Callbacks
 from holdfast.tasks.registry import Registry
 from holdfast.worker.slots import share
@@ -29,6 +30,7 @@ class Parts:
     lifespan: Callable[[], AbstractAsyncContextManager[Any]]
     farewells: Callbacks = field(default_factory=dict)
     schedules: Sequence[Schedule] = ()
+    exporter: Exporter | None = None
 
     @property
     def told_queues(self) -> tuple[str, ...]:
@@ -60,11 +62,16 @@ def queues_of(parts: Parts, chosen: Sequence[str] | None) -> tuple[str, ...]:
 
 def bounds_of(settings: Settings, processes: int, index: int) -> Mapping[str, int]:
     """Deal the slots of queues that have a bound of their own to one of several processes."""
-    return {
-        queue.name: share(queue.workers, processes, index)
-        for queue in settings.queues.values()
-        if queue.workers is not None
-    }
+    return {name: share(bound, processes, index) for name, bound in instance_bounds(settings).items()}
+
+
+def instance_bounds(settings: Settings) -> dict[str, int]:
+    """How many jobs of queues one instance runs at once: the workers of the queue, or its limit if that is less."""
+    bounds = {queue.name: queue.workers for queue in settings.queues.values() if queue.workers is not None}
+    for limit in settings.limits.values():
+        if limit.scope == "instance" and limit.queue is not None and limit.concurrency is not None:
+            bounds[limit.queue] = min(limit.concurrency, bounds.get(limit.queue, limit.concurrency))
+    return bounds
 
 
 def marks_for(concurrency: int) -> int:

@@ -8,6 +8,8 @@ import msgspec
 from holdfast.failure import Failure
 from holdfast.job import Job
 from holdfast.journal import Entry
+from holdfast.policies.allowance import Allowance
+from holdfast.policies.money import Amount
 from holdfast.transitions import Transition
 from holdfast.worker.run import Why
 from holdfast.worker.whereabouts import Whereabouts
@@ -21,13 +23,16 @@ class Boot(msgspec.Struct, tag="boot"):
     path: list[str]
     arguments: list[str]
     place: Whereabouts
+    logs: tuple[str, str] | None = None
 
 
 class Order(msgspec.Struct, tag="order"):
-    """To a process: run this job; `stored` is what earlier claims have left."""
+    """To a process: run this job; `stored` is what earlier claims have left, `parent` the span around the run."""
 
     job: Job
     stored: Job | None = None
+    parent: dict[str, str] = {}
+    allowance: Allowance | None = None
 
 
 class Stop(msgspec.Struct, tag="stop"):
@@ -53,11 +58,20 @@ class Noted(msgspec.Struct, tag="noted"):
     number: int | None = None
 
 
+class Spent(msgspec.Struct, tag="spent"):
+    """From a process: what the handler has spent; it waits until that is stored."""
+
+    amount: Amount
+    note: str | None
+    number: int
+
+
 class Kept(msgspec.Struct, tag="kept"):
-    """To a process: what was noted under this number is stored, or (a reason) will never be."""
+    """To a process: what was noted or spent under this number is stored, or (a reason) will never be."""
 
     number: int
     refused: str | None = None
+    allowance: Allowance | None = None
 
 
 class Committed(msgspec.Struct, tag="committed"):
@@ -70,7 +84,7 @@ class Ended(msgspec.Struct, tag="ended"):
     transition: Transition
 
 
-Message = Boot | Order | Stop | Unable | Begun | Noted | Kept | Committed | Ended
+Message = Boot | Order | Stop | Unable | Begun | Noted | Spent | Kept | Committed | Ended
 
 _decoder = msgspec.json.Decoder(Message)
 

@@ -16,17 +16,21 @@ from holdfast.config import Settings
 from holdfast.context import Context, LockBlock, TransactionBlock
 from holdfast.delivery.in_store import InStore
 from holdfast.duration import Duration
-from holdfast.errors import ArgumentError, ClaimLost, ConfigError
+from holdfast.errors import ArgumentError, ClaimLost, ConfigError, DataRefused
 from holdfast.journal import Entry
+from holdfast.policies.allowance import Allowance
+from holdfast.policies.money import Amount
+from holdfast.services.secrecy import keep_secrets
 from holdfast.stores import make_store
 from holdfast.stores.store import Store
+from holdfast.telemetry import logs, tracing
 from holdfast.transitions import Transition
 from holdfast.worker import classify, forks, kernel, lines
 from holdfast.worker.handler import call_handler, make_context
 from holdfast.worker.locking import block_of
 from holdfast.worker.marks import UNMARKED, Marks
 from holdfast.worker.parts import HasParts, Parts
-from holdfast.worker.pipe import Begun, Boot, Committed, Ended, Kept, Noted, Order, Pipe, Stop, Unable
+from holdfast.worker.pipe import Begun, Boot, Committed, Ended, Kept, Noted, Order, Pipe, Spent, Stop, Unable
 from holdfast.worker.run import Run
 from holdfast.worker.stepping import Stepping
 from holdfast.worker.threads import Threads
@@ -70,7 +74,11 @@ async def _serve(end: socket.socket) -> None:
 
 def _parts_of(boot: Boot) -> Parts:
     sys.path[:], sys.argv[:] = boot.path, boot.arguments
-    return _app_at(boot.place).parts
+    parts = _app_at(boot.place).parts
+    if boot.logs is not None:
+        logs.set_up(*boot.logs)
+    keep_secrets(parts.settings)
+    return parts
 
 
 def _app_at(place: Whereabouts) -> HasParts:
@@ -106,22 +114,32 @@ class _Server:
                 self._run.stop(message.why)
             elif isinstance(message, Kept):
                 answer = self._asked.pop(message.number, None)
+                if self._run is not None and message.allowance is not None:
+                    self._run.allowance = message.allowance
                 if answer is not None and not answer.done():
                     answer.set_result(message.refused)
             elif isinstance(message, Order):
                 self._pipe.send(Begun())
                 self._run = run = Run(message.job)
-                run.stored = message.stored
+                run.stored, run.allowance = message.stored, message.allowance
+                run.parent_span = message.parent
                 # Stepping, because a copy that a handler forks must not go on here.
                 coroutine = Stepping(self._perform(run), self._marks, lambda: UNMARKED)
                 run.handler = asyncio.get_running_loop().create_task(coroutine)
 
     async def kept(self, entry: Entry) -> str | None:
         """Have something stored; the answer is why it was refused, if it was."""
+        return await self._answer(lambda number: Noted(entry, number))
+
+    async def spent(self, amount: Amount, note: str | None) -> str | None:
+        """Have an amount written down; the answer is why it was refused, if it was."""
+        return await self._answer(lambda number: Spent(amount, note, number))
+
+    async def _answer(self, message: Callable[[int], Noted | Spent]) -> str | None:
         self._questions += 1
         answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._asked[self._questions] = answer
-        self._pipe.send(Noted(entry, self._questions))
+        self._pipe.send(message(self._questions))
         return await answer
 
     async def close(self) -> None:
@@ -168,7 +186,10 @@ class _Server:
             run.make_context = self._make_context
             run.arguments = run.task.decode(run.job.payload_json)
             is_capturing = self.settings.worker.logs == "all"
-            value = await call_handler(run, self._parts.arounds, self._in_thread, is_capturing=is_capturing)
+            if logs.names_jobs():
+                logs.current.set(run.job)
+            with tracing.beneath(run.parent_span):
+                value = await call_handler(run, self._parts.arounds, self._in_thread, is_capturing=is_capturing)
         except ArgumentError as error:
             if not run.arguments and run.job.payload != {}:
                 return classify.refused(run, error)
@@ -215,6 +236,17 @@ class _Verbs:
         refused = await self._server.kept(entry)
         if refused is not None:
             raise ClaimLost(refused)
+
+    @property
+    def allowance(self) -> Allowance | None:
+        """How far the budget of the job has come."""
+        return self._run.allowance
+
+    async def spend(self, amount: Amount, note: str | None) -> None:
+        """Have what was spent written down, and wait until it is."""
+        refused = await self._server.spent(amount, note)
+        if refused is not None:
+            raise DataRefused(refused)
 
     def wait_for(self, verb: Coroutine[Any, Any, T]) -> T:
         """Run a verb on the event loop of this process, for a handler in a thread."""

@@ -9,19 +9,21 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any
 
 from holdfast import failure
 from holdfast import transitions as ends
 from holdfast.config import Settings
-from holdfast.errors import ClaimLost, ConfigError
+from holdfast.errors import ClaimLost, ConfigError, HoldfastError
 from holdfast.tasks.registry import AnyTask
+from holdfast.telemetry import logs, tracing
 from holdfast.transitions import Transition
 from holdfast.worker import classify
 from holdfast.worker.marks import Marks
 from holdfast.worker.parts import Parts
-from holdfast.worker.pipe import Begun, Boot, Committed, Ended, Kept, Noted, Order, Pipe, Stop, Unable
+from holdfast.worker.pipe import Begun, Boot, Committed, Ended, Kept, Noted, Order, Pipe, Spent, Stop, Unable
 from holdfast.worker.run import Run, Why
 from holdfast.worker.verbs import Spoken
 from holdfast.worker.whereabouts import Whereabouts, find, place_of
@@ -78,7 +80,8 @@ class ProcessPool:
         self._marks.set_process(run.mark, process.pid)
         is_reusable = False
         try:
-            process.pipe.send(Order(run.job, run.stored))
+            parent = tracing.carried(is_wanted=self._settings.telemetry.traces)
+            process.pipe.send(Order(run.job, run.stored, parent, run.allowance))
             transition = await self._outcome(run, spoken, process)
             # What a handler that was told to stop had started must not outlive it: its process ends with it.
             is_reusable = process.is_alive and not alone and run.why is None
@@ -146,6 +149,8 @@ class ProcessPool:
                 run.is_committed = True
             elif isinstance(message, Noted):
                 self._note(run, spoken, process, message)
+            elif isinstance(message, Spent):
+                self._keep_going(self._spend(run, spoken, process, message))
         code = await process.ended()
         if run.why is not None:
             return self._stopped(run)
@@ -160,7 +165,10 @@ class ProcessPool:
         if noted.number is None:
             spoken.reported(run)
             return
-        keeping = asyncio.ensure_future(self._keep(run, spoken, process, noted.number))
+        self._keep_going(self._keep(run, spoken, process, noted.number))
+
+    def _keep_going(self, writing: Coroutine[Any, Any, None]) -> None:
+        keeping = asyncio.ensure_future(writing)
         self._keeping.add(keeping)
         keeping.add_done_callback(self._keeping.discard)
 
@@ -171,6 +179,14 @@ class ProcessPool:
         except ClaimLost as error:
             refused = str(error)
         process.pipe.send(Kept(number, refused))
+
+    async def _spend(self, run: Run, spoken: Spoken, process: _Process, spent: Spent) -> None:
+        refused = None
+        try:
+            await spoken.spend(run, spent.amount, spent.note)
+        except HoldfastError as error:
+            refused = str(error)
+        process.pipe.send(Kept(spent.number, refused, run.allowance))
 
     # ---- spawning --------------------------------------------------------------------------------------------------
 
@@ -204,7 +220,7 @@ class ProcessPool:
             theirs.close()
         spawned = _Process(process, await Pipe.open(ours))
         self._all.add(spawned)
-        spawned.pipe.send(Boot(sys.path, sys.argv, place))
+        spawned.pipe.send(Boot(sys.path, sys.argv, place, logs.chosen))
         return spawned
 
 

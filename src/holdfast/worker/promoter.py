@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import math
 import random
 import time
 from collections.abc import Callable, Iterable
@@ -10,16 +11,18 @@ from typing import Protocol
 
 from holdfast.delivery.delivery import Delivery
 from holdfast.errors import HoldfastError
+from holdfast.stores.limits import LimitStore
 from holdfast.stores.store import Listening, QueueStore, UpkeepStore
 
 _logger = logging.getLogger("holdfast")
 
 _BATCH = 1_000
 _BLIND_S = 0.1  # between looks while hints cannot be relied on
+_SWEPT_KEYS = 200  # in one look
 _SOONEST = 0.9  # of a pause: spread, or all workers would look at the same moment
 
 
-class PromotedStore(UpkeepStore, QueueStore, Protocol):
+class PromotedStore(UpkeepStore, QueueStore, LimitStore, Protocol):
     """What looking needs of a store."""
 
 
@@ -42,6 +45,8 @@ class Promoter:
         self._hint = hint
         self._return_buffer = return_buffer
         self._next_due_s: float | None = None
+        self._swept_at = -math.inf
+        self._swept_to = ""  # the last key of a limit that was looked at
         self._looks = asyncio.Event()
 
     def look(self) -> None:
@@ -57,6 +62,7 @@ class Promoter:
             self._looks.clear()
             try:
                 await self.promote()
+                await self._sweep()
                 if self._return_buffer(()):
                     self._return_buffer([row.name for row in await self._store.list_queues() if row.paused_at])
             except HoldfastError as error:
@@ -73,6 +79,16 @@ class Promoter:
         elif promoted.jobs:
             self._hint(None)
         return promoted.jobs
+
+    async def _sweep(self) -> None:
+        """Let jobs go on, once a second, that wait for a limit which could let them: the call that should is lost."""
+        if time.monotonic() - self._swept_at < self._poll_s * _SOONEST:
+            return
+        self._swept_at = time.monotonic()
+        swept = await self._store.sweep_limits(self._swept_to, _SWEPT_KEYS, leaks=False)
+        self._swept_to = swept.after or ""
+        if swept.released:
+            self._hint(None)
 
     def _look_at_lanes(self) -> None:
         """Read the lanes: each time where nobody delivers ids, else only in case some were lost."""

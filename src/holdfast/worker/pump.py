@@ -6,6 +6,8 @@ something was given back, starts at the lane's beginning.
 
 Where the delivery carries ids, those are claimed, and the lanes are read once in a while, in case ids were lost: then
 for as long as they hold more, unless there are as many ids as are wanted.
+
+A lane that has waited for too long goes before the others with its share of the claimed jobs (see `ageing`).
 """
 
 import itertools
@@ -16,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from holdfast.job import Job
 from holdfast.names import PRIORITIES
 from holdfast.stores.values import Claim, Lane, Ready
+from holdfast.worker.ageing import Ageing, Turn
 from holdfast.worker.run import Run
 from holdfast.worker.slots import Slots
 
@@ -27,7 +30,12 @@ class Pump:
     """The buffer of claimed jobs of one process, and the next claim."""
 
     def __init__(
-        self, worker: int, queues: Sequence[str], slots: Slots, settled: Callable[[int], None] | None = None
+        self,
+        worker: int,
+        queues: Sequence[str],
+        slots: Slots,
+        settled: Callable[[int], None] | None = None,
+        ageing: Ageing | None = None,
     ) -> None:
         self.worker = worker
         self.offered: deque[Ready] = deque()  # ids that were delivered and not claimed yet
@@ -41,9 +49,10 @@ class Pump:
         self.buffer: deque[Run] = deque()
         self.is_closed = False
         self.most: int | None = None  # jobs that may still be claimed at all
+        self.ageing = Ageing() if ageing is None else ageing
+        self._glance: int | None = None  # the batch of a claim that reads one aged lane while ids abound
         self._slots = slots
-        worked = [queue for queue in self.queues if slots.room(queue) > 0]  # a share of a small bound may be none
-        self._lanes = [(queue, priority) for priority in PRIORITIES for queue in worked]
+        self._lanes = self._worked_lanes()
         self._bounds: dict[tuple[str, int], int] = {}
         self._bounds_until = 0.0
         self._batches = itertools.count(1)
@@ -115,6 +124,9 @@ class Pump:
         self._asked = 0
         if (wanted := self.wanted) < 1:
             return None
+        turn = self.ageing.turn(wanted)
+        if turn is not None and self.offered and (lane := self._lane_of(turn)) is not None:
+            return self._claim_of_lane(lane)
         # Lanes that are to be read take turns with ids, or jobs whose ids were lost would wait while any others come.
         is_to_read = self._looks or self._follows
         if self.offered and (self._has_read or not is_to_read):
@@ -133,6 +145,8 @@ class Pump:
         )
         if not lanes:
             return self._claim_of_ids(wanted) if self.offered else None
+        if turn is not None:
+            lanes = self.ageing.ordered(lanes, turn)
         self._has_read = True
         self._asked_after = self._hints
         return Claim(self.worker, next(self._batches), wanted, lanes)
@@ -143,6 +157,16 @@ class Pump:
         self._has_read = False
         return Claim(self.worker, next(self._batches), len(ids), (), ids)
 
+    def _claim_of_lane(self, lane: Lane) -> Claim:
+        self._glance = next(self._batches)
+        return Claim(self.worker, self._glance, lane.limit, (lane,))
+
+    def _lane_of(self, turn: Turn) -> Lane | None:
+        """The lane whose turn it is, as far as there is room for it."""
+        room = min(self._room(turn.queue), turn.jobs)
+        bound = self._bounds.get(turn[:2], 0)
+        return Lane(turn.queue, turn.priority, room, bound) if room > 0 else None
+
     def missed(self, claim: Claim) -> None:
         """Look for jobs again whose claim has failed: nobody will deliver their ids soon."""
         if claim.ids:
@@ -151,25 +175,30 @@ class Pump:
 
     def took(self, claim: Claim, jobs: Iterable[Job]) -> None:
         """Put claimed jobs into the buffer."""
-        taken = 0
+        jobs = list(jobs)
         if claim.ids:
-            self._took_ids(claim, list(jobs))
+            self._took_ids(claim, jobs)
             return
         for job in jobs:  # in the order of their positions, lane by lane
-            taken += 1
             self.buffer.append(Run(job))
             self._bounds[job.queue, job.priority] = job.position or 0
+        taken = len(jobs)
+        if self.most is not None:
+            self.most -= taken
+        if claim.batch == self._glance:
+            self.ageing.took(_lanes_of(jobs), filled=True)
+            return
+        may_have_more = self.ageing.took(_lanes_of(jobs), filled=taken >= claim.limit)
         was_hinted = self._hints != self._asked_after
-        has_more = taken >= claim.limit
+        has_more = taken >= claim.limit or may_have_more
         self._looks = (has_more and not self._is_offered) or was_hinted
         self._follows = has_more and self._is_offered and not (self.offered and self._abound)
         read_all = len(claim.lanes) == len(self._lanes) and not any(lane.after for lane in claim.lanes)
         self._is_dry = taken == 0 and read_all and not was_hinted
-        if self.most is not None:
-            self.most -= taken
 
     def _took_ids(self, claim: Claim, jobs: Sequence[Job]) -> None:
         self._asked = 0
+        self.ageing.took(_lanes_of(jobs), filled=self._abound)
         self.buffer.extend(Run(job) for job in jobs)
         for job_id in set(claim.ids).difference(job.id for job in jobs):
             self.settled(job_id)
@@ -180,11 +209,18 @@ class Pump:
         """Take the first job out of the buffer that may start now, and its slot with it."""
         if self._slots.free < 1:
             return None
+        now = time.monotonic()
         for index, run in enumerate(self.buffer):
-            if self._slots.take(run.job.queue):
+            if run.not_before <= now and self._slots.take(run.job.queue):
                 del self.buffer[index]
                 return run
         return None
+
+    @property
+    def next_start(self) -> float | None:
+        """When the first of the jobs may start that have been given a time."""
+        now = time.monotonic()
+        return min((run.not_before for run in self.buffer if run.not_before > now), default=None)
 
     def empty(self, queues: Iterable[str] | None = None) -> list[Run]:
         """Take jobs out of the buffer to be given back: of these queues, or all."""
@@ -208,6 +244,15 @@ class Pump:
         dropped = set(keys)
         self.buffer = deque(run for run in self.buffer if run.key not in dropped)
 
+    def bound(self) -> None:
+        """Work by the bounds that queues have now."""
+        self._lanes = self._worked_lanes()
+        self._look_again()
+
+    def _worked_lanes(self) -> list[tuple[str, int]]:
+        worked = [queue for queue in self.queues if self._slots.bound(queue) != 0]  # a share of few may be none
+        return [(queue, priority) for priority in PRIORITIES for queue in worked]
+
     def _look_again(self) -> None:
         self._hints += 1
         self._looks = True
@@ -223,3 +268,7 @@ class Pump:
         while self._finished and self._finished[0] < oldest:
             self._finished.popleft()
         return len(self._finished)
+
+
+def _lanes_of(jobs: Iterable[Job]) -> list[tuple[str, int]]:
+    return [(job.queue, job.priority) for job in jobs]

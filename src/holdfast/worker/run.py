@@ -12,8 +12,12 @@ from holdfast.context import Context
 from holdfast.job import Job
 from holdfast.journal import Entry, Journal
 from holdfast.phasing import Phasing
+from holdfast.policies.allowance import Allowance
 from holdfast.tasks.registry import AnyTask
 from holdfast.worker.marks import UNMARKED, Way
+
+_PERMIT = '"permit_at"'
+_PERMIT_S = 0.1  # how long a permit is good for
 
 
 class Why(StrEnum):
@@ -26,6 +30,14 @@ class Why(StrEnum):
     IN_DOUBT = "its transaction may have been committed"
 
 
+def _wait_s(job: Job) -> float:
+    """How long after its claim a job may start; both times are the store's."""
+    permit_us = job.extra.get("permit_at")
+    if not isinstance(permit_us, int) or job.claimed_at is None:
+        return 0.0
+    return max(permit_us / 1e6 - job.claimed_at.timestamp(), 0.0)
+
+
 def _bare_context(run: "Run") -> Context[Any]:
     return Context(run.job)
 
@@ -35,6 +47,8 @@ class Run:
 
     # What few runs ever change stands here, so that making one sets little.
     started_at: float | None = None
+    not_before = -math.inf  # when it may start, by the monotonic clock, if a throttle has given it a time
+    ended_at: float | None = None  # when the handler had ended, before the store knows of it
     task: AnyTask | None = None
     arguments: Mapping[str, Any] = MappingProxyType({})
     make_context: Callable[["Run"], Context[Any]] = staticmethod(_bare_context)
@@ -45,6 +59,7 @@ class Run:
     deadline = math.inf  # by the monotonic clock
     journal: Journal | None = None  # what the handler said and the store does not know yet
     stored: Job | None = None  # what earlier claims have left, if it was asked for
+    parent_span: Mapping[str, str] = MappingProxyType({})  # around it, in the process that has sent it here
     is_recorded = False  # the store knows when the handler began
     is_waiting = False  # its handler has a slot and has not taken its first step
     is_settled = False  # the end of the claim was decided, whether or not the handler has ended
@@ -53,12 +68,22 @@ class Run:
     is_committed = False  # the handler completed the job in its own transaction
     is_overdue = False  # it was told to stop because its deadline has passed
     is_ended = False  # the handler does no more
+    is_held = False  # its budget has ended the claim, and the job waits
+    allowance: Allowance | None = None  # how far its budget has come, once an estimate was set aside
+    spends = 0  # how often the handler has reported money
     _context: Context[Any] | None = None
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.key = (job.id, job.claim)  # what names this claim
         self.claimed_at = time.monotonic()
+        if job.extra_json is not None and _PERMIT in job.extra_json:
+            self.not_before = self.claimed_at + _wait_s(job)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time that a throttle has given it is over."""
+        return self.not_before + _PERMIT_S < time.monotonic() and self.not_before > -math.inf
 
     @property
     def context(self) -> Context[Any]:

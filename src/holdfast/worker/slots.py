@@ -19,12 +19,25 @@ class Slots:
         return self.total - self.taken
 
     @property
+    def running(self) -> Mapping[str, int]:
+        """How many jobs of each queue have a slot."""
+        return self._taken
+
+    @property
     def half(self) -> int:
         """Half of what a process holds at most, what runs and what waits beside it.
 
         No call takes or ends more: while the store works on one half, the handlers of the other have something to do.
         """
         return -(-3 * self.total // 2)
+
+    def set_bounds(self, by_queue: Mapping[str, int]) -> None:
+        """Let queues have other bounds from now on; what runs goes on."""
+        self._by_queue = dict(by_queue)
+
+    def bound(self, queue: str) -> int | None:
+        """The bound that a queue has of its own."""
+        return self._by_queue.get(queue)
 
     def is_bound(self, queue: str) -> bool:
         """Whether a queue has a bound of its own."""

@@ -19,12 +19,17 @@ from holdfast import failpoints
 from holdfast.config import Settings
 from holdfast.errors import HoldfastError, OutcomeUnknown, StoreUnavailable
 from holdfast.locations import SqliteLocation
+from holdfast.services.exporting import Exporter
+from holdfast.services.secrecy import keep_secrets
 from holdfast.stores import make_store
 from holdfast.stores.store import LeaseStore, Store
+from holdfast.telemetry import endpoint
 from holdfast.worker import kernel, orders
 from holdfast.worker.instance import Instance
 from holdfast.worker.offspring import Offspring, spawn
 from holdfast.worker.orders import Hello, Start, Unable
+from holdfast.worker.term import Term
+from holdfast.worker.worker import Until
 
 _logger = logging.getLogger("holdfast")
 
@@ -37,13 +42,17 @@ _CLOSING_S = 0.1  # for each of the connections
 class Supervisor:
     """One worker instance: a parent and its children."""
 
-    def __init__(self, start: Start, command: Sequence[str]) -> None:
+    def __init__(self, start: Start, command: Sequence[str], *, metrics: str | None = None) -> None:
         self._start = start
         self._start.instance = uuid.uuid4().hex
         self._command = command
+        self._metrics = metrics  # where they are to be seen
+        self._exporter = None if metrics is None else Exporter()
         self._children: set[Offspring] = set()
         self._told = asyncio.Event()
         self._halted = asyncio.Event()
+        self._reread = asyncio.Event()
+        self._next: tuple[Offspring, Hello] | None = None  # who has read the app anew
         self._signals: list[int] = []
         self._signalled_at = 0.0
         self._is_interrupted = False
@@ -59,26 +68,49 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled, number)
+        if os.isatty(0):  # the terminal is closed: whoever started this is gone
+            loop.add_signal_handler(signal.SIGHUP, self._signalled, signal.SIGHUP)
+        else:
+            loop.add_signal_handler(signal.SIGHUP, self._reread.set)
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
         try:
-            while not self._told.is_set():
-                # All at once where the command line says how many; else the first one tells, when it knows the app.
-                first, *others = [await self.spawn() for _ in range(self._start.processes or 1)]
-                hello = await self.greeted(first)
-                if isinstance(hello, Hello):
-                    return await self._work(first, others, hello)
-                await self._dismiss(first, *others)
-                if first.is_hopeless:
-                    self._problem = hello
-                    break
-                await self.sleep(_RETRY_S)
-            return self._exit_code()
+            async with self._shown():
+                return await self._serve()
         except HoldfastError as error:
             self._problem = str(error)
             return self._exit_code()
         finally:
             for child in self._children:
                 child.kill()
+
+    def _shown(self) -> contextlib.AbstractAsyncContextManager[None]:
+        if self._metrics is None or self._exporter is None:
+            return contextlib.nullcontext()
+        return endpoint.serving(self._metrics, self._exporter.text)
+
+    async def _serve(self) -> int:
+        while not self._told.is_set():
+            first, others, hello = await self._begun()
+            if isinstance(hello, Hello):
+                code = await self._work(first, others, hello)
+                if self._next is None:
+                    return code
+                continue
+            await self._dismiss(first, *others)
+            if first.is_hopeless:
+                self._problem = hello
+                break
+            await self.sleep(_RETRY_S)
+        return self._exit_code()
+
+    async def _begun(self) -> tuple[Offspring, list[Offspring], Hello | str]:
+        """Give the first child and its greeting: the one that has read the app anew, or a fresh one."""
+        if self._next is not None:
+            (first, hello), self._next = self._next, None
+            return first, [], hello
+        # All at once where the command line says how many; else the first one tells, when it knows the app.
+        first, *others = [await self.spawn() for _ in range(self._start.processes or 1)]
+        return first, others, await self.greeted(first)
 
     async def _work(self, first: Offspring, others: Sequence[Offspring], hello: Hello) -> int:
         if hello.processes > hello.concurrency:
@@ -87,6 +119,7 @@ class Supervisor:
             await self._dismiss(first, *others)
             return self._exit_code()
         settings = orders.settings_of(hello.wire)
+        keep_secrets(settings)
         is_file = isinstance(settings.location, SqliteLocation)
         held = contextlib.AsyncExitStack()
         try:
@@ -97,10 +130,38 @@ class Supervisor:
             if opened is None:
                 await self._dismiss(first, *others)
             else:
-                await Instance(self, *opened, settings=settings, hello=hello, start=self._start).run(first, others)
+                term = Term(self)
+                instance = Instance(
+                    term, *opened, settings=settings, hello=hello, start=self._start, exporter=self._exporter
+                )
+                rereading = asyncio.create_task(self._read_again(term), name="holdfast reread")
+                held.callback(rereading.cancel)
+                await instance.run(first, others)
         finally:
             await held.aclose()
         return self._exit_code()
+
+    async def _read_again(self, term: Term) -> None:
+        """On SIGHUP have the app and its file read again; what is wrong changes nothing, else another term begins."""
+        while self._next is None:
+            await self._reread.wait()
+            self._reread.clear()
+            _logger.info("SIGHUP: the app and its configuration are read again")
+            child = await self.spawn()
+            hello = await self.greeted(child)
+            if isinstance(hello, Hello) and hello.processes > hello.concurrency:
+                hello = f"expected at most {hello.concurrency} processes, one for each slot, got {hello.processes}"
+            if isinstance(hello, Hello) and self._start.until is Until.TOLD:
+                self._next = (child, hello)
+                term.end()
+                continue
+            await self._dismiss(child)
+            if self._told.is_set():
+                return
+            why = "it leaves by itself" if isinstance(hello, Hello) else hello
+            _logger.error("what was read is not used, and the worker goes on as it was")
+            for line in why.splitlines():  # one for each mistake in a file
+                _logger.error("%s", line)
 
     async def _open_store(self, settings: Settings, held: contextlib.AsyncExitStack) -> tuple[Store, LeaseStore] | None:
         """Connect, for leases too; a server that is away is waited for, a file that cannot be used is not."""

@@ -8,6 +8,8 @@ from typing import Any, Protocol, TypeVar
 from holdfast.context import LockBlock, TransactionBlock
 from holdfast.duration import Duration
 from holdfast.journal import Entry
+from holdfast.policies.allowance import Allowance
+from holdfast.policies.money import Amount
 from holdfast.worker.run import Run
 
 T = TypeVar("T")
@@ -27,6 +29,9 @@ class Spoken(Protocol):
 
     def lock(self, run: Run, name: str, timeout: Duration | None) -> LockBlock:
         """Hold a lock for a job."""
+
+    def spend(self, run: Run, amount: Amount, note: str | None) -> Awaitable[None]:
+        """Write down what a handler has spent."""
 
     def vanished(self, run: Run) -> None:
         """The process of a handler is gone: let go of the locks it held."""
@@ -78,3 +83,12 @@ class Verbs:
     def lock(self, name: str, timeout: Duration | None) -> LockBlock:
         """Hold a lock for the job."""
         return self._spoken.lock(self._run, name, timeout)
+
+    @property
+    def allowance(self) -> Allowance | None:
+        """How far the budget of the job has come."""
+        return self._run.allowance
+
+    async def spend(self, amount: Amount, note: str | None) -> None:
+        """Write down what the job has spent."""
+        await self._spoken.spend(self._run, amount, note)

@@ -17,14 +17,18 @@ from holdfast.delivery.delivery import CANCEL_HINT, Delivery
 from holdfast.duration import Duration
 from holdfast.errors import OutcomeUnknown, StoreUnavailable
 from holdfast.job import Job, JobState
+from holdfast.policies.money import Amount
 from holdfast.stores.store import Listening, Store
 from holdfast.stores.values import Claim, Finish
 from holdfast.tasks.registry import Registry
+from holdfast.telemetry.logs import facts
+from holdfast.telemetry.meter import Gauge, Meter
 from holdfast.transitions import Transition, Verb
 from holdfast.worker import lines
+from holdfast.worker.ageing import Ageing, rules_of
 from holdfast.worker.cancels import Cancels
 from holdfast.worker.classify import unless_run_once
-from holdfast.worker.complaint import log_failure
+from holdfast.worker.complaint import log_end, log_failure
 from holdfast.worker.custody import Custody
 from holdfast.worker.exchange import Exchange
 from holdfast.worker.executor import Executor, Processes
@@ -32,12 +36,15 @@ from holdfast.worker.finisher import Ending, Finisher, is_ours
 from holdfast.worker.locking import block_of
 from holdfast.worker.loops import keep_going
 from holdfast.worker.marks import UNMARKED, Marks
+from holdfast.worker.metering import Metering, gauges_of
 from holdfast.worker.popper import Popper
 from holdfast.worker.promoter import Promoter
 from holdfast.worker.pump import Pump
 from holdfast.worker.reporter import Reporter
+from holdfast.worker.rules import Rules
 from holdfast.worker.run import Run, Why
 from holdfast.worker.slots import Slots
+from holdfast.worker.spending import Spending
 from holdfast.worker.tally import Tally
 from holdfast.worker.transaction import Block
 
@@ -84,8 +91,11 @@ class Worker:
         arounds: Sequence[Around] = (),
         processes: Processes | None = None,
         isolates: bool = False,
+        meter: Meter | None = None,
     ) -> None:
         self.settings = settings
+        self._metering = None if meter is None else Metering(meter)
+        self._tells_ends = _logger.isEnabledFor(logging.DEBUG)
         self.marks = marks
         self.refused_writes = 0  # because the claim was no longer ours
         self.ended_jobs = 0
@@ -96,7 +106,9 @@ class Worker:
         self._tally = Tally()
         self._slots = Slots(concurrency, queue_bounds)
         source = delivery.source
-        self._pump = Pump(worker, queues, self._slots, None if source is None else source.settled)
+        self._ageing = Ageing(rules_of(settings.queues))
+        self._rules = Rules(store, self._ageing, self._tally)
+        self._pump = Pump(worker, queues, self._slots, None if source is None else source.settled, self._ageing)
         self._pump.most = 1 if until is Until.ONE else None
         self.executor = Executor(
             tasks,
@@ -110,6 +122,7 @@ class Worker:
         )
         self._locks = Locks(store, delivery, listens=False)
         self._reporter = Reporter(store, self.executor.runs.values)
+        self._spending = Spending(store, concurrency, None if self._metering is None else self._metering.spent)
         self._finisher = Finisher(store, self._tally, self._known, self._reporter.save, most=self._slots.half)
         self._exchange = Exchange(
             self._pump,
@@ -119,9 +132,10 @@ class Worker:
             start=self._start_ready,
             overlaps=store.is_remote,
             lost=self._lost,
+            timed=None if self._metering is None else self._metering.claimed,
         )
         self.custody = Custody(self._pump, self.executor, self._finisher, self._exchange, self.hint)
-        self._promoter = Promoter(store, delivery, settings.worker.poll_s, self.hint, self._returned_buffer)
+        self._promoter = Promoter(store, delivery, settings.poll_s_of(queues), self.hint, self._returned_buffer)
         self._cancels = Cancels(store, self._pump, self.custody)
         self._popper = None if source is None else Popper(source, self._pump, self._exchange.wake, self._may_claim)
         self._loops: list[asyncio.Task[None]] = []
@@ -136,6 +150,11 @@ class Worker:
         self._is_interrupted = False  # something that ran was given back on leaving
         self._grace_ends = 0.0
         self._is_stopped = False
+
+    @property
+    def id(self) -> int:
+        """The id that the store knows this worker by at present."""
+        return self._pump.worker
 
     # ---- life ------------------------------------------------------------------------------------------------------
 
@@ -197,6 +216,9 @@ class Worker:
             "reporter": self._reporter.serve,
             "cancels": self._cancels.serve,
             "promoter": self._promoter.serve,
+            "ageing": lambda: self._ageing.keep_looking(self._store, self._pump.queues),
+            "rules": self._rules.serve,
+            "budgets": self._spending.serve,
         }
         if self._popper is not None:
             loops["popper"] = self._popper.serve
@@ -231,6 +253,7 @@ class Worker:
         # What ended within the grace may use the rest of it to become known; there is always a moment for it.
         patience = 0.0 if self._is_interrupted else grace_ends - time.monotonic()
         is_known = await self._exchange.flush(max(patience, _FLUSH_S)) and await self._finisher.count(_FLUSH_S)
+        await self._spending.close(_FLUSH_S)
         self.executor.threads.close()
         for run in list(self.executor.runs.values()):
             run.stop(Why.LEAVING)
@@ -284,6 +307,12 @@ class Worker:
         self._was_hinted = True
         self.hint(queue)
 
+    def set_bounds(self, bounds: Mapping[str, int]) -> None:
+        """Let so many jobs of queues run at once from now on; what runs already goes on."""
+        self._slots.set_bounds(bounds)
+        self._pump.bound()
+        self._exchange.wake()
+
     def _may_claim(self) -> bool:
         return not self.custody.is_lost and not self._is_alone and not self._makes_room() and self._is_trusted()
 
@@ -299,6 +328,7 @@ class Worker:
             self._promoter.look()  # the hint was for a job that is due in a moment
         self._was_hinted = False
         failpoints.reach("after_claim")
+        self._rules.claimed(jobs)
         self._pump.took(claim, jobs)
         if self.is_leaving:
             self._exchange.give_back(self._pump.empty())
@@ -315,6 +345,8 @@ class Worker:
     def _start_ready(self) -> None:
         self._will_start = False
         self._start_all()
+        if (at := self._pump.next_start) is not None:
+            asyncio.get_running_loop().call_later(at - time.monotonic(), self._start_soon)
         if self.executor.runs:
             self._reporter.started()
         if self._popper is not None:
@@ -328,6 +360,10 @@ class Worker:
             run = self._pump.next_run()
             if run is None:
                 break
+            if run.is_late:
+                self._slots.give(run.job.queue)
+                self._exchange.give_back([run])
+                continue
             if run.job.crashes and not self.executor.can_isolate(run.job):
                 if self._slots.taken > 1:  # it waits until it can have this process for itself
                     self._slots.give(run.job.queue)
@@ -359,11 +395,17 @@ class Worker:
     def freed(self, run: Run) -> None:
         """Use the slot for the next job."""
         self._slots.give(run.job.queue)
+        self._spending.freed(run)
         self._is_alone = False
+        if run.why is Why.LOST:  # nothing of it counts, but that it holds no slot of a limit any more
+            self._exchange.add(Ending(ends.interrupted(*run.key)))
+        if run.is_held:
+            run.is_known = True
+            self._pump.settled(run.job.id)
         if run.is_committed:
             run.is_known = True
             self._pump.settled(run.job.id)
-            self._count(run, JobState.COMPLETED)
+            self._count(run, Verb.COMPLETE, JobState.COMPLETED)
         self._unmark(run)
         self._freed.set()
         self._start_soon()
@@ -385,6 +427,18 @@ class Worker:
                 await asyncio.sleep(self.settings.worker.poll_s)
             else:
                 return found[0] if found else None
+
+    async def admit(self, run: Run) -> Transition | None:
+        """Set aside what a job may spend; a Transition if it may not run now."""
+        return await self._spending.admit(run)
+
+    async def ending(self, run: Run, transition: Transition) -> None:
+        """Wait until what a handler has spent is written down."""
+        await self._spending.settle(run, transition)
+
+    async def spend(self, run: Run, amount: Amount, note: str | None) -> None:
+        """Write down what a handler has spent."""
+        await self._spending.spend(run, amount, note)
 
     def transaction(self, run: Run) -> TransactionBlock:
         """Open the transaction in which a job completes."""
@@ -416,7 +470,7 @@ class Worker:
         self._pump.settled(run.job.id)
         self._unmark(run)
         if finish.state is not None and run.started_at is not None:
-            self._count(run, finish.state)
+            self._count(run, ending.transition.verb, finish.state)
 
     def _look_for(self, ending: Ending, finish: Finish) -> None:
         """Look again for what waits again: from the lane's beginning, where given back jobs are, or when it is due."""
@@ -427,11 +481,13 @@ class Worker:
 
     def _refuse(self, run: Run) -> None:
         self.refused_writes += 1
+        if self._metering is not None:
+            self._metering.fenced()
         run.is_known = True
         self._pump.settled(run.job.id)
         self._unmark(run)
         message = "job %s (%s) was taken from this worker, what its claim %d did is dropped"
-        _logger.warning(message, run.job.public_id, run.job.kind, run.job.claim)
+        _logger.warning(message, run.job.public_id, run.job.kind, run.job.claim, extra=facts("job.lost", run.job))
 
     def _unmark(self, run: Run) -> None:
         """Take the mark away once the store knows the end and the handler has ended: one that goes on stays visible."""
@@ -439,8 +495,18 @@ class Worker:
             self.marks.end(run.mark)
             run.mark = UNMARKED
 
-    def _count(self, run: Run, state: JobState) -> None:
+    def gauges(self) -> Iterable[Gauge]:
+        """What this worker is busy with at the moment."""
+        listening, source = self._promoter.listening, self._delivery.source
+        hears = listening is not None and listening.is_live if source is None else source.is_live
+        return gauges_of(self._slots, self.settings, hears=hears)
+
+    def _count(self, run: Run, verb: Verb, state: JobState) -> None:
         self.ended_jobs += 1
         self.marks.count_finished(1)
         self._pump.finished(run.job.queue)
         self._tally.count(run, state)
+        if self._metering is not None:
+            self._metering.ended(run, verb, state)
+        if self._tells_ends:
+            log_end(run, verb, state)

@@ -1,6 +1,6 @@
 """Enqueue inside the caller's own transaction, on whatever connection the caller has.
 
-Each library only has to run one SELECT of `enqueue_v1` on the given connection. Nothing here commits, rolls back or
+Each library only has to run one SELECT of `enqueue_jobs` on the given connection. Nothing here commits, rolls back or
 opens a savepoint. Libraries are recognised by the module of the connection's class, so that none has to be installed.
 """
 
@@ -12,9 +12,10 @@ import msgspec
 
 from holdfast.errors import ConfigError
 from holdfast.job import NewJob
+from holdfast.stores.postgres import rows
 from holdfast.stores.values import Inserted, Insertion
 
-Rows = list[tuple[int, int | None, bool, bool]]
+Rows = list[tuple[int, int | None, bool, bool, str | None]]
 
 log = logging.getLogger("holdfast")
 _ACCEPTED = (
@@ -71,10 +72,15 @@ def _fields(job: NewJob) -> dict[str, object]:
 
 
 def _answers(found: Rows) -> list[Inserted]:
-    return [Inserted(_outcome(existing=existing, conflict=conflict), job_id) for _, job_id, existing, conflict in found]
+    return [
+        Inserted(_outcome(existing=existing, conflict=conflict, limited=limited), job_id, rows.refusal(limited))
+        for _, job_id, existing, conflict, limited in found
+    ]
 
 
-def _outcome(*, existing: bool, conflict: bool) -> Insertion:
+def _outcome(*, existing: bool, conflict: bool, limited: str | None) -> Insertion:
+    if limited is not None:
+        return Insertion.LIMITED
     if conflict:
         return Insertion.CONFLICT
     return Insertion.EXISTING if existing else Insertion.CREATED

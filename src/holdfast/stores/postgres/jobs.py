@@ -20,21 +20,25 @@ class PostgresJobs(Role):
     async def take_ids(self, count: int) -> list[int]:
         return [row[0] for row in await self.fetch("take_ids", count)]
 
-    async def insert_jobs(self, jobs: Sequence[NewJob], *, again: bool = False) -> list[Inserted]:
+    async def insert_jobs(self, jobs: Sequence[NewJob], *, again: bool = False, whole: bool = False) -> list[Inserted]:
         answers = [Inserted(Insertion.CREATED, job.id) for job in jobs]
-        if len(jobs) == 1 and not again and _is_plain(jobs[0]):
-            await self.fetch("insert_one_job", *_values(jobs[0]))
+        if (
+            len(jobs) == 1
+            and not again
+            and _is_plain(jobs[0])
+            and await self.fetch("insert_one_job", *_values(jobs[0]))
+        ):
             return answers
         extras = rows.or_empty([job.extra for job in jobs])
         try:
-            found = await self.fetch("insert_jobs", *insert_columns(jobs), again, extras)
+            found = await self.fetch("insert_jobs", *insert_columns(jobs), again, extras, "whole" if whole else "each")
         except StoreMoved:
             # An earlier send may have arrived before the store was closed: then the jobs move with it.
             if not again or len(await self.get_jobs([job.id for job in jobs])) < len(jobs):
                 raise
             return answers
-        for ordinal, outcome, job_id in found:
-            answers[ordinal - 1] = Inserted(Insertion(outcome), job_id)
+        for ordinal, outcome, job_id, detail in found:
+            answers[ordinal - 1] = Inserted(Insertion(outcome), job_id, rows.refusal(detail))
         return answers
 
     async def get_jobs(self, ids: Sequence[int]) -> list[Job]:

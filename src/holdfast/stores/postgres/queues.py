@@ -18,6 +18,7 @@ class PostgresQueues(Role):
             [rows.json_text(defined.stale_ms) for defined in terms.values()],
             [defined.tells for defined in terms.values()],
             [defined.webhook for defined in terms.values()],
+            [defined.escalation for defined in terms.values()],
         )
         await self.fetch_value("keep_partitions")
 

@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.errors import DataRefused
 from holdfast.job import Job, JobState
+from holdfast.stores.values import Refusal
 
 Row = asyncpg.Record
 LIVE_COLUMNS = 42
@@ -30,6 +31,11 @@ def json_text(value: object) -> str:
     except UnicodeEncodeError as error:
         message = f"PostgreSQL refuses a value: {error}"
         raise DataRefused(message) from error
+
+
+def refusal(detail: str | None) -> Refusal | None:
+    """Read why a rate limit refused a job."""
+    return None if detail is None else msgspec.json.decode(detail, type=Refusal)
 
 
 def or_empty(values: list[object]) -> list[object]:

@@ -62,8 +62,11 @@ class PostgresSchedules(Role):
         if job is not None:
             if live and overlap == "cancel":
                 await connection.fetch(self.queries["cancel_jobs"], live, _reason(name))
-            await connection.fetch(self.queries["insert_jobs"], *insert_columns([job]), False, [job.extra])  # noqa: FBT003 - in the query's order
+            # No rate limit refuses what the store itself enqueues, and nothing pushes its time.
+            await connection.fetch(self.queries["insert_jobs"], *insert_columns([job]), False, [job.extra], "free")  # noqa: FBT003 - in the query's order
             await connection.execute(self.queries["name_schedule"], job.id, name, fire.nominal)
+        if fire.is_missed:
+            await connection.execute(self.queries["raise_missed"], name, fire.nominal, note)
         return FireRow(*found[0])
 
     async def _live(self, connection: Connection, name: str) -> list[Any]:

@@ -11,27 +11,36 @@ from holdfast.locations import masked
 from holdfast.stores.migrate import require_current
 from holdfast.stores.moving import require_here
 from holdfast.stores.postgres import callers
+from holdfast.stores.postgres.alarms import PostgresAlarms
 from holdfast.stores.postgres.announcing import PostgresAnnouncing
 from holdfast.stores.postgres.answers import PostgresAnswers
+from holdfast.stores.postgres.budgets import PostgresBudgets
+from holdfast.stores.postgres.bulk import PostgresBulk
 from holdfast.stores.postgres.connection import Connection, Pool
 from holdfast.stores.postgres.deliveries import PostgresDeliveries
 from holdfast.stores.postgres.events import PostgresEvents
+from holdfast.stores.postgres.failures import PostgresFailures
 from holdfast.stores.postgres.folding import PostgresFolding
 from holdfast.stores.postgres.gauges import PostgresGauges
 from holdfast.stores.postgres.jobs import PostgresJobs
 from holdfast.stores.postgres.leaders import PostgresLeaders
 from holdfast.stores.postgres.leases import PostgresLeases
 from holdfast.stores.postgres.lending import LendingPool
+from holdfast.stores.postgres.limits import PostgresLimits
 from holdfast.stores.postgres.locks import PostgresLocks
 from holdfast.stores.postgres.migrator import PostgresMigrator, read_plan
 from holdfast.stores.postgres.moving import PostgresMoves
+from holdfast.stores.postgres.notices import PostgresNotices
+from holdfast.stores.postgres.policies import PostgresPolicies
 from holdfast.stores.postgres.queues import PostgresQueues
 from holdfast.stores.postgres.retention import PostgresRetention
 from holdfast.stores.postgres.schedules import PostgresSchedules
 from holdfast.stores.postgres.settings import PostgresSettings
+from holdfast.stores.postgres.sla import PostgresSla
 from holdfast.stores.postgres.transaction import PostgresTransactions
 from holdfast.stores.postgres.upkeep import PostgresUpkeep
 from holdfast.stores.postgres.wakeups import PostgresWakeups
+from holdfast.stores.postgres.why import PostgresWhy
 from holdfast.stores.postgres.work import PostgresWork
 from holdfast.stores.sql import DEFAULT_SCHEMA, in_schema
 from holdfast.stores.store import LeaseStore
@@ -59,10 +68,19 @@ class PostgresStore(
     PostgresLeaders,
     PostgresLeases,
     PostgresQueues,
+    PostgresPolicies,
     PostgresEvents,
     PostgresDeliveries,
+    PostgresAlarms,
+    PostgresNotices,
     PostgresRetention,
+    PostgresFailures,
+    PostgresBulk,
+    PostgresLimits,
     PostgresLocks,
+    PostgresBudgets,
+    PostgresSla,
+    PostgresWhy,
     PostgresWakeups,
     PostgresTransactions,
     PostgresMoves,

@@ -32,7 +32,7 @@ def enqueue_on(connection: object, path: str, jobs: Sequence[NewJob], clock: Sto
     def operation(own: sqlite3.Connection) -> list[Inserted]:
         ids = inserting.random_ids(own, len(jobs))
         named = [msgspec.structs.replace(job, id=job_id) for job, job_id in zip(jobs, ids, strict=True)]
-        return inserting.insert(own, clock.read(own), named, again=False)
+        return inserting.insert(own, clock.read(own), named, again=False, admission="whole")
 
     own = checked(connection, path, clock)
     try:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from holdfast.failure import from_text
 from holdfast.job import TERMINAL, WAITING, JobState
-from holdfast.stores.sqlite import publishing, reports, statements
+from holdfast.stores.sqlite import gates, publishing, reports, settling, statements
 from holdfast.stores.sqlite.inserting import Parameters, draw_positions
 from holdfast.stores.values import Rescued
 from holdfast.transitions import Transition, Verb
@@ -20,6 +20,7 @@ _BACKOFF_MS, _LONGEST_BACKOFF_MS = 10_000, 3_600_000
 _MOST_DOUBLINGS = 20
 _INTERRUPTED = from_text("Interrupted", "its worker left before it had ended")
 _FINAL = frozenset({Verb.COMPLETE, Verb.FAIL, Verb.CANCEL})
+_UNTOLD = frozenset({Verb.CRASH, Verb.INTERRUPT})  # nobody knows what the handler spent that it did not report
 
 
 class Held(NamedTuple):
@@ -57,8 +58,16 @@ class _Moved(NamedTuple):
     notes: str | None = None
 
 
-def end_claims(connection: sqlite3.Connection, now: int, ends: Sequence[tuple[Held, Transition]]) -> list[JobState]:
-    """End claims that were found under the fence; returns where each job went."""
+def end_claims(
+    connection: sqlite3.Connection,
+    now: int,
+    ends: Sequence[tuple[Held, Transition]],
+    released: set[str] | None = None,
+) -> list[JobState]:
+    """End claims that were found under the fence; returns where each job went.
+
+    `released` takes the queues of jobs that were held and may run now.
+    """
     states = [_target(held, transition) for held, transition in ends]
     moved: list[_Moved] = []
     waiting: list[Parameters] = []
@@ -72,6 +81,14 @@ def end_claims(connection: sqlite3.Connection, now: int, ends: Sequence[tuple[He
     begun = _newly_begun(connection, now, ends) if is_watched else {}
     _move(connection, now, moved)
     statements.change_many(connection, "wait_again", waiting)
+    if throttled := [held.id for held, transition in ends if transition.verb is Verb.THROTTLE]:
+        statements.change(connection, "close_queues", ids=statements.array(throttled))
+    if ends and statements.fetch_value(connection, "has_any_gated"):
+        queues = gates.free(connection, [(held.id, held.claim) for held, _ in ends], _ended_rows(connection, moved))
+        if released is not None:
+            released |= queues
+    told = {(held.id, held.claim): transition.verb not in _UNTOLD for held, transition in ends}
+    settling.end_reservations(connection, now, told)
     if is_watched:
         ended = [(held.id, transition.verb, state) for (held, transition), state in zip(ends, states, strict=True)]
         publishing.ends(connection, now, ended, begun)
@@ -95,8 +112,19 @@ def cancel(connection: sqlite3.Connection, now: int, endings: Iterable[Ending]) 
     state = JobState.CANCELLED
     moved = [_Moved(ending.id, state.value, is_outside=True, notes=ending.notes) for ending in endings]
     _move(connection, now, moved)
+    if moved and statements.fetch_value(connection, "has_any_gated"):
+        # What is forced to end still runs: its slots stay with it until its worker tells of its end, or is gone.
+        gates.free(connection, (), _ended_rows(connection, moved))
+    kept = settling.kept_for(connection, (job.id for job in moved)) if moved else []
+    settling.end_reservations(connection, now, {(one.job_id, one.claim): False for one in kept})
     if moved and publishing.is_watched(connection, now):
         publishing.ends(connection, now, [(job.id, None, state) for job in moved], {})
+
+
+def _ended_rows(connection: sqlite3.Connection, moved: Sequence[_Moved]) -> list[str]:
+    """Find the keys of jobs in a row of which one has ended for good."""
+    ids = statements.array(job.id for job in moved)
+    return [row[0] for row in statements.fetch(connection, "ended_rows", ids=ids)]
 
 
 def _newly_begun(
@@ -121,6 +149,8 @@ def _move(connection: sqlite3.Connection, now: int, moved: list[_Moved]) -> None
         message = f"{len(moved)} jobs were to be moved to history and some were not there: this is a bug in Holdfast"
         raise RuntimeError(message)
     reports.fold(connection, (job.id for job in moved))
+    if any(job.state == JobState.FAILED for job in moved):
+        statements.change(connection, "note_failures", ids=ids)
     if has_queues or has_jobs:
         statements.change(connection, "post_ends", ids=ids)
     if has_queues:
@@ -194,7 +224,7 @@ def _waiting_parameters(held: Held, transition: Transition, state: JobState, now
 
 def _run_at(held: Held, transition: Transition, state: JobState, now: int) -> int | None:
     """When the job is due again; None for one that keeps its place."""
-    if transition.verb in (Verb.RETRY, Verb.SNOOZE):
+    if transition.verb in (Verb.RETRY, Verb.SNOOZE, Verb.THROTTLE):
         return now + transition.delay_ms
     if state is JobState.QUEUED:
         return None
@@ -207,7 +237,7 @@ def _give_positions(connection: sqlite3.Connection, waiting: list[Parameters]) -
     anew = [
         parameters
         for parameters in waiting
-        if parameters["state"] == JobState.QUEUED and parameters["verb"] in (Verb.RETRY, Verb.SNOOZE)
+        if parameters["state"] == JobState.QUEUED and parameters["verb"] in (Verb.RETRY, Verb.SNOOZE, Verb.THROTTLE)
     ]
     for parameters, position in zip(anew, draw_positions(connection, len(anew)), strict=True):
         parameters["position"] = position

@@ -7,18 +7,21 @@ import hashlib
 import secrets
 import sqlite3
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
 from holdfast.errors import DataRefused
 from holdfast.job import JobState, NewJob
 from holdfast.public_id import SEQUENCE_BITS
-from holdfast.stores.sqlite import publishing, rows, statements
+from holdfast.stores.sqlite import admitting, gates, publishing, rows, statements
+from holdfast.stores.sqlite.admitting import Debounced
 from holdfast.stores.values import Inserted, Insertion
 
 KEY_MS = 24 * 3_600_000
 _KEYS = ""  # the scope of idempotency keys; a kind is the scope of its `unique_for` keys
 
+Admission = Literal["each", "whole", "free"]
 Parameters = dict[str, object]
 
 
@@ -48,21 +51,44 @@ def draw_positions(connection: sqlite3.Connection, count: int) -> list[int]:
     return list(range(first, first + count))
 
 
-def insert(connection: sqlite3.Connection, now: int, jobs: Sequence[NewJob], *, again: bool) -> list[Inserted]:
-    """Store jobs, and answer for each in the order asked."""
+def insert(
+    connection: sqlite3.Connection,
+    now: int,
+    jobs: Sequence[NewJob],
+    *,
+    again: bool,
+    admission: Admission = "each",
+) -> list[Inserted]:
+    """Store jobs, and answer for each in the order asked.
+
+    `admission` says what rate limits let in: each job by itself, the whole call or nothing, or all of it ("free", which
+    is not debounced either).
+    """
     present = _present(connection, jobs) if again else frozenset[int]()
+    refused: dict[int, Inserted] = {}
+    merged: dict[int, Debounced] = {}
+    is_screened, is_gated = statements.fetch(connection, "has_looks")[0]
+    if is_screened and admission != "free":
+        refused = admitting.admit(connection, now, jobs, present, whole=admission == "whole")
+        if refused and admission == "whole":
+            return [refused.get(place) or Inserted(Insertion.CREATED, job.id) for place, job in enumerate(jobs)]
+        merged = admitting.debounced(connection, jobs)
     stored = _parameters(connection, now, jobs)
     answers: list[Inserted] = []
     plain: list[Parameters] = []
-    for job, parameters in zip(jobs, stored, strict=True):
-        if job.id in present:
+    for place, (job, parameters) in enumerate(zip(jobs, stored, strict=True)):
+        if place in refused:
+            answers.append(refused[place])
+        elif job.id in present:
             answers.append(Inserted(Insertion.CREATED, job.id))
-        elif job.key is None and job.unique is None:
+        elif job.key is None and job.unique is None and place not in merged:
             answers.append(Inserted(Insertion.CREATED, job.id))
             plain.append(parameters)
         else:
-            answers.append(_insert_keyed(connection, now, job, parameters))
+            answers.append(_insert_keyed(connection, now, job, parameters, merged.get(place)))
     statements.change_many(connection, "insert_jobs", plain)
+    if is_gated:
+        gates.hold_back(connection, [job.id for job in jobs if job.id not in present])
     if publishing.is_watched(connection, now):
         stored_now = [
             job.id
@@ -120,21 +146,32 @@ def _parameters(connection: sqlite3.Connection, now: int, jobs: Sequence[NewJob]
             "unique_key": job.unique,
             "idempotency_key": job.key,
             "extra": job.extra,
+            "debounce_key": None,
         }
         for job, (run_at, state) in zip(jobs, dues, strict=True)
     ]
 
 
-def _insert_keyed(connection: sqlite3.Connection, now: int, job: NewJob, parameters: Parameters) -> Inserted:
-    """Store a job unless a key says that it was asked for already."""
+def _insert_keyed(
+    connection: sqlite3.Connection, now: int, job: NewJob, parameters: Parameters, debounced: Debounced | None
+) -> Inserted:
+    """Store a job unless a key says that it was asked for already, or one waits that it is merged with."""
     request = {"kind": job.kind, "payload_hash": payload_hash(job.payload) if job.key is not None else 0}
     if job.key is not None:
         held = statements.fetch(connection, "key_holder", scope=_KEYS, key=job.key, now=now, **request)
         if held:
-            holder, is_same = held[0]
-            return _existing(job, holder) if is_same else Inserted(Insertion.CONFLICT, holder)
+            met, is_same = held[0]
+            return _existing(job, met) if is_same else Inserted(Insertion.CONFLICT, met)
 
-    holder = _unique_holder(connection, now, job)
+    holder: int | None = None
+    if debounced is not None:
+        waits = {"state": JobState.SCHEDULED.value, "position": None, "run_at": now + debounced.wait_ms}
+        parameters |= waits | {"debounce_key": debounced.key}
+        holder = statements.fetch_value(connection, "merge_debounced", **parameters)
+        if holder is not None:
+            gates.hold_back(connection, [holder])  # with its payload its keys may have changed
+    if holder is None:
+        holder = _unique_holder(connection, now, job)
     if holder is None:
         statements.change_many(connection, "insert_jobs", [parameters])
         if job.unique_for_ms is not None:

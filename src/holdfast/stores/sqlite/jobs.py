@@ -22,10 +22,13 @@ class SqliteJobs:
     async def take_ids(self, count: int) -> list[int]:
         return await self.connection.write(lambda connection, _: inserting.take_ids(connection, count))
 
-    async def insert_jobs(self, jobs: Sequence[NewJob], *, again: bool = False) -> list[Inserted]:
+    async def insert_jobs(self, jobs: Sequence[NewJob], *, again: bool = False, whole: bool = False) -> list[Inserted]:
         if not jobs:
             return []
-        return await self.connection.write(lambda connection, now: inserting.insert(connection, now, jobs, again=again))
+        admission: inserting.Admission = "whole" if whole else "each"
+        return await self.connection.write(
+            lambda connection, now: inserting.insert(connection, now, jobs, again=again, admission=admission)
+        )
 
     async def get_jobs(self, ids: Sequence[int]) -> list[Job]:
         return await self._read_jobs("get_jobs", ids)
@@ -52,23 +55,13 @@ class SqliteJobs:
 
     async def retry_jobs(self, ids: Sequence[int], *, from_phase: str | None = None) -> list[Answered]:
         def operation(connection: sqlite3.Connection, now: int) -> list[Answered]:
-            answers = {job_id: _retry(connection, now, job_id, from_phase) for job_id in dict.fromkeys(ids)}
+            answers = {job_id: retry(connection, now, job_id, from_phase) for job_id in dict.fromkeys(ids)}
             return [answers[job_id] for job_id in ids]
 
         return await self.connection.write(operation)
 
     async def delete_jobs(self, ids: Sequence[int]) -> list[Answered]:
-        def operation(connection: sqlite3.Connection, now: int) -> list[Answered]:
-            gone = statements.fetch(connection, "delete_jobs", ids=statements.array(ids), now=now)
-            told = [Told(*row) for row in gone]
-            statements.change(connection, "forget_retention", ids=statements.array(job.id for job in told))
-            if told and publishing.is_watched(connection, now):
-                for job in told:
-                    publishing.publish(connection, now, EventKind.DELETED, job)
-            done = {job.id: _done(job.id, job.state) for job in told}
-            return _answers(ids, _states(connection, now, ids), done)
-
-        return await self.connection.write(operation)
+        return await self.connection.write(lambda connection, now: delete(connection, now, ids))
 
     async def reschedule_jobs(
         self, ids: Sequence[int], *, run_at: datetime | None, delay_ms: int | None
@@ -80,13 +73,12 @@ class SqliteJobs:
             stays = state is JobState.BLOCKED or (state is JobState.HELD and due_state is JobState.QUEUED)
             return {"run_at": at, "state": (state if stays else due_state).value}
 
-        return await self._change_waiting("reschedule_jobs", ids, change)
+        return await self.connection.write(
+            lambda connection, now: _change_waiting(connection, now, "reschedule_jobs", ids, change)
+        )
 
     async def reprioritise_jobs(self, ids: Sequence[int], priority: int) -> list[Answered]:
-        def change(_now: int, state: JobState) -> dict[str, object]:
-            return {"priority": priority, "state": state.value}
-
-        return await self._change_waiting("reprioritise_jobs", ids, change)
+        return await self.connection.write(lambda connection, now: reprioritise(connection, now, ids, priority))
 
     async def _read_jobs(self, query: str, ids: Sequence[int]) -> list[Job]:
         found = await self.connection.read(
@@ -95,26 +87,47 @@ class SqliteJobs:
         by_id = {row[0]: row for row in found}
         return [rows.job(by_id[job_id]) for job_id in dict.fromkeys(ids) if job_id in by_id]
 
-    async def _change_waiting(
-        self, query: str, ids: Sequence[int], change: Callable[[int, JobState], dict[str, object]]
-    ) -> list[Answered]:
-        """Change waiting jobs one way; whatever is queued afterwards goes to the end of its lane."""
 
-        def operation(connection: sqlite3.Connection, now: int) -> list[Answered]:
-            states = _states(connection, now, ids)
-            waiting = [job_id for job_id in states if states[job_id] in WAITING]
-            changes = [change(now, states[job_id]) | {"id": job_id, "position": None} for job_id in waiting]
-            queued = [parameters for parameters in changes if parameters["state"] == JobState.QUEUED]
-            for parameters, position in zip(queued, inserting.draw_positions(connection, len(queued)), strict=True):
-                parameters["position"] = position
-            statements.change_many(connection, query, changes)
-            done = {
-                job_id: _done(job_id, str(parameters["state"]))
-                for job_id, parameters in zip(waiting, changes, strict=True)
-            }
-            return _answers(ids, states, done)
+def delete(connection: sqlite3.Connection, now: int, ids: Sequence[int]) -> list[Answered]:
+    """Delete finished jobs."""
+    gone = statements.fetch(connection, "delete_jobs", ids=statements.array(ids), now=now)
+    told = [Told(*row) for row in gone]
+    statements.change(connection, "forget_retention", ids=statements.array(job.id for job in told))
+    if told and publishing.is_watched(connection, now):
+        for job in told:
+            publishing.publish(connection, now, EventKind.DELETED, job)
+    done = {job.id: _done(job.id, job.state) for job in told}
+    return _answers(ids, _states(connection, now, ids), done)
 
-        return await self.connection.write(operation)
+
+def reprioritise(connection: sqlite3.Connection, now: int, ids: Sequence[int], priority: int) -> list[Answered]:
+    """Move waiting jobs to another lane."""
+    return _change_waiting(
+        connection,
+        now,
+        "reprioritise_jobs",
+        ids,
+        lambda _now, state: {"priority": priority, "state": state.value},
+    )
+
+
+def _change_waiting(
+    connection: sqlite3.Connection,
+    now: int,
+    query: str,
+    ids: Sequence[int],
+    change: Callable[[int, JobState], dict[str, object]],
+) -> list[Answered]:
+    """Change waiting jobs one way; whatever has a place in its lane afterwards goes to its end."""
+    states = _states(connection, now, ids)
+    waiting = [job_id for job_id in states if states[job_id] in WAITING]
+    changes = [change(now, states[job_id]) | {"id": job_id, "position": None} for job_id in waiting]
+    queued = [parameters for parameters in changes if parameters["state"] in (JobState.QUEUED, JobState.HELD)]
+    for parameters, position in zip(queued, inserting.draw_positions(connection, len(queued)), strict=True):
+        parameters["position"] = position
+    statements.change_many(connection, query, changes)
+    done = {job_id: _done(job_id, str(made["state"])) for job_id, made in zip(waiting, changes, strict=True)}
+    return _answers(ids, states, done)
 
 
 def _states(connection: sqlite3.Connection, now: int, ids: Sequence[int]) -> dict[int, JobState]:
@@ -155,7 +168,8 @@ def cancel(connection: sqlite3.Connection, now: int, ids: Sequence[int], given: 
     return _answers(ids, states, answered)
 
 
-def _retry(connection: sqlite3.Connection, now: int, job_id: int, from_phase: str | None) -> Answered:
+def retry(connection: sqlite3.Connection, now: int, job_id: int, from_phase: str | None) -> Answered:
+    """Give one finished job a new life."""
     found = statements.fetch(connection, "finished_job", id=job_id, now=now)
     if not found:
         return _refused(job_id, _states(connection, now, [job_id]).get(job_id))

@@ -4,7 +4,7 @@ import heapq
 import sqlite3
 from operator import itemgetter
 
-from holdfast.job import LIVE, TERMINAL, Job
+from holdfast.job import LIVE, TERMINAL, Job, JobState
 from holdfast.stores.columns import COLUMNS, LEFT_OUT
 from holdfast.stores.sqlite import rows, statements
 from holdfast.stores.sqlite.statements import Row
@@ -27,7 +27,19 @@ def read(connection: sqlite3.Connection, now: int, which: JobFilter, limit: int,
     return list(heapq.merge(*found, key=_BY_TIME, reverse=True))[:limit]
 
 
-def _query(table: str, which: JobFilter, after: Cursor | None) -> str:
+def count(connection: sqlite3.Connection, now: int, which: JobFilter, cap: int) -> int:
+    """Count the jobs of a filter, no more than the cap."""
+    parameters = _parameters(which, now, cap, None)
+    found = 0
+    for table, possible in ((_LIVE, LIVE), (_FINISHED, TERMINAL)):
+        if not which.states or possible.intersection(which.states):
+            listed = _query(table, which, None, columns="1")
+            query = f"SELECT count(*) FROM ({listed})"  # noqa: S608 - fixed parts only
+            found += connection.execute(query, parameters).fetchone()[0]
+    return min(found, cap)
+
+
+def _query(table: str, which: JobFilter, after: Cursor | None, columns: str = _COLUMNS) -> str:
     """Write the query of one table; a filter by tag walks the tags, every other one the jobs, newest first."""
     conditions = _conditions(which, after)
     source, order = f"{table} AS job", "job.enqueued_at DESC, job.id DESC"
@@ -41,18 +53,24 @@ def _query(table: str, which: JobFilter, after: Cursor | None) -> str:
     if table == _FINISHED:
         conditions.append("job.delete_at > :now")
     where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
-    return f"SELECT {_COLUMNS} FROM {source} {where}ORDER BY {order} LIMIT :limit"  # noqa: S608 - fixed parts only
+    return f"SELECT {columns} FROM {source} {where}ORDER BY {order} LIMIT :limit"  # noqa: S608 - fixed parts only
 
 
 def _conditions(which: JobFilter, after: Cursor | None) -> list[str]:
     given = {
         "job.id IN (SELECT value FROM json_each(:ids))": bool(which.ids),
-        "job.state IN (SELECT value FROM json_each(:states))": bool(which.states),
-        "job.kind IN (SELECT value FROM json_each(:kinds))": bool(which.kinds),
+        # One state is spelled out and one kind compared: so the planner knows which index holds just these.
+        f"job.state = '{_only(which.states)}'": len(which.states) == 1,
+        "job.state IN (SELECT value FROM json_each(:states))": len(which.states) > 1,
+        "job.kind = :kinds ->> 0": len(which.kinds) == 1,
+        "job.kind IN (SELECT value FROM json_each(:kinds))": len(which.kinds) > 1,
         "job.queue IN (SELECT value FROM json_each(:queues))": bool(which.queues),
         "job.actor = :actor": which.actor is not None,
         "job.unique_key = :unique": which.unique is not None,
         "job.error_fingerprint = :fingerprint": which.fingerprint is not None,
+        "job.error_class = :error_class": which.error_class is not None,
+        "job.finished_at >= :finished_from": which.finished_from is not None,
+        "job.finished_at <= :finished_until": which.finished_until is not None,
         "job.enqueued_at >= :enqueued_from": which.enqueued_from is not None,
         "job.enqueued_at < :enqueued_before": which.enqueued_before is not None,
         "(job.enqueued_at, job.id) < (:after_at, :after_id)": after is not None,
@@ -79,6 +97,9 @@ def _parameters(which: JobFilter, now: int, limit: int, after: Cursor | None) ->
         "actor": which.actor,
         "unique": which.unique,
         "fingerprint": which.fingerprint,
+        "error_class": which.error_class,
+        "finished_from": None if which.finished_from is None else rows.milliseconds(which.finished_from),
+        "finished_until": None if which.finished_until is None else rows.milliseconds(which.finished_until),
         "enqueued_from": None if which.enqueued_from is None else rows.milliseconds(which.enqueued_from),
         "enqueued_before": None if which.enqueued_before is None else rows.milliseconds(which.enqueued_before),
         "after_at": None if after is None else rows.milliseconds(after.enqueued_at),
@@ -87,3 +108,8 @@ def _parameters(which: JobFilter, now: int, limit: int, after: Cursor | None) ->
     for number, (name, value) in enumerate(which.tags):
         parameters |= {f"tag_{number}": name, f"tag_value_{number}": value}
     return parameters
+
+
+def _only(states: tuple[JobState, ...]) -> str:
+    """Spell the one state that is asked for; whatever is no state of ours cannot get into the text."""
+    return JobState(states[0]).value if len(states) == 1 else ""

@@ -28,7 +28,7 @@ from holdfast.stores.sqlite import closing, inserting, statements
 from holdfast.stores.sqlite.connection import Connection
 
 _MICROSECONDS = 1_000  # of a millisecond, which is what rows hold
-_NUMBERED = ("deliveries", "id")  # a number of this file's own
+_NUMBERED = (("deliveries", "id"), ("ledger", "id"))  # numbers of this file's own
 # A queue that is there keeps what its programs have published, and takes over a pause.
 _PAUSES = ", ".join(
     f"{column} = COALESCE(holdfast_queues.{column}, excluded.{column})"
@@ -128,7 +128,7 @@ class SqliteMoves:
 def columns_of(database: sqlite3.Connection, table: Table) -> list[str]:
     """Read the columns of a table, without those that number rows by themselves."""
     found = database.execute(f"PRAGMA table_info(holdfast_{table.name})").fetchall()
-    return [name for _, name, *_ in found if (table.name, name) != _NUMBERED]
+    return [name for _, name, *_ in found if (table.name, name) not in _NUMBERED]
 
 
 def _page(database: sqlite3.Connection, table: Table, after: Key | None) -> tuple[list[Row], list[Any] | None]:

@@ -22,6 +22,7 @@ class SqliteQueues:
                 "stale": msgspec.json.encode(defined.stale_ms).decode(),
                 "tells": defined.tells,
                 "webhook": defined.webhook,
+                "escalation": defined.escalation,
             }
             for name, defined in terms.items()
         ]
@@ -39,7 +40,7 @@ class SqliteQueues:
 
     async def resume_queue(self, name: str) -> QueueRow:
         found = await self.connection.write(
-            lambda connection, _: statements.fetch(connection, "resume_queue", name=name)
+            lambda connection, now: statements.fetch(connection, "resume_queue", name=name, now=now)
         )
         return _queue(found[0])
 

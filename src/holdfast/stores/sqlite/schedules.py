@@ -99,8 +99,11 @@ def _fire(connection: sqlite3.Connection, now: int, name: str, fire: Fire, overl
     if job is not None:
         if live and overlap == "cancel":
             cancel(connection, now, live, {"cancelled_by": f"schedule {name}", "cancel_reason": "the next one is due"})
-        inserting.insert(connection, now, [job], again=False)
+        # No rate limit refuses what the store itself enqueues, and nothing pushes its time.
+        inserting.insert(connection, now, [job], again=False, admission="free")
         statements.change(connection, "name_schedule", id=job.id, name=name, nominal=nominal)
+    if fire.is_missed:
+        statements.change(connection, "raise_missed", name=name, at=fire.nominal.isoformat(), note=note, now=now)
     return _fired(found[0])
 
 

@@ -7,26 +7,35 @@ from datetime import datetime
 from holdfast.job import NewJob
 from holdfast.stores.moving import require_here
 from holdfast.stores.sqlite import callers, rows
+from holdfast.stores.sqlite.alarms import SqliteAlarms
 from holdfast.stores.sqlite.announcing import SqliteAnnouncing
 from holdfast.stores.sqlite.answers import SqliteAnswers
+from holdfast.stores.sqlite.budgets import SqliteBudgets
+from holdfast.stores.sqlite.bulk import SqliteBulk
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.deliveries import SqliteDeliveries
 from holdfast.stores.sqlite.events import SqliteEvents
+from holdfast.stores.sqlite.failures import SqliteFailures
 from holdfast.stores.sqlite.folding import SqliteFolding
 from holdfast.stores.sqlite.gauges import SqliteGauges
 from holdfast.stores.sqlite.jobs import SqliteJobs
 from holdfast.stores.sqlite.leaders import SqliteLeaders
 from holdfast.stores.sqlite.leases import SqliteLeases
+from holdfast.stores.sqlite.limits import SqliteLimits
 from holdfast.stores.sqlite.locks import SqliteLocks
 from holdfast.stores.sqlite.migrator import SqliteMigrator
 from holdfast.stores.sqlite.moving import SqliteMoves
+from holdfast.stores.sqlite.notices import SqliteNotices
+from holdfast.stores.sqlite.policies import SqlitePolicies
 from holdfast.stores.sqlite.queues import SqliteQueues
 from holdfast.stores.sqlite.retention import SqliteRetention
 from holdfast.stores.sqlite.schedules import SqliteSchedules
 from holdfast.stores.sqlite.settings import SqliteSettings
+from holdfast.stores.sqlite.sla import SqliteSla
 from holdfast.stores.sqlite.transaction import SqliteTransactions
 from holdfast.stores.sqlite.upkeep import SqliteUpkeep
 from holdfast.stores.sqlite.wakeups import Listener, SqliteWakeups
+from holdfast.stores.sqlite.why import SqliteWhy
 from holdfast.stores.sqlite.work import SqliteWork
 from holdfast.stores.store import LeaseStore
 from holdfast.stores.values import Inserted
@@ -45,10 +54,19 @@ class SqliteStore(
     SqliteLeaders,
     SqliteLeases,
     SqliteQueues,
+    SqlitePolicies,
     SqliteEvents,
     SqliteDeliveries,
+    SqliteAlarms,
+    SqliteNotices,
     SqliteRetention,
+    SqliteFailures,
+    SqliteBulk,
+    SqliteLimits,
     SqliteLocks,
+    SqliteBudgets,
+    SqliteSla,
+    SqliteWhy,
     SqliteWakeups,
     SqliteTransactions,
     SqliteMoves,

@@ -10,7 +10,7 @@ from holdfast import failure
 from holdfast import transitions as ends
 from holdfast.rollup import Rollup
 from holdfast.stores.bounds import BOUNDS
-from holdfast.stores.sqlite import endings, inserting, rows, statements
+from holdfast.stores.sqlite import endings, inserting, limits, rows, statements
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.endings import Ending, Held
 from holdfast.stores.sqlite.jobs import COUNT_CAP
@@ -93,10 +93,12 @@ def _promote(connection: sqlite3.Connection, now: int, limit: int, *, named: boo
     positions = inserting.draw_positions(connection, len(due))
     promoted = [{"id": job.id, "position": position} for job, position in zip(due, positions, strict=True)]
     statements.change_many(connection, "promote_jobs", promoted)
-    queues = tuple(sorted({job.queue for job in due}))
-    next_due_ms = statements.fetch_value(connection, "next_due", now=now)
+    released, released_queues = limits.promote(connection, now)
+    queues = tuple(sorted({job.queue for job in due} | released_queues))
+    next_times = [statements.fetch_value(connection, query, now=now) for query in ("next_due", "next_wake")]
+    next_due_ms = min((ms for ms in next_times if ms is not None), default=None)
     lag_ms = max((now - job.due_ms for job in due), default=0)
-    return Promoted(len(due), queues, next_due_ms, tuple(due) if named else (), lag_ms)
+    return Promoted(len(due) + released, queues, next_due_ms, tuple(due) if named else (), lag_ms)
 
 
 def _rescue(connection: sqlite3.Connection, now: int, limit: int) -> Rescued:

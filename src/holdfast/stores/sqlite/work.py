@@ -11,15 +11,18 @@ from holdfast.errors import WorkerLost
 from holdfast.events import EventKind
 from holdfast.job import Job
 from holdfast.rollup import Rollup
-from holdfast.stores.sqlite import publishing, rows, statements
+from holdfast.stores.sqlite import gates, publishing, rows, statements
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.endings import Held, end_claims
 from holdfast.stores.sqlite.reports import save as save_reports
+from holdfast.stores.sqlite.wakeups import SqliteWakeups
 from holdfast.stores.values import DONE, Claim, Finish, ProgressReport, Started, Verdict, Worked
 from holdfast.transitions import Transition
 
+_ROUNDS = 4  # looks for jobs in one claim, where those that were found had to be parked
 
-class SqliteWork:
+
+class SqliteWork(SqliteWakeups):
     """The verbs of `WorkStore`."""
 
     connection: Connection
@@ -28,7 +31,7 @@ class SqliteWork:
     async def claim_jobs(self, claim: Claim) -> list[Job]:
         def operation(connection: sqlite3.Connection, now: int) -> list[Job]:
             _require_worker(connection, claim.worker)
-            return _take(connection, now, claim, _ready(connection, claim))
+            return _take_ready(connection, now, claim)
 
         return await self.connection.write(operation)
 
@@ -57,16 +60,22 @@ class SqliteWork:
     ) -> Worked:
         require_distinct(transitions)
 
+        released: set[str] = set()
+
         def operation(connection: sqlite3.Connection, now: int) -> Worked:
-            finishes = finish_claims(connection, now, transitions)
+            released.clear()
+            finishes = finish_claims(connection, now, transitions, released)
             statements.change_many(connection, "save_rollup", [_rollup_parameters(rollup, now) for rollup in rollups])
             if claim is None:
                 return Worked(finishes, [])
             if not _is_alive(connection, claim.worker):
                 return Worked(finishes, [], worker_lost=True)
-            return Worked(finishes, _take(connection, now, claim, _ready(connection, claim)))
+            return Worked(finishes, _take_ready(connection, now, _from_start(claim, released)))
 
-        return await self.connection.write(operation)
+        worked = await self.connection.write(operation)
+        if released:
+            await self.announce(sorted(released))
+        return worked
 
     async def save_progress(self, reports: Sequence[ProgressReport]) -> list[Verdict]:
         def operation(connection: sqlite3.Connection, now: int) -> list[Verdict]:
@@ -111,18 +120,46 @@ def _require_worker(connection: sqlite3.Connection, worker: int) -> None:
         raise WorkerLost(message)
 
 
-def _ready(connection: sqlite3.Connection, claim: Claim) -> list[int]:
+def _from_start(claim: Claim, queues: set[str]) -> Claim:
+    """Read the lanes of queues from their beginning, where jobs are that were held until now."""
+    if not queues:
+        return claim
+    lanes = (lane if lane.queue not in queues else msgspec.structs.replace(lane, after=0) for lane in claim.lanes)
+    return msgspec.structs.replace(claim, lanes=tuple(lanes))
+
+
+def _take_ready(connection: sqlite3.Connection, now: int, claim: Claim) -> list[Job]:
+    """Take what may run now; where there are limits, others are looked for in the place of those that may not."""
+    queues = statements.array({lane.queue for lane in claim.lanes})
+    query = "has_any_gated" if claim.ids else "has_gated"
+    if not statements.fetch_value(connection, query, queues=queues):
+        return _take(connection, now, claim, _ready(connection, now, claim))
+    taken: list[Job] = []
+    for _ in range(_ROUNDS):
+        left = msgspec.structs.replace(claim, limit=claim.limit - len(taken))
+        passed = gates.pass_jobs(connection, now, claim.worker, _ready(connection, now, left))
+        gated = gates.look(connection, passed.ids)
+        permits = [{"id": job.id, "permit_at": passed.permits.get(job.id)} for job in gated]
+        statements.change_many(connection, "set_permits", permits)
+        taken += _take(connection, now, claim, passed.ids)
+        gates.rotate(connection, gated)
+        if not passed.has_parked or claim.ids or len(taken) >= claim.limit:
+            break
+    return taken
+
+
+def _ready(connection: sqlite3.Connection, now: int, claim: Claim) -> list[int]:
     """Find the jobs that the claim names, or jobs lane by lane until it is full."""
     if claim.ids:
-        asked = statements.array(claim.ids)
-        return [row[0] for row in statements.fetch(connection, "claim_jobs_by_id", ids=asked, limit=claim.limit)]
+        asked = {"ids": statements.array(claim.ids), "limit": claim.limit, "now": now}
+        return [row[0] for row in statements.fetch(connection, "claim_jobs_by_id", **asked)]
     found: dict[int, None] = {}  # ordered; a lane that is named twice gives its jobs once
     for lane in claim.lanes:
         limit = min(lane.limit, claim.limit - len(found))
         if limit < 1:
             continue
         ready = statements.fetch(
-            connection, "claim_jobs", queue=lane.queue, priority=lane.priority, after=lane.after, limit=limit
+            connection, "claim_jobs", queue=lane.queue, priority=lane.priority, after=lane.after, limit=limit, now=now
         )
         found.update((row[0], None) for row in ready)
     return list(found)
@@ -160,12 +197,22 @@ def keep_report(connection: sqlite3.Connection, now: int, report: ProgressReport
     return _verdict(is_ours)
 
 
-def finish_claims(connection: sqlite3.Connection, now: int, transitions: Sequence[Transition]) -> list[Finish]:
-    """End claims that are still held; of the others, tell our own earlier writes from lost claims."""
+def finish_claims(
+    connection: sqlite3.Connection, now: int, transitions: Sequence[Transition], released: set[str] | None = None
+) -> list[Finish]:
+    """End claims that are still held; of the others, tell our own earlier writes from lost claims.
+
+    `released` takes the queues of jobs that were held and may run now.
+    """
     held = _fenced(connection, (_key(transition) for transition in transitions))
     found = [(held.get(_key(transition)), transition) for transition in transitions]
     ours = [(claim, transition) for claim, transition in found if claim is not None]
-    states = iter(end_claims(connection, now, ours))
+    states = iter(end_claims(connection, now, ours, released))
+    if len(ours) < len(found):
+        # The handler of a claim that was taken from its worker has ended as well.
+        queues = gates.free(connection, [_key(transition) for claim, transition in found if claim is None])
+        if released is not None:
+            released |= queues
     return [
         _earlier_finish(connection, transition) if claim is None else DONE[next(states)] for claim, transition in found
     ]

@@ -13,6 +13,12 @@ SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_pla
 AS $$
 BEGIN
     PERFORM holdfast.require_worker(p_worker);
+    IF EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = ANY (p_queues) AND q.gated) THEN
+        RETURN QUERY
+        SELECT *
+        FROM holdfast.claim_gated(p_worker, p_batch, p_limit, p_queues, p_priorities, p_limits, p_afters);
+        RETURN;
+    END IF;
     RETURN QUERY
     -- plan: claim_jobs
     UPDATE holdfast.jobs
@@ -24,7 +30,10 @@ BEGIN
         FROM (
             SELECT t.queue, t.priority, t.most, t.after
             FROM unnest(p_queues, p_priorities, p_limits, p_afters) AS t (queue, priority, most, after)
-            WHERE NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = t.queue AND q.paused_at IS NOT NULL)
+            WHERE NOT EXISTS (
+                SELECT FROM holdfast.queues AS q
+                WHERE q.name = t.queue AND (q.paused_at IS NOT NULL OR q.closed_until > holdfast.clock())
+            )
             OFFSET 0
         ) AS lane
         CROSS JOIN LATERAL (

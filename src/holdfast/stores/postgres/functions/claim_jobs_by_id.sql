@@ -8,6 +8,17 @@ SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_pla
 AS $$
 BEGIN
     PERFORM holdfast.require_worker(p_worker);
+    IF EXISTS (
+        SELECT
+        FROM unnest(p_ids) AS asked (id)
+        INNER JOIN holdfast.jobs AS j ON j.id = asked.id
+        INNER JOIN holdfast.queues AS q ON q.name = j.queue
+        WHERE q.gated
+    ) THEN
+        RETURN QUERY
+        SELECT * FROM holdfast.claim_gated(p_worker, p_batch, p_limit, NULL, NULL, NULL, NULL, p_ids);
+        RETURN;
+    END IF;
     RETURN QUERY
     -- plan: claim_jobs_by_id
     UPDATE holdfast.jobs
@@ -22,7 +33,8 @@ BEGIN
             FROM holdfast.jobs AS j
             WHERE j.id = asked.id AND j.state = 'queued'
                 AND NOT EXISTS (
-                    SELECT FROM holdfast.queues AS q WHERE q.name = j.queue AND q.paused_at IS NOT NULL
+                    SELECT FROM holdfast.queues AS q
+                    WHERE q.name = j.queue AND (q.paused_at IS NOT NULL OR q.closed_until > holdfast.clock())
                 )
             FOR UPDATE SKIP LOCKED
         ) AS picked

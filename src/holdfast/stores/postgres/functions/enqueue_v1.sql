@@ -5,7 +5,8 @@
 -- Fields of a job: kind (required), payload, queue, priority, run_at, delay_ms, unique, unique_for_ms, key,
 -- max_attempts, max_crashes, timeout_ms, tags, actor, extra. Answers a row per job, in order. A clash is answered and never
 -- raised; it waits until the transaction that holds the key has ended. What cannot be a job is raised as an error;
--- `trusted` leaves that check out, for an app that has made it by its own limits.
+-- `trusted` leaves that check out, for an app that has made it by its own limits. What is left out is as the kind's
+-- program has published it. A job that a rate limit refuses is raised too, and nothing of the call is stored.
 DROP FUNCTION IF EXISTS holdfast.enqueue_v1;
 CREATE FUNCTION holdfast.enqueue_v1(jobs jsonb, trusted boolean DEFAULT false)
 RETURNS TABLE (ordinal integer, id bigint, existing boolean, conflict boolean)
@@ -13,80 +14,19 @@ LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_count integer;
-    v_ids bigint[];
-    v_fields text[] := ARRAY[
-        'kind', 'payload', 'queue', 'priority', 'run_at', 'delay_ms', 'unique', 'unique_for_ms', 'key',
-        'max_attempts', 'max_crashes', 'timeout_ms', 'tags', 'actor', 'extra'
-    ];
+    v_job record;
 BEGIN
-    IF jobs IS NULL OR jsonb_typeof(jobs) <> 'array' THEN
-        RAISE EXCEPTION 'enqueue_v1: expected a JSON array of jobs, got %', COALESCE(jsonb_typeof(jobs), 'null')
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    v_count := jsonb_array_length(jobs);
-    IF v_count = 0 THEN
-        RETURN;
-    END IF;
-    IF NOT trusted THEN
-        PERFORM holdfast.check_enqueued(job.value, job.ordinality, v_fields)
-        FROM jsonb_array_elements(jobs) WITH ORDINALITY AS job;
-    END IF;
-    v_ids := ARRAY(SELECT taken FROM holdfast.take_ids(v_count) AS taken);
-
-    RETURN QUERY
-    WITH asked AS MATERIALIZED (
-        SELECT
-            e.ordinal, lower(j.kind) AS kind, lower(COALESCE(j.queue, 'default')) AS queue,
-            COALESCE(j.priority, 5::smallint) AS priority, COALESCE(j.payload, '{}') AS payload, j.run_at, j.delay_ms,
-            j.unique, j.unique_for_ms, j.key, COALESCE(j.max_attempts, 5) AS max_attempts,
-            COALESCE(j.max_crashes, 3) AS max_crashes,
-            -- Written out as null it means: no timeout.
-            CASE WHEN e.job ? 'timeout_ms' THEN j.timeout_ms ELSE 3600000 END AS timeout_ms,
-            (SELECT jsonb_object_agg(lower(tag.key), tag.value) FROM jsonb_each(j.tags) AS tag) AS tags, j.actor,
-            j.extra
-        FROM jsonb_array_elements(jobs) WITH ORDINALITY AS e (job, ordinal)
-        CROSS JOIN LATERAL jsonb_to_record(e.job) AS j (
-            kind text, queue text, priority smallint, payload jsonb, run_at timestamptz, delay_ms bigint,
-            "unique" text, unique_for_ms bigint, key text, max_attempts integer, max_crashes integer,
-            timeout_ms bigint, tags jsonb, actor text, extra jsonb
-        )
-    ),
-
-    stored AS MATERIALIZED (
-        SELECT i.*
-        FROM (
-            SELECT
-                array_agg(kind ORDER BY ordinal) AS kinds, array_agg(queue ORDER BY ordinal) AS queues,
-                array_agg(priority ORDER BY ordinal) AS priorities, array_agg(payload ORDER BY ordinal) AS payloads,
-                array_agg(run_at ORDER BY ordinal) AS run_ats, array_agg(delay_ms ORDER BY ordinal) AS delays,
-                array_agg("unique" ORDER BY ordinal) AS uniques,
-                array_agg(unique_for_ms ORDER BY ordinal) AS unique_fors, array_agg(key ORDER BY ordinal) AS keys,
-                array_agg(max_attempts ORDER BY ordinal) AS attempts,
-                array_agg(max_crashes ORDER BY ordinal) AS crashes,
-                array_agg(timeout_ms ORDER BY ordinal) AS timeouts, array_agg(tags ORDER BY ordinal) AS tags,
-                array_agg(actor ORDER BY ordinal) AS actors, array_agg(extra ORDER BY ordinal) AS extras
-            FROM asked
-        ) AS a
-        CROSS JOIN LATERAL holdfast.insert_jobs(
-            v_ids, a.kinds, a.queues, a.priorities, a.payloads, a.run_ats, a.delays, a.uniques, a.unique_fors, a.keys,
-            a.attempts, a.crashes, a.timeouts, a.tags, a.actors, false, a.extras
-        ) AS i
-    )
-
-    SELECT
-        asked.ordinal::integer,
-        CASE WHEN stored.ordinal IS NULL THEN v_ids[asked.ordinal] ELSE stored.id END,
-        COALESCE(stored.outcome <> 'created', false),
-        COALESCE(stored.outcome = 'conflict', false)
-    FROM asked
-    LEFT JOIN stored ON stored.ordinal = asked.ordinal
-    ORDER BY asked.ordinal;
-
-    -- The hint leaves with the caller's commit, and names the queue only, so that many collapse into one.
-    PERFORM pg_notify('holdfast:' || 'holdfast.jobs'::regclass::oid, named.queue)
-    FROM (
-        SELECT DISTINCT lower(COALESCE(job ->> 'queue', 'default')) AS queue FROM jsonb_array_elements(jobs) AS job
-    ) AS named;
+    FOR v_job IN SELECT * FROM holdfast.enqueue_jobs(jobs, trusted) LOOP
+        IF v_job.limited IS NOT NULL THEN
+            RAISE EXCEPTION 'enqueue_v1: job %: the rate limit % refuses it',
+                v_job.ordinal, v_job.limited::jsonb ->> 'limit'
+                USING ERRCODE = 'configuration_limit_exceeded', DETAIL = v_job.limited,
+                HINT = COALESCE(
+                    'Try again in ' || (v_job.limited::jsonb ->> 'retry_ms') || ' ms.',
+                    'So many never fit at once: enqueue fewer in one call.'
+                );
+        END IF;
+        RETURN QUERY SELECT v_job.ordinal, v_job.id, v_job.existing, v_job.conflict;
+    END LOOP;
 END
 $$;

@@ -25,13 +25,16 @@ DECLARE
     v_begun_as integer[];
     v_posts boolean;
     v_tells boolean;
+    v_failed boolean;
+    v_gated boolean;
+    v_rows text[];
 BEGIN
     -- plan: finish_jobs
     WITH locked AS MATERIALIZED (
         SELECT
             t.ordinal, t.verb, t.result, t.failure_class, t.failure_text, t.failure_trace, t.failure_print, t.notes,
             v_now - t.started_ago * interval '1 millisecond' AS began,
-            q.retention AS kept, q.stale AS stale_after, q.tells, q.webhook AS hook, j.*,
+            q.retention AS kept, q.stale AS stale_after, q.tells, q.webhook AS hook, q.gated, j.*,
             CASE
                 WHEN t.verb IN ('complete', 'fail', 'cancel', 'withdraw', 'force') THEN t.target
                 WHEN j.cancel_requested_at IS NOT NULL THEN 'cancelled'
@@ -87,7 +90,14 @@ BEGIN
                 WHEN e.verb = 'interrupt' AND e.goes_to = 'failed' THEN 'its worker left before it had ended'
                 ELSE COALESCE(e.failure_text, e.error)
             END,
-            CASE WHEN e.verb = 'complete' THEN NULL ELSE COALESCE(e.failure_print, e.error_fingerprint) END,
+            CASE
+                WHEN e.verb = 'complete' THEN NULL
+                WHEN e.verb = 'interrupt' AND e.goes_to = 'failed'
+                    THEN 'Interrupted:its worker left before it had ended'
+                WHEN e.goes_to = 'failed'
+                    THEN COALESCE(e.failure_print, e.error_fingerprint, e.failure_class, 'unknown')
+                ELSE COALESCE(e.failure_print, e.error_fingerprint)
+            END,
             CASE
                 WHEN e.notes IS NULL AND e.failure_trace IS NULL AND e.verb NOT IN ('crash', 'force') THEN e.extra
                 ELSE COALESCE(e.extra, '{}') || COALESCE(e.notes, '{}') || jsonb_strip_nulls(jsonb_build_object(
@@ -139,8 +149,10 @@ BEGIN
         array_agg(began) FILTER (WHERE id IS NOT NULL AND began IS NOT NULL AND started_at IS NULL),
         array_agg(attempt) FILTER (WHERE id IS NOT NULL AND began IS NOT NULL AND started_at IS NULL),
         bool_or(goes_to NOT IN ('queued', 'scheduled') AND (hook IS NOT NULL OR extra ? 'webhook')),
-        bool_or(goes_to NOT IN ('queued', 'scheduled') AND tells)
-    INTO v_verdicts, v_moved, v_waiting, v_begun, v_begun_at, v_begun_as, v_posts, v_tells
+        bool_or(goes_to NOT IN ('queued', 'scheduled') AND tells),
+        bool_or(id IS NOT NULL AND goes_to = 'failed'), bool_or(gated),
+        array_agg(fifo_key) FILTER (WHERE fifo_key IS NOT NULL AND goes_to NOT IN ('queued', 'scheduled'))
+    INTO v_verdicts, v_moved, v_waiting, v_begun, v_begun_at, v_begun_as, v_posts, v_tells, v_failed, v_gated, v_rows
     FROM locked;
     -- plan end
 
@@ -169,6 +181,21 @@ BEGIN
             p_started_agos
         ) AS t (id, verb, state, delay, error_class, error, traceback, fingerprint, started_ago)
         WHERE t.state IN ('queued', 'scheduled');
+    END IF;
+    IF v_failed THEN
+        PERFORM holdfast.note_failures(v_moved);
+    END IF;
+    IF EXISTS (SELECT FROM holdfast.reservations AS r WHERE r.job_id = ANY (p_ids)) THEN
+        PERFORM holdfast.settle_spends(p_ids, p_claims, p_verbs, v_verdicts);
+    END IF;
+    IF v_waiting AND 'throttle' = ANY (p_verbs) THEN
+        PERFORM holdfast.close_queues(p_ids, p_verbs);
+    END IF;
+    IF v_gated OR v_rows IS NOT NULL OR array_position(v_verdicts, NULL) IS NOT NULL THEN
+        -- What is forced to end still runs: its slots stay with it until its worker tells of its end, or is gone.
+        PERFORM holdfast.free_slots(array_agg(t.id), array_agg(t.claim), v_rows)
+        FROM unnest(p_ids, p_claims, p_verbs) AS t (id, claim, verb)
+        WHERE t.verb <> 'force';
     END IF;
     IF v_posts THEN
         PERFORM holdfast.post_ends(v_moved);

@@ -1,10 +1,11 @@
--- Store one job that has a unique key, an idempotency key, or may be there already because it is sent again.
+-- Store one job that has a unique key, an idempotency key, or may be there already because it is sent again; or, if it is
+-- debounced, merge it with the one of its kind and key that still waits.
 DROP FUNCTION IF EXISTS holdfast.insert_job;
 CREATE FUNCTION holdfast.insert_job(
     p_id bigint, p_kind text, p_queue text, p_priority smallint, p_payload jsonb, p_state text, p_run_at timestamptz,
     p_unique text, p_unique_for bigint, p_key text, p_max_attempts integer, p_max_crashes integer, p_timeout bigint,
     p_tags jsonb, p_actor text, p_position bigint, p_now timestamptz, p_again boolean,
-    p_extra jsonb DEFAULT NULL,
+    p_extra jsonb DEFAULT NULL, p_debounce text DEFAULT NULL,
     OUT outcome text, OUT id bigint
 )
 LANGUAGE plpgsql
@@ -13,7 +14,17 @@ AS $$
 DECLARE
     v_stored boolean;
     v_holder bigint;
+    v_wait bigint;
 BEGIN
+    IF p_debounce IS NOT NULL THEN
+        SELECT k.debounce_ms INTO v_wait FROM holdfast.kinds AS k WHERE k.name = p_kind;
+        IF v_wait IS NULL THEN
+            p_debounce := NULL;  -- it was debounced until just now
+        ELSE
+            p_state := 'scheduled';
+            p_run_at := p_now + v_wait * interval '1 millisecond';
+        END IF;
+    END IF;
     FOR round IN 1..3 LOOP
         IF p_again AND holdfast.job_exists(p_id) THEN
             SELECT 'created', p_id INTO outcome, id;
@@ -30,17 +41,35 @@ BEGIN
             END IF;
         END IF;
 
+        IF p_debounce IS NOT NULL THEN
+            -- After a wait it is looked at again: one that was made ready meanwhile is left alone.
+            BEGIN
+                UPDATE holdfast.jobs AS j
+                SET payload = p_payload, actor = p_actor, extra = p_extra, run_at = p_run_at
+                WHERE j.kind = p_kind AND j.debounce_key = p_debounce AND j.state = 'scheduled' AND j.claim = 0
+                RETURNING j.id INTO v_holder;
+            EXCEPTION WHEN serialization_failure THEN
+                -- The caller's snapshot is older than what another call made of that job: that must not end theirs.
+                v_holder := NULL;
+                EXIT;
+            END;
+            IF v_holder IS NOT NULL THEN
+                PERFORM holdfast.hold_back(ARRAY[v_holder]);  -- with its payload its keys may have changed
+                EXIT;
+            END IF;
+        END IF;
+
         v_stored := NULL;
         IF current_setting('transaction_isolation') = 'read committed' THEN
             INSERT INTO holdfast.jobs (
                 id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at, max_attempts,
-                max_crashes, timeout_ms, unique_key, idempotency_key, extra
+                max_crashes, timeout_ms, unique_key, idempotency_key, extra, debounce_key
             )
             VALUES (
                 p_id, p_kind, p_queue, p_priority, p_state,
                 CASE p_state WHEN 'queued' THEN p_position END,
                 p_payload, p_tags, p_actor, p_run_at, p_now, p_max_attempts, p_max_crashes, p_timeout, p_unique,
-                p_key, p_extra
+                p_key, p_extra, p_debounce
             )
             ON CONFLICT DO NOTHING;
             v_stored := FOUND;
@@ -49,13 +78,13 @@ BEGIN
             BEGIN
                 INSERT INTO holdfast.jobs (
                     id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at,
-                    max_attempts, max_crashes, timeout_ms, unique_key, idempotency_key, extra
+                    max_attempts, max_crashes, timeout_ms, unique_key, idempotency_key, extra, debounce_key
                 )
                 VALUES (
                     p_id, p_kind, p_queue, p_priority, p_state,
                     CASE p_state WHEN 'queued' THEN p_position END,
                     p_payload, p_tags, p_actor, p_run_at, p_now, p_max_attempts, p_max_crashes, p_timeout, p_unique,
-                    p_key, p_extra
+                    p_key, p_extra, p_debounce
                 )
                 ON CONFLICT DO NOTHING;
                 v_stored := FOUND;

@@ -3,9 +3,9 @@
 SELECT * FROM holdfast.take_ids($1);
 
 -- name: insert_jobs
--- Store jobs; answers only for those with a key, a unique key, or sent again.
-SELECT ordinal, outcome, id
-FROM holdfast.insert_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17);
+-- Store jobs; answers only for those with a key, a unique key, sent again, merged or refused.
+SELECT ordinal, outcome, id, detail
+FROM holdfast.insert_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18);
 
 -- name: get_jobs
 -- Read jobs, live or finished, in one snapshot.
@@ -69,7 +69,7 @@ SELECT id, answer, state, other FROM holdfast.retry_jobs($1, $2);
 SELECT id, 'done' AS answer, state, NULL::bigint AS other FROM holdfast.delete_jobs($1);
 
 -- name: reschedule_jobs
--- Set when waiting jobs are due: at $2, or $3 milliseconds from now.
+-- Set when waiting jobs are due: at $2, or $3 milliseconds from now; calls that come later do not change that.
 WITH waiting AS MATERIALIZED (
     SELECT id FROM holdfast.jobs WHERE id = ANY ($1::bigint[]) AND state <> 'running' ORDER BY id FOR UPDATE
 )
@@ -82,8 +82,10 @@ SET
         ELSE due.state
     END,
     position = CASE
-        WHEN j.state NOT IN ('blocked', 'held') AND due.state = 'queued' THEN nextval('holdfast.position_seq'::regclass)
-    END
+        WHEN j.state = 'held' AND due.state = 'queued' THEN j.position
+        WHEN j.state <> 'blocked' AND due.state = 'queued' THEN nextval('holdfast.position_seq'::regclass)
+    END,
+    debounce_key = NULL
 FROM (
     SELECT
         holdfast.due_at($2, $3, holdfast.clock()) AS run_at, holdfast.due_state($2, $3, holdfast.clock()) AS state
@@ -100,6 +102,9 @@ WITH waiting AS MATERIALIZED (
 UPDATE holdfast.jobs
 SET
     priority = $2,
-    position = CASE state WHEN 'queued' THEN nextval('holdfast.position_seq'::regclass) END
+    position = CASE
+        WHEN state = 'queued' OR (state = 'held' AND position IS NOT NULL)
+            THEN nextval('holdfast.position_seq'::regclass)
+    END
 WHERE id = ANY (ARRAY(SELECT id FROM waiting))
 RETURNING id, 'done' AS answer, state, NULL::bigint AS other;

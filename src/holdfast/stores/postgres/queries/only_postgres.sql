@@ -13,24 +13,29 @@ SELECT holdfast.keep_partitions();
 
 -- name: enqueue
 -- Enqueue on a caller's connection; $1 is the JSON array that enqueue_v1 describes.
-SELECT ordinal, id, existing, conflict FROM holdfast.enqueue_v1($1::text::jsonb, true) ORDER BY ordinal;
+SELECT ordinal, id, existing, conflict, limited FROM holdfast.enqueue_jobs($1::text::jsonb, true) ORDER BY ordinal;
 
 -- name: insert_one_job
--- Store one job that may run now and has no key: the most frequent insert, without a function around it.
+-- Store one job that may run now and has no key: the most frequent insert, without a function around it. No row where
+-- something has to be looked at first.
 WITH stored AS (
     INSERT INTO holdfast.jobs (
         id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at, max_attempts,
         max_crashes, timeout_ms, extra
     )
-    VALUES (
-        $1, $2, $3, $4, 'queued', nextval('holdfast.position_seq'::regclass), $5, $6, $7, holdfast.clock(),
-        holdfast.clock(), $8, $9, $10, $11
-    )
+    SELECT
+        $1::bigint, $2::text, $3::text, $4::smallint, 'queued', nextval('holdfast.position_seq'::regclass), $5::jsonb,
+        $6::jsonb, $7::text, holdfast.clock(), holdfast.clock(), $8::integer, $9::integer, $10::bigint, $11::jsonb
+    WHERE NOT EXISTS (SELECT FROM holdfast.queues WHERE name = $3 AND (screened OR gated))
     RETURNING id, kind, queue, enqueued_at
+),
+
+told AS (
+    INSERT INTO holdfast.events (at, kind, job_id, task, queue, state, life, claim, attempt)
+    SELECT enqueued_at, 'job:enqueued', id, kind, queue, 'queued', 1, 0, 0 FROM stored WHERE holdfast.is_watched()
 )
 
-INSERT INTO holdfast.events (at, kind, job_id, task, queue, state, life, claim, attempt)
-SELECT enqueued_at, 'job:enqueued', id, kind, queue, 'queued', 1, 0, 0 FROM stored WHERE holdfast.is_watched();
+SELECT id FROM stored;
 
 -- name: announce
 -- Hint that jobs of the named queues may run; a name means the same to whoever listens as in enqueue_v1. A hint may be
@@ -178,3 +183,7 @@ UNION ALL
 -- name: payload_hashes
 -- Fingerprint payloads as insert_jobs() does.
 SELECT jsonb_hash_extended(payload::jsonb, 0) FROM unnest($1::text[]) WITH ORDINALITY AS t (payload, n) ORDER BY n;
+
+-- name: lock_policies
+-- Let nobody else escalate by these policies meanwhile.
+SELECT name FROM holdfast.escalation_policies WHERE name = ANY ($1::text[]) ORDER BY name FOR UPDATE;

@@ -1,14 +1,16 @@
 -- name: define_queues
 -- Publish what holds for the finished jobs of queues; an unchanged definition costs no write.
-INSERT INTO holdfast.queues AS q (name, retention, stale, tells, webhook)
-SELECT t.name, t.retention, t.stale, t.tells, t.webhook
-FROM unnest($1::text[], $2::jsonb[], $3::jsonb[], $4::boolean[], $5::jsonb[])
-    AS t (name, retention, stale, tells, webhook)
+INSERT INTO holdfast.queues AS q (name, retention, stale, tells, webhook, escalation)
+SELECT t.name, t.retention, t.stale, t.tells, t.webhook, t.escalation
+FROM unnest($1::text[], $2::jsonb[], $3::jsonb[], $4::boolean[], $5::jsonb[], $6::text[])
+    AS t (name, retention, stale, tells, webhook, escalation)
 ORDER BY t.name
 ON CONFLICT (name) DO UPDATE
-SET retention = excluded.retention, stale = excluded.stale, tells = excluded.tells, webhook = excluded.webhook
+SET
+    retention = excluded.retention, stale = excluded.stale, tells = excluded.tells, webhook = excluded.webhook,
+    escalation = excluded.escalation
 WHERE (q.retention, q.stale, q.tells) <> (excluded.retention, excluded.stale, excluded.tells)
-    OR q.webhook IS DISTINCT FROM excluded.webhook;
+    OR q.webhook IS DISTINCT FROM excluded.webhook OR q.escalation IS DISTINCT FROM excluded.escalation;
 
 -- name: pause_queue
 -- Let no job of the queue be claimed.
@@ -20,9 +22,12 @@ RETURNING name, paused_at, paused_by, paused_reason;
 
 -- name: resume_queue
 -- Let jobs of the queue be claimed again.
-INSERT INTO holdfast.queues (name)
+INSERT INTO holdfast.queues AS q (name)
 VALUES ($1)
-ON CONFLICT (name) DO UPDATE SET paused_at = NULL, paused_by = NULL, paused_reason = NULL
+ON CONFLICT (name) DO UPDATE
+SET
+    paused_at = NULL, paused_by = NULL, paused_reason = NULL,
+    resumed_at = CASE WHEN q.paused_at IS NULL THEN q.resumed_at ELSE holdfast.clock() END
 RETURNING name, paused_at, paused_by, paused_reason;
 
 -- name: list_queues

@@ -5,8 +5,10 @@
 ALTER TABLE holdfast_queues ADD COLUMN gated INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE holdfast_queues ADD COLUMN closed_until INTEGER;
 ALTER TABLE holdfast_queues ADD COLUMN resumed_at INTEGER;
--- What programs or configuration say of the queue (colour, SLA, workers, escalation), for whoever looks.
+-- What holds for the queue (colour, SLA, workers, escalation), with what people have changed at run time.
 ALTER TABLE holdfast_queues ADD COLUMN definition TEXT;
+-- `screened`: an enqueue has to look, for a rate limit may refuse it or a debounce may merge it with another.
+ALTER TABLE holdfast_queues ADD COLUMN screened INTEGER NOT NULL DEFAULT 0;
 
 -- What holds for the jobs of a kind, published by the programs that define it, so that jobs from elsewhere (SQL, the
 -- CLI, a program without the code) are treated alike. Paths are the steps of key expressions.
@@ -19,8 +21,22 @@ CREATE TABLE holdfast_kinds (
     budget TEXT,
     estimate INTEGER,
     published_at INTEGER NOT NULL,
-    CONSTRAINT kinds_json CHECK (json_valid(definition))
+    -- The queues that it once had: programs that know no better may still enqueue there.
+    former TEXT NOT NULL DEFAULT '[]',
+    CONSTRAINT kinds_json CHECK (json_valid(definition) AND json_valid(former))
 ) STRICT, WITHOUT ROWID;
+
+-- What programs or configuration say of queues, limits and budgets, by path ("limits.tenant"); what holds follows from
+-- it and from the overrides. The row without a path says what it was last worked out from.
+CREATE TABLE holdfast_policies (
+    path TEXT PRIMARY KEY,
+    definition TEXT NOT NULL,
+    published_at INTEGER NOT NULL,
+    CONSTRAINT policies_json CHECK (json_valid(definition))
+) STRICT, WITHOUT ROWID;
+
+-- What a worker was started with: fingerprints of definitions by path, so that one that differs can be named.
+ALTER TABLE holdfast_workers ADD COLUMN policies TEXT;
 
 -- The limits in force. `definition` is what programs or configuration say; the other columns are what holds, with the
 -- changes that people have made at run time. Times are microseconds between two starts, or two enqueues.
@@ -64,6 +80,7 @@ CREATE TABLE holdfast_slots (
     n INTEGER NOT NULL,
     job_id INTEGER,
     claim INTEGER,
+    worker INTEGER,
     taken_at INTEGER,
     PRIMARY KEY (limit_name, key, n)
 ) STRICT, WITHOUT ROWID;
@@ -71,7 +88,10 @@ CREATE INDEX holdfast_slots_free ON holdfast_slots (limit_name, key, n) WHERE jo
 CREATE INDEX holdfast_slots_job ON holdfast_slots (job_id, claim) WHERE job_id IS NOT NULL;
 
 -- Held with a place: waits for a slot, and keeps its place. Held without one: waits for a time, as for a new budget.
+CREATE INDEX holdfast_jobs_held ON holdfast_jobs (limit_key, priority, position)
+WHERE state = 'held' AND position IS NOT NULL;
 CREATE INDEX holdfast_jobs_deferred ON holdfast_jobs (run_at, id) WHERE state = 'held' AND position IS NULL;
 CREATE INDEX holdfast_jobs_fifo ON holdfast_jobs (fifo_key, enqueued_seq) WHERE fifo_key IS NOT NULL;
+-- Not of one that was claimed before: it waits for its retry, and what comes then is another job.
 CREATE UNIQUE INDEX holdfast_jobs_debounce ON holdfast_jobs (kind, debounce_key)
-WHERE debounce_key IS NOT NULL AND state = 'scheduled';
+WHERE debounce_key IS NOT NULL AND state = 'scheduled' AND claim = 0;

@@ -9,11 +9,11 @@ RETURNING (SELECT CAST(value AS INTEGER) FROM holdfast_meta WHERE key = 'store_t
 -- Store one new job.
 INSERT INTO holdfast_jobs (
     id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at, max_attempts, max_crashes,
-    timeout_ms, unique_key, idempotency_key, extra
+    timeout_ms, unique_key, idempotency_key, extra, debounce_key
 )
 VALUES (
     :id, :kind, :queue, :priority, :state, :position, :payload, :tags, :actor, :run_at, :now, :max_attempts,
-    :max_crashes, :timeout_ms, :unique_key, :idempotency_key, :extra
+    :max_crashes, :timeout_ms, :unique_key, :idempotency_key, :extra, :debounce_key
 );
 
 -- name: get_jobs
@@ -131,9 +131,18 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND delete_at > :now
 RETURNING id, kind, queue, state, life, claim, attempt;
 
 -- name: reschedule_jobs
--- Set when one waiting job is due.
-UPDATE holdfast_jobs SET run_at = :run_at, state = :state, position = :position WHERE id = :id AND state <> 'running';
+-- Set when one waiting job is due; calls that come later do not change that.
+UPDATE holdfast_jobs
+SET
+    run_at = :run_at,
+    state = :state,
+    -- Who is held keeps its place.
+    position = CASE :state WHEN 'held' THEN position ELSE :position END,
+    debounce_key = NULL
+WHERE id = :id AND state <> 'running';
 
 -- name: reprioritise_jobs
 -- Move one waiting job to another lane, at its end.
-UPDATE holdfast_jobs SET priority = :priority, position = :position WHERE id = :id AND state <> 'running';
+UPDATE holdfast_jobs
+SET priority = :priority, position = CASE WHEN state = 'held' AND position IS NULL THEN NULL ELSE :position END
+WHERE id = :id AND state <> 'running';

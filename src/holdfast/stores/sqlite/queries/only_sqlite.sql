@@ -93,7 +93,9 @@ WHERE (
             LIMIT 100
         )
     )
-    AND NOT EXISTS (SELECT 1 FROM holdfast_queues WHERE name = asked.value AND paused_at IS NOT NULL);
+    AND NOT EXISTS (
+        SELECT 1 FROM holdfast_queues WHERE name = asked.value AND (paused_at IS NOT NULL OR closed_until > :now)
+    );
 
 -- name: living_worker
 -- Whether a worker is entered and not declared dead.
@@ -197,16 +199,44 @@ ORDER BY id
 LIMIT :limit;
 
 -- name: due_jobs
--- Find scheduled jobs whose time has come, earliest first.
-SELECT id, queue, priority, run_at, claim
-FROM holdfast_jobs
-WHERE state = 'scheduled' AND run_at <= :now
-ORDER BY run_at, id
+-- Find jobs whose time has come, earliest first: scheduled ones, then those held for a time.
+SELECT * FROM (
+    SELECT id, queue, priority, run_at, claim
+    FROM holdfast_jobs
+    WHERE state = 'scheduled' AND run_at <= :now
+    ORDER BY run_at, id
+    LIMIT :limit
+)
+UNION ALL
+SELECT * FROM (
+    SELECT id, queue, priority, run_at, claim
+    FROM holdfast_jobs
+    WHERE state = 'held' AND position IS NULL AND run_at <= :now
+    ORDER BY run_at, id
+    LIMIT :limit
+)
 LIMIT :limit;
 
 -- name: next_due
--- Say in how many milliseconds the next scheduled job is due.
-SELECT max(run_at - :now, 0) FROM holdfast_jobs WHERE state = 'scheduled' ORDER BY run_at, id LIMIT 1;
+-- Say in how many milliseconds the next job is due that waits for a time.
+SELECT min(due)
+FROM (
+    SELECT * FROM (
+        SELECT max(run_at - :now, 0) AS due
+        FROM holdfast_jobs
+        WHERE state = 'scheduled'
+        ORDER BY run_at, id
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT max(run_at - :now, 0) AS due
+        FROM holdfast_jobs
+        WHERE state = 'held' AND position IS NULL
+        ORDER BY run_at, id
+        LIMIT 1
+    )
+);
 
 -- name: prune_workers
 -- Delete workers that have been dead for a day and hold nothing.

@@ -1,11 +1,13 @@
 -- name: define_queues
 -- Publish what holds for the finished jobs of one queue; an unchanged definition costs no write.
-INSERT INTO holdfast_queues (name, retention, stale, tells, webhook)
-VALUES (:name, :retention, :stale, :tells, :webhook)
+INSERT INTO holdfast_queues (name, retention, stale, tells, webhook, escalation)
+VALUES (:name, :retention, :stale, :tells, :webhook, :escalation)
 ON CONFLICT (name) DO UPDATE
-SET retention = excluded.retention, stale = excluded.stale, tells = excluded.tells, webhook = excluded.webhook
+SET
+    retention = excluded.retention, stale = excluded.stale, tells = excluded.tells, webhook = excluded.webhook,
+    escalation = excluded.escalation
 WHERE (retention, stale, tells) <> (excluded.retention, excluded.stale, excluded.tells)
-    OR webhook IS NOT excluded.webhook;
+    OR webhook IS NOT excluded.webhook OR escalation IS NOT excluded.escalation;
 
 -- name: pause_queue
 -- Let no job of the queue be claimed.
@@ -17,9 +19,12 @@ RETURNING name, paused_at, paused_by, paused_reason;
 
 -- name: resume_queue
 -- Let jobs of the queue be claimed again.
-INSERT INTO holdfast_queues (name)
+INSERT INTO holdfast_queues AS q (name)
 VALUES (:name)
-ON CONFLICT (name) DO UPDATE SET paused_at = NULL, paused_by = NULL, paused_reason = NULL
+ON CONFLICT (name) DO UPDATE
+SET
+    paused_at = NULL, paused_by = NULL, paused_reason = NULL,
+    resumed_at = CASE WHEN q.paused_at IS NULL THEN q.resumed_at ELSE :now END
 RETURNING name, paused_at, paused_by, paused_reason;
 
 -- name: list_queues

@@ -1,6 +1,8 @@
 -- name: promote_jobs
 -- Make one due job `queued`.
-UPDATE holdfast_jobs SET state = 'queued', position = :position WHERE id = :id AND state = 'scheduled';
+UPDATE holdfast_jobs
+SET state = 'queued', position = :position, limit_key = CASE WHEN state = 'held' THEN NULL ELSE limit_key END
+WHERE id = :id AND (state = 'scheduled' OR (state = 'held' AND position IS NULL));
 
 -- name: rescue_jobs
 -- Mark workers whose lease has ended.

@@ -3,7 +3,9 @@
 SELECT id
 FROM holdfast_jobs
 WHERE queue = :queue AND priority = :priority AND state = 'queued' AND position > :after
-    AND NOT EXISTS (SELECT 1 FROM holdfast_queues WHERE name = :queue AND paused_at IS NOT NULL)
+    AND NOT EXISTS (
+        SELECT 1 FROM holdfast_queues WHERE name = :queue AND (paused_at IS NOT NULL OR closed_until > :now)
+    )
 ORDER BY position
 LIMIT :limit;
 
@@ -13,7 +15,9 @@ SELECT job.id
 FROM json_each(:ids) AS asked
 CROSS JOIN holdfast_jobs AS job ON job.id = asked.value
 WHERE job.state = 'queued'
-    AND NOT EXISTS (SELECT 1 FROM holdfast_queues WHERE name = job.queue AND paused_at IS NOT NULL)
+    AND NOT EXISTS (
+        SELECT 1 FROM holdfast_queues WHERE name = job.queue AND (paused_at IS NOT NULL OR closed_until > :now)
+    )
 GROUP BY job.id
 ORDER BY min(asked.key)
 LIMIT :limit;

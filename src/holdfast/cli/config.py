@@ -1,0 +1,159 @@
+"""`holdfast config check|show|schema`; those that change something are in `config_changes`."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from holdfast.app import Holdfast
+from holdfast.cli import locate, options, output
+from holdfast.cli.connect import Session, with_store
+from holdfast.cli.exits import Exit, Refusal
+from holdfast.cli.grammar import Noun
+from holdfast.cli.output import Cell, Column
+from holdfast.configuration.settings import DEFAULT, Setting
+from holdfast.errors import ConfigMistakes, HoldfastError, Mistake
+from holdfast.stores.cluster import Override
+
+_COLUMNS = (Column("SETTING", is_flexible=True), Column("VALUE", is_flexible=True), Column("FROM", is_flexible=True))
+_STYLES = {DEFAULT: "bright_black"}
+
+
+class CheckShape(msgspec.Struct, frozen=True):
+    """`config check --json`."""
+
+    file: str | None
+    mistakes: tuple[Mistake, ...]
+
+
+class ShowShape(msgspec.Struct, frozen=True):
+    """`config show --json`."""
+
+    file: str | None
+    settings: list[Setting]
+
+
+@click.group("config", cls=Noun, examples=("check", "show queues.high", "schema > holdfast.schema.json"))
+def config() -> None:
+    """Check the configuration, and look at what holds."""
+
+
+@config.command("check", examples=("", "holdfast.yaml", "-A mypackage.jobs:app", "--json"))
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@options.as_json
+@click.pass_context
+def check(ctx: click.Context, *, file: Path | None, as_json: bool) -> None:
+    """Check a configuration and print every mistake in it.
+
+    Checked is the FILE, or that of the app if one is named, or the nearest holdfast.yaml, holdfast.toml or
+    [tool.holdfast]. With an app, kinds and schedules that it has no tasks for are noted. Exit code 0: there is no
+    mistake; 2: there are some.
+    """
+    from holdfast.configuration import files  # noqa: PLC0415 - other commands do without
+
+    mistakes: tuple[Mistake, ...] = ()
+    checked = file
+    try:
+        if file is not None or not locate.names_an_app(ctx):
+            checked = files.required() if file is None else file
+            Holdfast(config=checked)
+        else:
+            app = locate.app_with_tasks(ctx)
+            checked = None if app.configuration is None else app.configuration.file
+            _note_strangers(app)
+    except ConfigMistakes as error:
+        mistakes = error.mistakes
+    except Refusal as error:  # the app could not be imported, perhaps because of them
+        if not isinstance(error.__cause__, ConfigMistakes):
+            raise
+        mistakes = error.__cause__.mistakes
+    if as_json:
+        output.write_json(CheckShape(None if checked is None else str(checked), mistakes))
+    for mistake in () if as_json else mistakes:
+        output.line(output.without_passwords(str(mistake)))
+    if mistakes:
+        output.note(f"{len(mistakes)} mistake{'s' if len(mistakes) > 1 else ''}")
+        ctx.exit(Exit.USAGE)
+    if not as_json:
+        output.line("no mistakes" if checked is None else f"{files.shown_path(checked)}: no mistakes")
+
+
+def _note_strangers(app: Holdfast) -> None:
+    """Name what the file says of tasks that the app does not have; those of another program may share it."""
+    told = {} if app.configuration is None else app.configuration.schedules
+    strangers = [f"kinds.{kind}" for kind in app.settings.kinds if kind not in app.tasks]
+    strangers += [f"schedules.{name}" for name in told if told[name].get("kind", name) not in app.tasks]
+    for path in strangers:
+        output.note(f"{path}: the app has no such task")
+
+
+@config.command("show", examples=("", "queues.high", "--changed", "--json"))
+@click.argument("path", required=False)
+@click.option("--changed", is_flag=True, help="Leave out what is as it is by default.")
+@options.as_json
+@click.pass_context
+def show(ctx: click.Context, *, path: str | None, changed: bool, as_json: bool) -> None:
+    """Show the settings that hold, each with its value and where that comes from.
+
+    From the lowest: default, code, preset or file, environment, override (stored with `config set`). With PATH, only
+    what lies below it. Secrets are not shown.
+    """
+    from holdfast.configuration.showing import overridden, settings_of  # noqa: PLC0415 - other commands do without
+
+    app, _ = locate.app_or_store(ctx)
+    configured = app.configuration
+    rows = settings_of(
+        app.settings,
+        Holdfast("sqlite://").settings,
+        app.schedules.values(),
+        None if configured is None else configured.origins,
+    )
+    rows = [row for row in overridden(rows, _overrides(ctx)) if _is_below(row, path)]
+    if path is not None and not rows:
+        message = f"there is no setting {path}; `config show` lists all"
+        raise click.UsageError(message, ctx)
+    if changed:
+        rows = [row for row in rows if row.origin != DEFAULT]
+    if as_json:
+        output.write_json(ShowShape(None if configured is None else str(configured.file), rows))
+        return
+    output.table(_COLUMNS, [_row(row) for row in rows])
+
+
+def _overrides(ctx: click.Context) -> list[Override]:
+    """Read what is stored; a store that cannot be asked does not keep the rest from being shown."""
+
+    async def read(session: Session) -> list[Override]:
+        return await session.store.list_overrides("")
+
+    try:
+        return with_store(ctx, read)
+    except (HoldfastError, OSError) as error:
+        output.note(f"what is set in the store is not shown: {output.without_passwords(str(error))}")
+        return []
+
+
+def _is_below(row: Setting, path: str | None) -> bool:
+    return path is None or row.path == path or row.path.startswith(f"{path}.")
+
+
+def _row(row: Setting) -> list[Cell]:
+    return [Cell(row.path), Cell(_text(row.value)), Cell(row.origin, style=_STYLES.get(row.origin, ""))]
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+@config.command("schema", examples=("> holdfast.schema.json",))
+def schema() -> None:
+    """Print the JSON Schema of a configuration, for editors.
+
+    In holdfast.yaml, a first line `# yaml-language-server: $schema=holdfast.schema.json` lets an editor use it.
+    """
+    from holdfast.configuration.schema import json_schema  # noqa: PLC0415 - other commands do without
+
+    output.write_json(json_schema())

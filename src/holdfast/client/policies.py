@@ -1,0 +1,111 @@
+"""What operators change of policies at run time, and what is published of kinds."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from holdfast.cadence import require_service
+from holdfast.client.definitions import encoded, require_known
+from holdfast.client.in_force import CHANGEABLE, with_change
+from holdfast.client.jobs import checked_actor, checked_reason
+from holdfast.client.repeat import until_answered
+from holdfast.client.services import ServedStore, ServiceVerbs, refusing
+from holdfast.client.settling import SettledStore, settle
+from holdfast.config import Settings
+from holdfast.errors import ConfigError, InvalidValue, shown
+from holdfast.stores.cluster import Override
+from holdfast.stores.policies import KindRow
+
+_SERVICES = "services"
+_SERVICE_FIELDS = ("interval", "batch", "enabled")
+_SORTS = (*CHANGEABLE, _SERVICES)
+
+
+class PolicyVerbStore(ServedStore, SettledStore, Protocol):
+    """What policies need of a store."""
+
+
+class PolicyVerbs(ServiceVerbs):
+    """The verbs of policies, on one store."""
+
+    def __init__(self, store: PolicyVerbStore, settings: Settings) -> None:
+        ServiceVerbs.__init__(self, store, settings)
+        self._policy_store = store
+        self._settled_within_s = settings.deadline_s
+
+    async def set_policy(self, path: str, value: Any, *, actor: str | None = None, reason: str | None = None) -> None:
+        """Change a policy for everybody, within five seconds and until it is reset, whatever programs say meanwhile.
+
+            await app.set_policy("limits.tenant.concurrency", 5, reason="the supplier is slow")
+
+        It is checked as if it stood in the definition.
+        """
+        sort, name, field = _read_path(path)
+        who, why = checked_actor(actor), checked_reason(reason)
+        if sort == _SERVICES:
+            with refusing():
+                require_service(name)
+            given: dict[str, Any] = {field: value}
+            await self.set_service(name, actor=who, reason=why, **given)
+            return
+        with refusing():
+            await self._check(sort, name, field, value)
+        written = encoded(value)
+        await until_answered(
+            lambda _: self._policy_store.set_override(f"{sort}.{name}.{field}", written, actor=who, reason=why),
+            self._settled_within_s,
+            f"set {path}",
+        )
+        await self._settle(path)
+
+    async def reset_policy(self, path: str) -> bool:
+        """Let a policy hold again as programs say; False when nobody had changed it."""
+        sort, name, field = _read_path(path)
+        was_changed = await until_answered(
+            lambda _: self._policy_store.reset_override(f"{sort}.{name}.{field}"),
+            self._settled_within_s,
+            f"reset {path}",
+        )
+        if sort != _SERVICES:
+            await self._settle(path)
+        return was_changed
+
+    async def overrides(self) -> list[Override]:
+        """Read what people have changed at run time, by path: who, when and why."""
+        return await self._policy_store.list_overrides("")
+
+    async def kinds(self) -> list[KindRow]:
+        """Read what programs have published of the kinds of jobs."""
+        return await self._policy_store.list_kinds()
+
+    async def _settle(self, path: str) -> None:
+        await until_answered(lambda _: settle(self._policy_store), self._settled_within_s, f"settle {path}")
+
+    async def _check(self, sort: str, name: str, field: str, value: Any) -> None:
+        published = {row.path: row for row in await self._policy_store.list_policies()}
+        names = [path.partition(".")[2] for path in published if path.startswith(f"{sort}.")]
+        require_known(name, names, sort.removesuffix("s"), f"{sort}.{name}")
+        definition = msgspec.json.decode(published[f"{sort}.{name}"].definition)
+        prefix = f"{sort}.{name}."
+        for override in await self._policy_store.list_overrides(prefix):
+            definition[override.path.removeprefix(prefix)] = msgspec.json.decode(override.value)
+        try:
+            with_change(encoded(definition), sort, field, value)
+        except TypeError as error:
+            message = f"{sort}.{name}.{field}: expected a value that fits, got {shown(value)}: {error}"
+            raise ConfigError(message) from error
+
+
+def _read_path(path: str) -> tuple[str, str, str]:
+    """Take a path apart: a sort of thing, a name (which may have dots), a field."""
+    sort, _, rest = path.partition(".")
+    name, _, field = rest.rpartition(".")
+    if sort not in _SORTS or not name:
+        message = f"path: expected one like limits.tenant.concurrency, of {', '.join(_SORTS)}, got {shown(path)}"
+        raise InvalidValue(message)
+    fields: Sequence[str] = _SERVICE_FIELDS if sort == _SERVICES else CHANGEABLE[sort]
+    if field not in fields:
+        message = f"path: of {sort} these can be changed at run time: {', '.join(fields)}; got {shown(path)}"
+        raise InvalidValue(message)
+    return sort, name.lower(), field

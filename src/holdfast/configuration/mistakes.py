@@ -1,0 +1,78 @@
+"""Mistakes in a configuration: all of them are collected, each with where it stands."""
+
+import difflib
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from holdfast.errors import ConfigError, ConfigMistakes, InvalidValue, Mistake, shown
+
+Path = tuple[str, ...]
+
+_MARK = re.compile(r":([0-9]+):([0-9]+)$")
+_DEFINED = re.compile(r"(?:[a-z ]+ '[^']*'|[A-Z]\w+\(\.\.\.\)|service|business hours|email|leader): ")
+
+
+class Report:
+    """Collects mistakes; `places` tells where the value of a path was written."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.places: dict[Path, str] = {}
+        self.mistakes: list[Mistake] = []
+
+    def add(self, path: Path, message: str) -> None:
+        """Take note of one."""
+        mistake = Mistake(".".join(path), message, self.place_of(path))
+        if mistake not in self.mistakes:
+            self.mistakes.append(mistake)
+
+    def place_of(self, path: Path) -> str:
+        """Where a path, or else what surrounds it, was written."""
+        for length in range(len(path), -1, -1):
+            if path[:length] in self.places:
+                return self.places[path[:length]]
+        return self.source
+
+    @contextmanager
+    def at(self, path: Path) -> Iterator[None]:
+        """Take note of what a definition refuses, as a mistake at its path."""
+        try:
+            yield
+        except (ConfigError, InvalidValue) as error:
+            self.add(path, _DEFINED.sub("", str(error), count=1))
+
+    def refuse(self) -> None:
+        """Raise all mistakes together, if there are any."""
+        if self.mistakes:
+            count = len(self.mistakes)
+            summary = f"{self.source}: {count} mistake{'s' if count > 1 else ''}"
+            raise ConfigMistakes(summary, sorted(self.mistakes, key=_position))
+
+
+def _position(mistake: Mistake) -> tuple[int, int]:
+    """Order by line and column; what has none, such as the environment, comes last."""
+    found = _MARK.search(mistake.place)
+    return (sys.maxsize, 0) if found is None else (int(found[1]), int(found[2]))
+
+
+def among(known: Iterable[str], given: str) -> str:
+    """Say which names there are, or which one was probably meant."""
+    names = sorted(known)
+    lowered = {name.lower(): name for name in names}
+    if close := difflib.get_close_matches(given.lower(), lowered, n=1):
+        return f"did you mean {lowered[close[0]]}?"
+    return f"expected among {', '.join(names)}" if names else "there are none"
+
+
+def described(value: Any) -> str:
+    """Show a value in a message; of what is large only what it is."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    return shown(str(value) if isinstance(value, str) else value)

@@ -1,0 +1,174 @@
+"""Every setting with its value and where it comes from; what is secret is never shown."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from datetime import date, timedelta
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from holdfast.config import Settings
+from holdfast.configuration.mistakes import Path
+from holdfast.configuration.settings import CODE, DEFAULT, Setting
+from holdfast.locations import masked
+from holdfast.retry import Backoff
+from holdfast.schedules import Schedule
+
+HIDDEN = "***"
+_RENAMED: Mapping[str, Path] = {
+    "age_after": ("ageing", "after"),
+    "age_share": ("ageing", "share"),
+    "webhook": ("webhook", "url"),
+    "webhook_events": ("webhook", "events"),
+    "webhook_secret": ("webhook", "secret"),
+    "max_workers": ("workers", "max"),
+    "from_": ("from",),
+}
+_NAMED = ("queues", "limits", "budgets", "escalations", "kinds")
+_UNITS = (("w", 604_800_000), ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
+
+
+def settings_of(
+    settings: Settings,
+    defaults: Settings,
+    schedules: Iterable[Schedule] = (),
+    origins: Mapping[Path, str] | None = None,
+) -> list[Setting]:
+    """List the settings of an app; `defaults` are those of an app that says nothing."""
+    told = {path: value for path, (value, _) in _leaves(defaults, ()).items()}
+    found: list[Setting] = []
+    for path, (value, default) in _leaves(settings, schedules).items():
+        is_default = value == told.get(path, default)
+        found.append(Setting(".".join(path), value, _origin(path, origins or {}, is_default=is_default)))
+    return found
+
+
+def overridden(settings: Iterable[Setting], overrides: Iterable[Any]) -> list[Setting]:
+    """Put in what people have set in the store; rows have a path, a value in JSON, and perhaps who it was."""
+    found = {setting.path: setting for setting in settings}
+    for row in overrides:
+        path, value = _path_of(row.path), msgspec.json.decode(row.value)
+        origin = "override" if row.actor is None else f"override by {row.actor}"
+        found[path] = Setting(path, value, origin)
+    return list(found.values())
+
+
+def _path_of(written: str) -> str:
+    *front, last = written.split(".")
+    return ".".join((*front, *_RENAMED.get(last, (last,))))
+
+
+def _origin(path: Path, origins: Mapping[Path, str], *, is_default: bool) -> str:
+    if path in origins:
+        return origins[path]
+    if below := [origin for place, origin in origins.items() if place[: len(path)] == path]:
+        return below[0]
+    if not is_default:
+        for known in range(len(path) - 1, 0, -1):
+            if path[:known] in origins:
+                return origins[path[:known]]
+    return DEFAULT if is_default else CODE
+
+
+def _leaves(settings: Settings, schedules: Iterable[Schedule]) -> dict[Path, tuple[Any, Any]]:
+    """List every value by its path, each with what it would be if nobody had said anything."""
+    found: dict[Path, tuple[Any, Any]] = {}
+    store = {
+        "url": masked(settings.url),
+        "schema": settings.schema,
+        "pool_size": settings.pool_size,
+        "deadline": length(round(settings.deadline_s * 1_000)),
+        "synchronous": settings.synchronous,
+        "listen_dsn": None if settings.listen_dsn is None else masked(settings.listen_dsn),
+    }
+    tasks = {
+        **{name: getattr(settings, name) for name in ("max_attempts", "max_crashes", "max_payload", "max_depth")},
+        "timeout": None if settings.timeout_ms is None else length(settings.timeout_ms),
+        "on_error": settings.on_error,
+    }
+    found |= {("store", key): (value, None) for key, value in store.items()}
+    found |= {("defaults", key): (value, None) for key, value in tasks.items()}
+    found |= _spread(settings.retry, ("defaults", "retry"), None)
+    for section in ("worker", "webhooks", "telemetry"):
+        found |= _entry(getattr(settings, section), (section,))
+    for section in _NAMED:
+        for name, entry in getattr(settings, section).items():
+            found |= _entry(entry, (section, name), sparsely=section == "kinds")
+    for name, channel in settings.channels.items():
+        found[("channels", name, "type")] = (type(channel).__name__.lower(), None)
+        found |= _entry(channel, ("channels", name))
+    for schedule in schedules:
+        found |= _entry(schedule, ("schedules", schedule.name))
+        found[("schedules", schedule.name, "kind")] = (schedule.kind, schedule.name)
+    for name, service in settings.services.items():
+        found |= _entry(service, ("services", name))
+    found[("delivery",)] = (None if settings.delivery is None else str(settings.delivery), None)
+    found[("leader",)] = (None if settings.leader is None else str(settings.leader), None)
+    return found
+
+
+def _entry(value: Any, path: Path, *, sparsely: bool = False) -> dict[Path, tuple[Any, Any]]:
+    """List the fields of one definition, under the names that a file has for them."""
+    found: dict[Path, tuple[Any, Any]] = {}
+    for field in fields(value):
+        given, default = getattr(value, field.name), _default(field)
+        if not field.init or field.name == "name" or (sparsely and given == default):
+            continue
+        if field.name == "workers" and getattr(value, "max_workers", None) is not None:
+            found[(*path, "workers", "min")] = (given, default)
+        elif field.name == "max_workers" and given is None:
+            continue
+        elif not field.repr:
+            found[(*path, *_RENAMED.get(field.name, (field.name,)))] = (HIDDEN if given else None, None)
+        else:
+            found |= _spread(given, (*path, *_RENAMED.get(field.name, (field.name,))), default)
+    return found
+
+
+def _default(field: "Field[Any]") -> Any:
+    if field.default is not MISSING:
+        return field.default
+    return field.default_factory() if field.default_factory is not MISSING else None
+
+
+def _spread(given: Any, path: Path, default: Any) -> dict[Path, tuple[Any, Any]]:
+    """List a value, or each part of one that has parts."""
+    if isinstance(given, Backoff):
+        parts = {
+            "growth": given.growth,
+            "base": length(given.base_ms),
+            "factor": given.factor,
+            "cap": length(given.cap_ms),
+            "jitter": given.jitter,
+            "exponent_offset": given.exponent_offset,
+        }
+        return {(*path, key): (value, None) for key, value in parts.items()}
+    if is_dataclass(given):
+        return _entry(given, path)
+    if isinstance(given, Mapping) and given:
+        return {(*path, str(key)): (_plain(value), None) for key, value in given.items()}
+    return {path: (_plain(given), _plain(default))}
+
+
+def _plain(value: Any) -> Any:
+    """Give a value as JSON has it."""
+    if value is UNSET or (isinstance(value, Mapping) and not value):
+        return None
+    if isinstance(value, timedelta):
+        return length(round(value.total_seconds() * 1_000))
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, list | tuple | set | frozenset | Iterator):
+        return [_plain(one) for one in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def length(milliseconds: int) -> str:
+    """Write a length of time as people do: 1h 30m."""
+    parts: list[str] = []
+    for unit, size in _UNITS:
+        count, milliseconds = divmod(milliseconds, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return " ".join(parts) or "0s"

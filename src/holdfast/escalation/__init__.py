@@ -1,0 +1,1 @@
+"""Messages about what went wrong: what they say (`facts`), when answers are due (`clock`), and one form per channel."""

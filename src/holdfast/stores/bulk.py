@@ -1,0 +1,124 @@
+"""Bulk runs: one change to all jobs that fit a filter, made batch by batch, and what a store can do with them."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+
+from holdfast.job import LIVE, RETRYABLE, TERMINAL, WAITING, JobState
+from holdfast.stores.values import Cursor, JobFilter
+
+KEPT_DAYS = 30
+COUNT_CAP = 10_001
+
+
+class BulkVerb(StrEnum):
+    """What a run does to each job."""
+
+    RETRY = "retry"
+    DELETE = "delete"
+    CANCEL = "cancel"
+    REPRIORITISE = "reprioritise"
+
+
+class BulkState(StrEnum):
+    """Where a run stands."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    CANCELLED = "cancelled"
+    ENDED = "ended"
+
+
+TAKES: dict[BulkVerb, frozenset[JobState]] = {
+    BulkVerb.RETRY: RETRYABLE,
+    BulkVerb.DELETE: TERMINAL,
+    BulkVerb.CANCEL: LIVE,
+    BulkVerb.REPRIORITISE: WAITING,
+}
+"""The states that each verb can do something with."""
+
+
+class NewBulk(msgspec.Struct, frozen=True, kw_only=True):
+    """A run to be started; `key` is a text of its own, `spacing_us` the least time from one job to the next."""
+
+    key: str
+    verb: BulkVerb
+    which: JobFilter
+    priority: int | None = None
+    actor: str | None = None
+    reason: str | None = None
+    expected: int
+    spacing_us: int = 0
+
+
+class BulkRun(msgspec.Struct, frozen=True):
+    """A run: what it does, to which jobs, for whom, and how far it is.
+
+    `expected` is how many jobs there were when it began, at most 10,001 of them counted. `done` were changed, `refused`
+    were not, because they had changed meanwhile or something stood in the way.
+    """
+
+    id: int
+    verb: BulkVerb
+    which: JobFilter
+    priority: int | None
+    actor: str | None
+    reason: str | None
+    state: BulkState
+    expected: int
+    spacing_us: int
+    step: int
+    done: int
+    refused: int
+    cursor: Cursor | None
+    started_at: datetime
+    next_at: datetime
+    ended_at: datetime | None
+
+    @property
+    def open_to(self) -> JobFilter:
+        """The jobs that are left to it: those that had ended, or were there, when it began.
+
+        A job that fails again after the run has retried it is not its business any more.
+        """
+        if self.verb in (BulkVerb.RETRY, BulkVerb.DELETE):
+            given = self.which.finished_until
+            until = self.started_at if given is None else min(given, self.started_at)
+            return msgspec.structs.replace(self.which, finished_until=until)
+        before = self.started_at + timedelta(milliseconds=1)
+        given = self.which.enqueued_before
+        return msgspec.structs.replace(self.which, enqueued_before=before if given is None else min(given, before))
+
+
+class BulkStore(Protocol):
+    """Runs that change many jobs; any number of processes may work on one at once, and each batch is done once."""
+
+    async def preview_jobs(self, which: JobFilter) -> int:
+        """Count the jobs that fit, reading at most 10,001 of them."""
+
+    async def start_bulk(self, new: NewBulk) -> BulkRun:
+        """Begin a run. Unknown: ask again; the same key is the same run."""
+
+    async def next_bulk(self) -> tuple[BulkRun, int] | None:
+        """Read the run whose turn it is, and how many milliseconds it has to wait for that."""
+
+    async def work_bulk(
+        self, run: BulkRun, ids: Sequence[int], *, cursor: Cursor | None
+    ) -> tuple[BulkRun, frozenset[int]] | None:
+        """Do one batch and move the cursor in the same commit; without a cursor the run has ended.
+
+        Answers the run, and the jobs that were changed; None when the run has gone on without us, was paused or
+        cancelled. Unknown: read the run; its step tells.
+        """
+
+    async def change_bulk(self, run: int, state: BulkState) -> BulkRun | None:
+        """Pause, go on with or cancel a run that has not ended; None when there is none. Unknown: ask again."""
+
+    async def list_bulk(self, limit: int, *, run: int | None = None) -> list[BulkRun]:
+        """Read runs, the newest first, or the one of that number."""
+
+    async def prune_bulk(self, limit: int) -> int:
+        """Forget runs that ended 30 days ago."""

@@ -1,0 +1,103 @@
+"""Bulk runs, on PostgreSQL."""
+
+from collections.abc import Sequence
+
+import asyncpg
+import msgspec
+
+from holdfast.stores.bulk import COUNT_CAP, KEPT_DAYS, BulkRun, BulkState, BulkVerb, NewBulk
+from holdfast.stores.postgres import lists, rows
+from holdfast.stores.postgres.connection import Connection
+from holdfast.stores.postgres.role import Role
+from holdfast.stores.values import Answer, Cursor, JobFilter
+
+_CHANGED = frozenset({Answer.DONE, Answer.REQUESTED})
+
+
+class PostgresBulk(Role):
+    """The verbs of `BulkStore`."""
+
+    async def preview_jobs(self, which: JobFilter) -> int:
+        sql, args = lists.count(which, COUNT_CAP)
+        return min(int((await self.fetch_sql(sql, *args))[0][0]), COUNT_CAP)
+
+    async def start_bulk(self, new: NewBulk) -> BulkRun:
+        found = await self.fetch(
+            "start_bulk",
+            new.key,
+            new.verb.value,
+            rows.json_text(new.which),
+            new.priority,
+            new.actor,
+            new.reason,
+            new.expected,
+            new.spacing_us,
+        )
+        return _run(found[0])
+
+    async def next_bulk(self) -> tuple[BulkRun, int] | None:
+        found = await self.fetch("next_bulk")
+        return (_run(found[0]), found[0]["wait_ms"]) if found else None
+
+    async def work_bulk(
+        self, run: BulkRun, ids: Sequence[int], *, cursor: Cursor | None
+    ) -> tuple[BulkRun, frozenset[int]] | None:
+        async def work(connection: Connection) -> tuple[BulkRun, frozenset[int]] | None:
+            async with connection.transaction():
+                if not await connection.fetch(self.queries["lock_bulk"], run.id, run.step):
+                    return None
+                query, args = _change(run)
+                answers = await connection.fetch(self.queries[query], sorted(ids), *args) if ids else []
+                changed = frozenset(row[0] for row in answers if Answer(row[1]) in _CHANGED)
+                place = (None, None) if cursor is None else (cursor.enqueued_at, cursor.id)
+                counts = (len(changed), len(ids) - len(changed))
+                moved = await connection.fetch(self.queries["advance_bulk"], run.id, *counts, *place)
+                return _run(moved[0]), changed
+
+        return await self.pool.call(work)
+
+    async def change_bulk(self, run: int, state: BulkState) -> BulkRun | None:
+        found = await self.fetch("change_bulk", run, state.value)
+        return _run(found[0]) if found else None
+
+    async def list_bulk(self, limit: int, *, run: int | None = None) -> list[BulkRun]:
+        return [_run(row) for row in await self.fetch("list_bulk", limit, run)]
+
+    async def prune_bulk(self, limit: int) -> int:
+        return len(await self.fetch("prune_bulk", limit, KEPT_DAYS))
+
+
+def _change(run: BulkRun) -> tuple[str, tuple[object, ...]]:
+    """Name the query of a run's verb, and what it takes beside the jobs."""
+    if run.verb is BulkVerb.RETRY:
+        return "retry_jobs", (None,)
+    if run.verb is BulkVerb.DELETE:
+        return "delete_jobs", ()
+    if run.verb is BulkVerb.REPRIORITISE:
+        return "reprioritise_jobs", (run.priority,)
+    words = {"cancelled_by": run.actor, "cancel_reason": run.reason}
+    notes = {name: text for name, text in words.items() if text is not None}
+    return "cancel_jobs", (rows.json_text(notes) if notes else None,)
+
+
+def _run(row: asyncpg.Record) -> BulkRun:
+    number, verb, which, priority, actor, reason, state, expected, spacing_us, step, done, refused = row[:12]
+    cursor_at, cursor_id, started_at, next_at, ended_at = row[12:17]
+    return BulkRun(
+        number,
+        BulkVerb(verb),
+        msgspec.json.decode(which, type=JobFilter),
+        priority,
+        actor,
+        reason,
+        BulkState(state),
+        expected,
+        spacing_us,
+        step,
+        done,
+        refused,
+        None if cursor_at is None else Cursor(cursor_at, cursor_id),
+        started_at,
+        next_at,
+        ended_at,
+    )

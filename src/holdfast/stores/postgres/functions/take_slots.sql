@@ -1,0 +1,52 @@
+-- Let jobs have free slots of one key, the first jobs first; answers how many of them got one, or null while somebody else
+-- makes the slots of that key, which is done when it is first seen. A slot that is taken or given back in this moment is
+-- passed over: nobody waits for a slot.
+DROP FUNCTION IF EXISTS holdfast.take_slots;
+CREATE FUNCTION holdfast.take_slots(
+    p_name text, p_key text, p_most integer, p_ids bigint[], p_claims integer[], p_worker bigint
+) RETURNS integer
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    v_taken integer := 0;
+    v_rows integer;
+    v_slots integer[];
+    v_beyond integer;
+BEGIN
+    -- Where there were more slots once, and their holders still run, as many of the others stay free.
+    SELECT count(*)
+    INTO v_beyond
+    FROM holdfast.slots AS s
+    WHERE s.limit_name = p_name AND s.key = p_key AND s.n > p_most AND s.job_id IS NOT NULL;
+    FOR round IN 1..2 LOOP
+        SELECT array_agg(free.n)
+        INTO v_slots
+        FROM (
+            SELECT s.n
+            FROM holdfast.slots AS s
+            WHERE s.limit_name = p_name AND s.key = p_key AND s.job_id IS NULL AND s.n <= p_most
+            ORDER BY s.n
+            LIMIT cardinality(p_ids) - v_taken
+            OFFSET v_beyond
+            FOR UPDATE SKIP LOCKED
+        ) AS free;
+        UPDATE holdfast.slots AS s
+        SET
+            job_id = p_ids[v_taken + array_position(v_slots, s.n)],
+            claim = p_claims[v_taken + array_position(v_slots, s.n)], worker = p_worker, taken_at = holdfast.clock()
+        WHERE s.limit_name = p_name AND s.key = p_key AND s.n = ANY (v_slots);
+        GET DIAGNOSTICS v_rows = ROW_COUNT;
+        v_taken := v_taken + v_rows;
+        EXIT WHEN v_taken >= cardinality(p_ids) OR round = 2 OR EXISTS (
+            SELECT FROM holdfast.slots AS s WHERE s.limit_name = p_name AND s.key = p_key AND s.n = p_most
+        );
+        IF NOT pg_try_advisory_xact_lock(holdfast.key_lock('make ' || p_name || '/' || p_key)) THEN
+            RETURN NULLIF(v_taken, 0);
+        END IF;
+        INSERT INTO holdfast.slots (limit_name, key, n, taken_at)
+        SELECT p_name, p_key, n, holdfast.clock() FROM generate_series(1, p_most) AS n
+        ON CONFLICT DO NOTHING;
+    END LOOP;
+    RETURN v_taken;
+END
+$$;

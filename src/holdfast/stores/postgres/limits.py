@@ -1,0 +1,33 @@
+"""Limits, on PostgreSQL."""
+
+from collections.abc import Sequence
+
+from holdfast.stores.limits import LimitRow, LimitUsage, SlotHolder, Swept, UsageCounts, usage_of
+from holdfast.stores.postgres import rows
+from holdfast.stores.postgres.role import Role
+
+
+class PostgresLimits(Role):
+    """The verbs of `LimitStore`."""
+
+    async def define_limits(self, limits: Sequence[LimitRow], gated: Sequence[str]) -> None:
+        await self.fetch("define_limits", rows.json_text(list(limits)), list(gated))
+
+    async def list_limits(self) -> list[LimitRow]:
+        found = await self.fetch("list_limits")
+        return [LimitRow(**(dict(row) | {"kinds": tuple(row["kinds"]), "path": tuple(row["path"])})) for row in found]
+
+    async def limit_usage(self, name: str, key: str | None = None) -> LimitUsage | None:
+        found = await self.fetch("limit_usage", name, key)
+        if not found:
+            return None
+        (row,) = found
+        holders = tuple(SlotHolder(*holder) for holder in await self.fetch("slot_holders", name, key))
+        return usage_of(name, key, UsageCounts(*row), holders)
+
+    async def sweep_limits(self, after: str, limit: int, *, leaks: bool) -> Swept:
+        (row,) = await self.fetch("sweep_limits", after, limit, leaks)
+        return Swept(row["freed"], row["released"], row["next_after"])
+
+    async def prune_limits(self, limit: int) -> int:
+        return int(await self.fetch_value("prune_limits", limit))

@@ -1,0 +1,102 @@
+-- name: define_limits
+-- Let these limits hold and no others, and mark the queues whose jobs may have to wait for one.
+SELECT holdfast.define_limits($1, $2);
+
+-- name: list_limits
+-- Read the limits in force.
+SELECT
+    name, definition, queue, kinds, path, concurrency, scope, throttle_us, burst, rate_us, rate_burst, rotate, fifo,
+    metric
+FROM holdfast.limits
+ORDER BY name;
+
+-- name: limit_usage
+-- Read how much of a limit is in use, in all or under one key.
+SELECT
+    CASE
+        WHEN l.fifo THEN 1
+        ELSE l.concurrency
+    END AS each,
+    l.scope,
+    cardinality(l.path) > 0 AS is_keyed,
+    (
+        SELECT count(*)
+        FROM holdfast.slots AS s
+        WHERE s.limit_name = l.name AND ($2::text IS NULL OR s.key = $2) AND s.job_id IS NOT NULL
+    ) AS taken,
+    (SELECT count(DISTINCT s.key) FROM holdfast.slots AS s WHERE s.limit_name = l.name) AS keys,
+    (
+        SELECT count(*)
+        FROM (
+            SELECT j.limit_key
+            FROM holdfast.jobs AS j
+            WHERE j.state = 'held' AND j.position IS NOT NULL AND ($2 IS NULL OR j.limit_key = l.name || '/' || $2)
+            LIMIT 10001
+        ) AS sample
+        WHERE starts_with(sample.limit_key, l.name || '/')
+    ) AS held,
+    (
+        SELECT max(k.throttled_until)
+        FROM holdfast.limit_keys AS k
+        WHERE k.limit_name = l.name AND k.key = COALESCE($2, '')
+    ) AS next_at,
+    (SELECT count(DISTINCT w.instance) FROM holdfast.workers AS w WHERE w.dead_at IS NULL) AS instances,
+    (
+        SELECT count(*)
+        FROM (SELECT j.queue FROM holdfast.jobs AS j WHERE j.state = 'running' LIMIT 10001) AS sample
+        WHERE sample.queue = l.queue
+    ) AS running
+FROM holdfast.limits AS l
+WHERE l.name = $1;
+
+-- name: slot_holders
+-- Read who holds slots of a limit, in all or under one key, the longest first.
+SELECT key, job_id, claim, taken_at
+FROM holdfast.slots
+WHERE limit_name = $1 AND ($2::text IS NULL OR key = $2) AND job_id IS NOT NULL
+ORDER BY taken_at, n
+LIMIT 100;
+
+-- name: sweep_limits
+-- Mend what no call has mended.
+SELECT freed, released, next_after FROM holdfast.sweep_limits($1, $2, $3);
+
+-- name: prune_limits
+-- Forget keys that nobody has used for a day, and slots beyond their limit.
+WITH unused AS (
+    DELETE FROM holdfast.limit_keys
+    WHERE (limit_name, key) IN (
+        SELECT k.limit_name, k.key
+        FROM holdfast.limit_keys AS k
+        WHERE k.seen_at < holdfast.clock() - interval '1 day' AND k.wake_at IS NULL
+            AND (k.rated_until IS NULL OR k.rated_until < holdfast.clock())
+            AND (k.throttled_until IS NULL OR k.throttled_until < holdfast.clock())
+        LIMIT $1
+        FOR UPDATE SKIP LOCKED
+    )
+    RETURNING 1
+),
+
+empty AS (
+    DELETE FROM holdfast.slots
+    WHERE (limit_name, key, n) IN (
+        SELECT s.limit_name, s.key, s.n
+        FROM holdfast.slots AS s
+        LEFT JOIN holdfast.limits AS l ON l.name = s.limit_name
+        WHERE s.job_id IS NULL
+            AND (
+                l.name IS NULL OR s.n > CASE WHEN l.fifo THEN 1 ELSE COALESCE(l.concurrency, 0) END
+                OR NOT EXISTS (
+                    SELECT
+                    FROM holdfast.slots AS used
+                    WHERE used.limit_name = s.limit_name AND used.key = s.key
+                        AND (used.job_id IS NOT NULL OR used.taken_at >= holdfast.clock() - interval '1 day')
+                )
+            )
+        LIMIT $1
+        FOR UPDATE OF s SKIP LOCKED
+    )
+    RETURNING 1
+)
+
+SELECT (SELECT count(*) FROM unused) + (SELECT count(*) FROM empty);

@@ -1,0 +1,134 @@
+"""Dead letters, on SQLite."""
+
+import sqlite3
+from collections.abc import Iterable
+
+import msgspec
+
+from holdfast.job import NewJob
+from holdfast.stores.failures import (
+    KEPT_DAYS,
+    LEFT_CAP,
+    DeadCursor,
+    DeadFilter,
+    DeadLetter,
+    DeadPage,
+    group_id,
+    page_of,
+)
+from holdfast.stores.sqlite import inserting, rows, statements
+from holdfast.stores.sqlite.connection import Connection
+from holdfast.stores.values import Inserted
+
+_DAY_MS = 86_400_000
+_UNFOLDED = 10_001
+
+
+class SqliteFailures:
+    """The verbs of `FailureStore`."""
+
+    connection: Connection
+
+    async def fold_failures(self, limit: int) -> int:
+        def operation(connection: sqlite3.Connection, _now: int) -> int:
+            taken = statements.fetch(connection, "read_failures", limit=limit)
+            groups = _joined(_of_inbox(row) for row in taken)
+            statements.change_many(connection, "fold_failures", [_parameters(group) for group in groups])
+            statements.change(connection, "forget_failures", ids=statements.array(row[0] for row in taken))
+            return len(taken)
+
+        return await self.connection.write(operation)
+
+    async def list_dead_letters(self, which: DeadFilter, *, limit: int, after: DeadCursor | None = None) -> DeadPage:
+        def operation(connection: sqlite3.Connection, now: int) -> DeadPage:
+            groups = _joined(
+                [
+                    *(_of_row(row) for row in statements.fetch(connection, "list_dead_letters")),
+                    *(_of_inbox(row) for row in statements.fetch(connection, "read_failures", limit=_UNFOLDED)),
+                ]
+            )
+            found: list[DeadLetter] = []
+            for group in sorted(groups, key=lambda group: (group.last_at, group.id), reverse=True):
+                if not _fits(group, which, after):
+                    continue
+                left = _left(connection, now, group)
+                if left or which.empty:
+                    found.append(msgspec.structs.replace(group, left=left))
+                if len(found) > limit:
+                    break
+            return page_of(found, limit)
+
+        return await self.connection.read(operation)
+
+    async def insert_replay(self, job: NewJob, origin: int, *, again: bool = False) -> Inserted:
+        def operation(connection: sqlite3.Connection, now: int) -> Inserted:
+            (inserted,) = inserting.insert(connection, now, [job], again=again)
+            statements.change(connection, "name_origin", id=job.id, origin=origin)
+            return inserted
+
+        return await self.connection.write(operation)
+
+    async def prune_dead_letters(self, limit: int) -> int:
+        return await self.connection.write(
+            lambda connection, now: statements.change(
+                connection, "prune_dead_letters", before=now - KEPT_DAYS * _DAY_MS, limit=limit
+            )
+        )
+
+
+def _of_inbox(row: statements.Row) -> DeadLetter:
+    """Read a failure as a group of its own."""
+    _, at, job_id, kind, queue, fingerprint, error_class, error = row
+    moment = rows.moment(at)
+    return DeadLetter(
+        group_id(kind, fingerprint), kind, fingerprint, queue, error_class, error, 1, moment, moment, job_id, 0
+    )
+
+
+def _of_row(row: statements.Row) -> DeadLetter:
+    group, kind, fingerprint, queue, error_class, error, seen, first_at, last_at, last_job = row
+    first, last = rows.moment(first_at), rows.moment(last_at)
+    return DeadLetter(group, kind, fingerprint, queue, error_class, error, seen, first, last, last_job, 0)
+
+
+def _joined(parts: Iterable[DeadLetter]) -> list[DeadLetter]:
+    """Add up what belongs to the same group; the latest says how it looked."""
+    groups: dict[str, DeadLetter] = {}
+    for part in parts:
+        known = groups.get(part.id, part)
+        latest = part if part.last_at >= known.last_at else known
+        groups[part.id] = msgspec.structs.replace(
+            latest,
+            seen=part.seen if known is part else known.seen + part.seen,
+            first_at=min(known.first_at, part.first_at),
+        )
+    return list(groups.values())
+
+
+def _parameters(group: DeadLetter) -> dict[str, object]:
+    return {
+        **{name: getattr(group, name) for name in ("id", "kind", "fingerprint", "queue", "error_class", "error")},
+        "seen": group.seen,
+        "first_at": rows.milliseconds(group.first_at),
+        "last_at": rows.milliseconds(group.last_at),
+        "last_job": group.last_job,
+    }
+
+
+def _fits(group: DeadLetter, which: DeadFilter, after: DeadCursor | None) -> bool:
+    return (
+        (not which.ids or group.id in which.ids)
+        and (not which.kinds or group.kind in which.kinds)
+        and (not which.queues or group.queue in which.queues)
+        and which.error_class in (None, group.error_class)
+        and (which.since is None or group.last_at >= which.since)
+        and (after is None or (group.last_at, group.id) < (after.last_at, after.id))
+    )
+
+
+def _left(connection: sqlite3.Connection, now: int, group: DeadLetter) -> int:
+    return int(
+        statements.fetch_value(
+            connection, "dead_jobs_left", kind=group.kind, fingerprint=group.fingerprint, now=now, cap=LEFT_CAP
+        )
+    )

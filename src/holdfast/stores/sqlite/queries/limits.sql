@@ -1,0 +1,105 @@
+-- name: define_limits
+-- Let one limit hold; an unchanged one costs no write.
+INSERT INTO holdfast_limits (
+    name, definition, queue, kinds, path, concurrency, scope, throttle_us, burst, rate_us, rate_burst, rotate, fifo,
+    metric, changed_at
+)
+VALUES (
+    :name, :definition, :queue, :kinds, :path, :concurrency, :scope, :throttle_us, :burst, :rate_us, :rate_burst,
+    :rotate, :fifo, :metric, :now
+)
+ON CONFLICT (name) DO UPDATE
+SET
+    definition = excluded.definition,
+    queue = excluded.queue,
+    kinds = excluded.kinds,
+    path = excluded.path,
+    concurrency = excluded.concurrency,
+    scope = excluded.scope,
+    throttle_us = excluded.throttle_us,
+    burst = excluded.burst,
+    rate_us = excluded.rate_us,
+    rate_burst = excluded.rate_burst,
+    rotate = excluded.rotate,
+    fifo = excluded.fifo,
+    metric = excluded.metric,
+    changed_at = excluded.changed_at
+WHERE (
+    definition, queue, kinds, path, concurrency, scope, throttle_us, burst, rate_us, rate_burst, rotate, fifo, metric
+) IS NOT (
+    excluded.definition, excluded.queue, excluded.kinds, excluded.path, excluded.concurrency, excluded.scope,
+    excluded.throttle_us, excluded.burst, excluded.rate_us, excluded.rate_burst, excluded.rotate, excluded.fifo,
+    excluded.metric
+);
+
+-- name: list_limits
+-- Read the limits in force.
+SELECT
+    name, definition, queue, kinds, path, concurrency, scope, throttle_us, burst, rate_us, rate_burst, rotate, fifo,
+    metric
+FROM holdfast_limits
+ORDER BY name;
+
+-- name: limit_usage
+-- Read how much of a limit is in use, in all or under one key.
+SELECT
+    CASE WHEN lim.fifo THEN 1 ELSE lim.concurrency END,
+    lim.scope,
+    json_array_length(lim.path) > 0,
+    (
+        SELECT count(*)
+        FROM holdfast_slots AS slot
+        WHERE slot.limit_name = lim.name AND (:key IS NULL OR slot.key = :key) AND slot.job_id IS NOT NULL
+    ),
+    (SELECT count(DISTINCT slot.key) FROM holdfast_slots AS slot WHERE slot.limit_name = lim.name),
+    (
+        SELECT count(*)
+        FROM (
+            SELECT job.limit_key
+            FROM holdfast_jobs AS job
+            WHERE job.state = 'held' AND job.position IS NOT NULL
+                AND (:key IS NULL OR job.limit_key = lim.name || '/' || :key)
+            LIMIT 10001
+        ) AS sample
+        WHERE substr(sample.limit_key, 1, length(lim.name) + 1) = lim.name || '/'
+    ),
+    (
+        SELECT max(place.throttled_until) / 1000
+        FROM holdfast_limit_keys AS place
+        WHERE place.limit_name = lim.name AND place.key = COALESCE(:key, '')
+    ),
+    (SELECT count(DISTINCT worker.instance) FROM holdfast_workers AS worker WHERE worker.dead_at IS NULL),
+    (
+        SELECT count(*)
+        FROM (SELECT job.queue FROM holdfast_jobs AS job WHERE job.state = 'running' LIMIT 10001) AS sample
+        WHERE sample.queue = lim.queue
+    )
+FROM holdfast_limits AS lim
+WHERE lim.name = :name;
+
+-- name: slot_holders
+-- Read who holds slots of a limit, in all or under one key, the longest first.
+SELECT key, job_id, claim, taken_at
+FROM holdfast_slots
+WHERE limit_name = :name AND (:key IS NULL OR key = :key) AND job_id IS NOT NULL
+ORDER BY taken_at, n
+LIMIT 100;
+
+-- name: sweep_limits
+-- Find keys that jobs are held for, after a given one.
+SELECT DISTINCT limit_key
+FROM holdfast_jobs
+WHERE state = 'held' AND position IS NOT NULL AND limit_key > :after
+ORDER BY limit_key
+LIMIT :limit;
+
+-- name: prune_limits
+-- Forget keys that nobody has used for a day.
+DELETE FROM holdfast_limit_keys
+WHERE (limit_name, key) IN (
+    SELECT limit_name, key
+    FROM holdfast_limit_keys
+    WHERE seen_at < :now - 86400000 AND wake_at IS NULL
+        AND COALESCE(rated_until, 0) < :now * 1000 AND COALESCE(throttled_until, 0) < :now * 1000
+    LIMIT :limit
+);

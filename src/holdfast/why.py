@@ -1,0 +1,42 @@
+"""The answer to "why is this job not running?"."""
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+
+class Reason(StrEnum):
+    """What keeps a job where it is, in one word."""
+
+    FINISHED = "finished"
+    STOPPING = "stopping"  # it has ended by force, and its handler may still be at work
+    RUNNING = "running"
+    BUFFERED = "buffered"  # a worker has it and has not started it
+    WORKER_LOST = "worker_lost"
+    LOCK = "lock"
+    PAUSED = "paused"
+    CLOSED = "closed"  # a handler of its queue was told to slow down
+    SCHEDULED = "scheduled"
+    OVERDUE = "overdue"  # nobody has made it ready
+    LIMIT = "limit"
+    THROTTLE = "throttle"
+    ROTATION = "rotation"
+    FIFO = "fifo"
+    BUDGET = "budget"
+    BLOCKED = "blocked"
+    NO_WORKER = "no_worker"
+    UNKNOWN_KIND = "unknown_kind"
+    BUSY = "busy"
+    READY = "ready"
+
+
+class Why(msgspec.Struct, frozen=True):
+    """Why a job stands where it stands: a sentence for people, and the same in parts for programs."""
+
+    reason: Reason
+    sentence: str
+    details: dict[str, Any] = {}
+
+    def __str__(self) -> str:
+        return self.sentence

@@ -1,0 +1,75 @@
+"""`limits list` and `limits show`: what each limit says, how much of it is in use, and by whom."""
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast import public_id
+from holdfast.client.limits import LimitVerbs
+from holdfast.errors import InvalidValue, LimitNotFound
+from holdfast.stores.limits import LimitRow
+from tests.cli.conftest import Shop
+from tests.conformance.builders import claim, enqueue, register
+
+LIMITS = [
+    LimitRow(name="calls", kinds=("ask",), throttle_us=20_000, rate_us=1_500_000, rate_burst=1),
+    LimitRow(name="shots", queue="default", concurrency=3, scope="instance"),
+    LimitRow(name="tenants", queue="default", path=("payload", "tenant"), concurrency=1, fifo=True, rotate=True),
+]
+
+
+async def used(store: Any) -> None:
+    """Let two jobs run and one wait."""
+    await store.define_limits(LIMITS, ["default"])
+    for tenant in "aab":
+        await enqueue(store, payload=json.dumps({"tenant": tenant}))
+    await claim(store, await register(store))
+
+
+def test_no_limit_is_in_force(shop: Shop) -> None:
+    result = shop("limits", "list")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.startswith("no limit is in force")
+    assert json.loads(shop.ok("limits", "list", "--json")) == {"limits": []}
+
+
+def test_the_table_says_what_each_says_and_how_much_is_used(shop: Shop) -> None:
+    shop.on_store(used)
+    rows = [line.split("\t") for line in shop.ok("limits", "list").splitlines()]
+    assert rows[0] == ["NAME", "HOLDS FOR", "KEY", "SAYS", "RUNNING", "FREE", "HELD"]
+    assert rows[1:] == [
+        ["calls", "ask", "-", "a start every 20 ms, an enqueue every 1.5 s", "-", "-", "0"],
+        ["shots", "queue default", "-", "3 at once in each instance", "2", "1", "0"],
+        [
+            *("tenants", "queue default", "payload.tenant", "1 at once, one after the other, keys take turns"),
+            *("2", "0", "1"),
+        ],
+    ]
+
+
+def test_one_is_shown_with_who_holds_it(shop: Shop) -> None:
+    shop.on_store(used)
+    shown = json.loads(shop.ok("limits", "show", "tenants", "--key", "a", "--json"))
+    assert (shown["most"], shown["taken"], shown["available"], shown["held"]) == (1, 1, 0, 1)
+    (holder,) = shown["holders"]
+    assert holder["job_public_id"] == public_id.encode(int(holder["job_id"]))
+    assert holder["job_public_id"] in shop.ok("limits", "show", "tenants")
+
+
+def test_one_that_is_not_there(shop: Shop) -> None:
+    result = shop("limits", "show", "nothing")
+    assert result.exit_code == 3
+    assert "no limit 'nothing' is in force" in result.stderr
+
+
+async def test_available_is_one_number(store: Any) -> None:
+    await used(store)
+    verbs = LimitVerbs(store, 10)
+    assert await verbs.limit("shots").available() == 1
+    assert await verbs.limit("Tenants").available("b") == 0
+    assert [row.name for row in await verbs.limits()] == ["calls", "shots", "tenants"]
+    with pytest.raises(LimitNotFound, match="no limit 'nothing' is in force"):
+        await verbs.limit("nothing").available()
+    with pytest.raises(InvalidValue, match="does not bound what runs"):
+        await verbs.limit("calls").available()

@@ -1,0 +1,142 @@
+"""The form of a configuration: it knows every field there is, and says the same to editors as to programs."""
+
+import dataclasses
+from typing import Any
+
+import jsonschema
+import pytest
+
+from holdfast import Holdfast, Queue, Schedule, Service, WebhookSettings, WorkerSettings
+from holdfast.configuration import sections
+from holdfast.configuration.building import CHANNEL_TYPES
+from holdfast.configuration.mistakes import Report
+from holdfast.configuration.schema import json_schema
+from holdfast.configuration.shapes import Group
+from holdfast.configuration.yaml_file import read_yaml
+from holdfast.policies.budgets import Budget
+from holdfast.policies.escalation import BusinessHours, Escalation
+from holdfast.policies.kinds import Kind
+from holdfast.policies.limits import Limit
+from holdfast.telemetry.settings import TelemetrySettings
+from tests.configuration.conftest import Write, mistakes_of
+from tests.configuration.test_mistakes import TEN
+from tests.docs.pages import ROOT
+
+VILLAGE = ROOT / "examples" / "village" / "holdfast.yaml"
+SPELLED = {"age_after": "ageing", "age_share": "ageing", "max_workers": "workers", "from_": "from"}
+SPELLED |= {"webhook_events": "webhook", "webhook_secret": "webhook"}
+
+
+def group(name: str) -> Group:
+    found = sections.SECTIONS[name]
+    found = getattr(found, "of", found)
+    assert isinstance(found, Group)
+    return found
+
+
+def hours() -> Group:
+    found = sections.ESCALATION.fields["business_hours"]
+    assert isinstance(found, Group)
+    return found
+
+
+@pytest.mark.parametrize(
+    "definition, form",
+    [
+        (Queue, group("queues")),
+        (Limit, group("limits")),
+        (Budget, group("budgets")),
+        (Escalation, group("escalations")),
+        (BusinessHours, hours()),
+        (Kind, group("kinds")),
+        (Schedule, group("schedules")),
+        (Service, group("services")),
+        (WorkerSettings, group("worker")),
+        (WebhookSettings, group("webhooks")),
+        (TelemetrySettings, group("telemetry")),
+        *((definition, sections.CHANNELS.types[name]) for name, definition in CHANNEL_TYPES.items()),
+    ],
+)
+def test_a_file_can_say_what_code_can(definition: Any, form: Group) -> None:
+    fields = {SPELLED.get(field.name, field.name) for field in dataclasses.fields(definition) if field.init}
+    assert fields - {"name"} == set(form.fields)
+
+
+# ---- for editors ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def editor() -> jsonschema.Draft202012Validator:
+    schema = json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def read(text: str) -> Any:
+    return read_yaml(text, Report("x"))
+
+
+def test_the_village_is_valid_for_editors(editor: jsonschema.Draft202012Validator) -> None:
+    assert [error.message for error in editor.iter_errors(read(VILLAGE.read_text(encoding="utf-8")))] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "workr: {}",
+            "queues: {high: {wrkers: 3}}",
+            "queues: {high: {workers: many}}",
+            "queues: {high: {workers: 0}}",
+        ),
+        *("queues: {high: {sla: soon}}", "queues: {'a b': {}}", "queues: {preset: six}", "queues: []"),
+        *(
+            "channels: {a: {type: pager}}",
+            "channels: {a: {type: slack}}",
+            "channels: {a: {type: pagerduty, key: k, to: 5}}",
+        ),
+        *("limits: {a: {rate: often}}", "limits: {a: {scope: world}}", "services: {promot: {}}", "leader: {key: x}"),
+        *("schedules: {a: {window: ['09:00']}}", "defaults: {retry: {jitter: 2}}", "worker: {logs: some}"),
+    ],
+)
+def test_an_editor_sees_mistakes_too(editor: jsonschema.Draft202012Validator, write: Write, text: str) -> None:
+    assert not editor.is_valid(read(text))
+    assert len(mistakes_of(write(f"store: sqlite:///jobs.db\n{text}\n"))) == 1
+
+
+def test_an_editor_sees_most_of_ten_mistakes(editor: jsonschema.Draft202012Validator) -> None:
+    places = {".".join(map(str, list(error.absolute_path)[:3])) for error in editor.iter_errors(read(TEN))}
+    assert places == {"", "queues.high.workers", "queues.bulk.sla"}
+
+
+# ---- the village ---------------------------------------------------------------------------------------------------
+
+
+def test_the_village_says_what_its_seed_says() -> None:
+    app = Holdfast(config=VILLAGE)
+    settings = app.settings
+    assert {name: (q.priority, q.colour, q.workers, q.sla, q.poll) for name, q in settings.queues.items()} == {
+        "high": (0, "salmon", 20, "30s", "5s"),
+        "default": (5, "blue", 10, "5m", "10s"),
+        "screenshot": (6, "lavender", 3, "2m", "10s"),
+        "low": (7, "green", 5, "30m", "30s"),
+        "bulk": (8, "yellow", 8, None, "60s"),
+    }
+    spans = [[settings.retry.delay_ms(n, spread) / 1_000 for spread in (0.0, 1.0)] for n in range(1, 6)]
+    assert spans == [[22.5, 37.5], [45, 75], [90, 150], [180, 300], [360, 600]]
+    assert settings.retry.delay_ms(12, 1.0) == 3_600_000
+    assert settings.max_attempts == 5
+    shots = settings.limits["screenshot"]
+    assert (shots.scope, shots.concurrency, shots.metric) == ("instance", 3, "screenshot_concurrency_utilization")
+    assert settings.budgets["ai"].ceiling == (500 * 10**6, "usd")
+    assert len(settings.kinds) == 14
+    assert len(app.schedules) == 10
+    told = {name: settings.escalations[queue.escalation or ""] for name, queue in settings.queues.items()}
+    assert {name: (*policy.channels, policy.respond_ms) for name, policy in told.items()} == {
+        "high": ("pager", 15 * 60_000),
+        "default": ("chat", 4 * 3_600_000),
+        "screenshot": ("chat", 4 * 3_600_000),
+        "low": ("mail", 8 * 3_600_000),
+        "bulk": ("mail", 8 * 3_600_000),
+    }
+    assert told["low"].digest_at == "08:00"

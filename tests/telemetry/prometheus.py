@@ -1,0 +1,113 @@
+"""Prometheus from Debian's package, for a while, on a port of its own."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+_READY_S = 20.0
+
+
+class Prometheus:
+    """A running server."""
+
+    def __init__(self, port: int) -> None:
+        self._url = f"http://127.0.0.1:{port}"
+
+    def ask(self, path: str, **parameters: str) -> dict[str, Any]:
+        """Ask its API."""
+        url = f"{self._url}{path}?{urllib.parse.urlencode(parameters)}"
+        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - the server started here
+            found: dict[str, Any] = json.load(answer)
+        assert found["status"] == "success", found
+        return found
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """Evaluate an expression now."""
+        found: list[dict[str, Any]] = self.ask("/api/v1/query", query=expression)["data"]["result"]
+        return found
+
+    def value(self, expression: str) -> float | None:
+        """Evaluate an expression that gives one number, or none yet."""
+        found = self.query(expression)
+        assert len(found) < 2, found
+        return float(found[0]["value"][1]) if found else None
+
+    def wait_until_ready(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        """Wait until it answers."""
+        end = time.monotonic() + _READY_S
+        while True:
+            try:
+                self.ask("/api/v1/status/buildinfo")
+            except OSError:
+                assert process.poll() is None, log.read_text()
+                assert time.monotonic() < end, log.read_text()
+                time.sleep(0.05)
+            else:
+                return
+
+
+def program(name: str = "prometheus") -> str:
+    """Find a program of the package; as root it is installed."""
+    found = shutil.which(name)
+    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        command = ["apt-get", "install", "-y", "--no-install-recommends", "prometheus"]
+        subprocess.run(command, check=True, capture_output=True)
+        found = shutil.which(name)
+    if found is None:
+        pytest.skip("Prometheus is missing: apt-get install prometheus")
+    return found
+
+
+def free_ports(count: int) -> list[int]:
+    """Find ports that nobody uses at the moment."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [found.getsockname()[1] for found in sockets]
+    for found in sockets:
+        found.close()
+    return ports
+
+
+@contextmanager
+def scraping(folder: Path, targets: Sequence[int], rules: Path) -> Iterator[Prometheus]:
+    """Let Prometheus scrape processes of this host, once a second."""
+    (port,) = free_ports(1)
+    settings = {
+        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(rules)],
+        "scrape_configs": [
+            {"job_name": "holdfast", "static_configs": [{"targets": [f"127.0.0.1:{target}" for target in targets]}]}
+        ],
+    }
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(settings))
+    log = folder / "prometheus.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [
+                program(),
+                f"--config.file={folder}/prometheus.yml",
+                f"--storage.tsdb.path={folder}/tsdb",
+                f"--web.listen-address=127.0.0.1:{port}",
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+        )
+    try:
+        prometheus = Prometheus(port)
+        prometheus.wait_until_ready(process, log)
+        yield prometheus
+    finally:
+        process.kill()
+        process.wait()
