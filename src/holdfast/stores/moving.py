@@ -133,8 +133,7 @@ ROLLUPS = Table("rollups", ())
 READY = Table("jobs", ("queue", "priority", "position", "id"), "state = 'queued'", "ready jobs")
 WAITING = Table("jobs", ("id",), "state <> 'queued'", "waiting jobs")
 
-_CLOSED = (JOBS, HISTORY, *PARTS, *NAMED, DEAD_LETTERS, DELIVERIES, RETENTION_DUE, ROLLUPS)
-CLOSED_TABLES = tuple(table.name for table in _CLOSED)
+CLOSED_TABLES = tuple(table.name for table in (JOBS, HISTORY, *PARTS, *NAMED, DELIVERIES, RETENTION_DUE, ROLLUPS))
 """What nobody may change in a store that is closed."""
 
 
