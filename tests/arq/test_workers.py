@@ -178,6 +178,9 @@ async def test_call_of_a_dead_worker_does_not_pass_for_a_delivery(
 ) -> None:
     fleet.close_gate("slow")
     first = fleet.start()
+    # From then on lanes are read no more: what runs was delivered.
+    assert await (await app.enqueue(app.tasks.get("work").call("before"))).result(WITHIN) == "BEFORE"
+    await until(lambda: server.ask("ZCARD", fleet.queue) == 0)
     handle = await app.enqueue(app.tasks.get("work").call("slow"))
     await fleet.until_noted("begin slow")
     first.kill()

@@ -19,6 +19,7 @@ from holdfast.transitions import (
     interrupted,
     retried,
     snoozed,
+    throttled,
 )
 from tests.conformance.builders import (
     FAILURE,
@@ -55,6 +56,8 @@ ENDINGS: dict[str, tuple[Ending, JobState]] = {
     "retry-now": (lambda job, claim: retried(job, claim, FAILURE, 0), JobState.QUEUED),
     "snooze-later": (lambda job, claim: snoozed(job, claim, 60_000), JobState.SCHEDULED),
     "snooze-now": (lambda job, claim: snoozed(job, claim, 0), JobState.QUEUED),
+    "throttle-later": (lambda job, claim: throttled(job, claim, 60_000), JobState.SCHEDULED),
+    "throttle-now": (lambda job, claim: throttled(job, claim, 0), JobState.QUEUED),
     "interrupt": (interrupted, JobState.QUEUED),
     "crash": (lambda job, claim: crashed(job, claim, FAILURE), JobState.QUEUED),
 }
