@@ -138,7 +138,7 @@ async def test_a_long_wait_is_looked_into_before_it_is_counted(memory_app: Holdf
     async with working(memory_app) as running:
         await until(lambda: running.worker.ended_jobs == 1, "it has run")
         job = (await memory_app.store.list_jobs(JobFilter(), limit=1)).jobs[0]
-    rules = Rules(memory_app.store, aged, tally)
+    rules = Rules(memory_app.store, aged, tally, lambda _: None)
     rules.claimed([job])
     assert rules._looks.is_set()
     run = Run(job)
@@ -151,9 +151,27 @@ async def test_a_long_wait_is_looked_into_before_it_is_counted(memory_app: Holdf
 
 def test_rules_that_are_published_replace_those_of_the_program() -> None:
     aged, tally = Ageing({"a": Rule(1, 2), "b": Rule(3, 4)}), Tally()
-    published = QueuePolicy(queue="a", is_published=True, age_after_ms=60_000, age_share=5)
-    Rules(None, aged, tally)._follow([published, QueuePolicy(queue="b")])  # type: ignore[arg-type] # it is not asked
+    published = QueuePolicy(queue="a", is_published=True, age_after_ms=60_000, age_share=5, poll_ms=7_000)
+    polls: dict[str, int] = {}
+    Rules(None, aged, tally, polls.update)._follow([published, QueuePolicy(queue="b")])  # type: ignore[arg-type] # it is not asked
     assert aged.rules == {"a": Rule(60_000, 5), "b": Rule(3, 4)}
+    assert polls == {"a": 7_000}
+
+
+async def test_a_poll_that_somebody_sets_takes_effect_at_run_time(make_app: MakeApp) -> None:
+    async with make_app(queues=[Queue("default", poll="60s")]) as app:
+
+        @app.task
+        async def work() -> None: ...
+
+        stop = asyncio.Event()
+        running = asyncio.create_task(app.run_worker(stop=stop))
+        await (await work.enqueue()).result("10s")
+        await app.set_policy("queues.default.poll", "2s")
+        (policy,) = [policy for policy in await app.store.queue_policies() if policy.queue == "default"]
+        assert policy.poll_ms == 2_000
+        stop.set()
+        await running
 
 
 async def test_workers_of_a_queue_that_somebody_sets_take_effect_at_run_time(

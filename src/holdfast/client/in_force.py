@@ -21,7 +21,17 @@ _logger = logging.getLogger("holdfast")
 CHANGEABLE: Mapping[str, tuple[str, ...]] = {
     "limits": ("concurrency", "throttle", "burst", "rate", "rotate", "fifo"),
     "budgets": ("amount", "thresholds"),
-    "queues": (*("workers", "max_workers", "sla", "age_after", "age_share", "colour", "escalation", "description"),),
+    "queues": (
+        "workers",
+        "max_workers",
+        "sla",
+        "poll",
+        "age_after",
+        "age_share",
+        "colour",
+        "escalation",
+        "description",
+    ),
 }
 """What people may change at run time, by the sort of thing; all else belongs to programs."""
 

@@ -62,7 +62,9 @@ async def settle(store: SettledStore, *, is_forced: bool = False) -> None:
         await store.mark_policies(_UNDER_WAY)  # whoever finds it so does it again
         held = in_force(policies, kinds, overrides)
         await store.define_limits(held.limits, held.gated)
-        for name in await store.define_budgets(held.budgets):
+        changed = await store.define_budgets(held.budgets)
+        # Whoever began this before us may have gone between the two steps.
+        for name in [budget.name for budget in held.budgets] if last == _UNDER_WAY else changed:
             while await store.release_deferred(name, _BATCH) >= _BATCH:
                 pass
         await store.define_queue_policies(held.queues, held.screened)

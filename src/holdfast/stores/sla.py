@@ -79,6 +79,7 @@ class QueuePolicy(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     is_published: bool = False
     sla_ms: int | None = None
+    poll_ms: int | None = None
     workers: int | None = None
     max_workers: int | None = None
     age_after_ms: int | None = None
@@ -136,6 +137,7 @@ class TuningStore(Protocol):
 
 class _Published(msgspec.Struct, frozen=True):
     sla_ms: int | None = None
+    poll_ms: int | None = None
     workers: int | None = None
     max_workers: int | None = None
     age_after_ms: int | None = None

@@ -40,7 +40,7 @@ class Promoter:
         self.listening: Listening | None = None
         self._store = store
         self._delivery = delivery
-        self._poll_s = poll_s
+        self.poll_s = poll_s
         self._hinted_at = time.monotonic()  # the first claim reads the lanes
         self._hint = hint
         self._return_buffer = return_buffer
@@ -82,7 +82,7 @@ class Promoter:
 
     async def _sweep(self) -> None:
         """Let jobs go on, once a second, that wait for a limit which could let them: the call that should is lost."""
-        if time.monotonic() - self._swept_at < self._poll_s * _SOONEST:
+        if time.monotonic() - self._swept_at < self.poll_s * _SOONEST:
             return
         self._swept_at = time.monotonic()
         swept = await self._store.sweep_limits(self._swept_to, _SWEPT_KEYS, leaks=False)
@@ -105,7 +105,7 @@ class Promoter:
     def _longest_s(self) -> float:
         source = self._delivery.source
         is_told = self.listening is None or self.listening.is_live if source is None else source.is_live
-        return self._poll_s if is_told else min(self._poll_s, _BLIND_S)
+        return self.poll_s if is_told else min(self.poll_s, _BLIND_S)
 
     def _pause(self) -> float:
         longest = self._longest_s if self._delivery.source is None else self._lanes_due_s / _SOONEST

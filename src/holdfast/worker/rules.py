@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol
 
@@ -27,12 +27,15 @@ class RuledStore(Protocol):
 
 
 class Rules:
-    """Tells the tally when queues were resumed, and ageing when lanes are aged."""
+    """Tells the tally when queues were resumed, ageing when lanes are aged, `polled` how often to look at them."""
 
-    def __init__(self, store: RuledStore, ageing: Ageing, tally: Tally) -> None:
+    def __init__(
+        self, store: RuledStore, ageing: Ageing, tally: Tally, polled: Callable[[Mapping[str, int]], None]
+    ) -> None:
         self._store = store
         self._ageing = ageing
         self._tally = tally
+        self._polled = polled
         self._looks = asyncio.Event()
 
     def claimed(self, jobs: Iterable[Job]) -> None:
@@ -53,7 +56,8 @@ class Rules:
                     await self._looks.wait()
             self._looks.clear()
 
-    def _follow(self, policies: Iterable[QueuePolicy]) -> None:
+    def _follow(self, policies: Sequence[QueuePolicy]) -> None:
+        self._polled({policy.queue: policy.poll_ms for policy in policies if policy.poll_ms is not None})
         for policy in policies:
             if policy.resumed_at is not None:
                 self._tally.resumed[policy.queue] = policy.resumed_at

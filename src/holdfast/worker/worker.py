@@ -107,7 +107,7 @@ class Worker:
         self._slots = Slots(concurrency, queue_bounds)
         source = delivery.source
         self._ageing = Ageing(rules_of(settings.queues))
-        self._rules = Rules(store, self._ageing, self._tally)
+        self._rules = Rules(store, self._ageing, self._tally, self._follow_polls)
         self._pump = Pump(worker, queues, self._slots, None if source is None else source.settled, self._ageing)
         self._pump.most = 1 if until is Until.ONE else None
         self.executor = Executor(
@@ -312,6 +312,13 @@ class Worker:
         self._slots.set_bounds(bounds)
         self._pump.bound()
         self._exchange.wake()
+
+    def _follow_polls(self, polls: Mapping[str, int]) -> None:
+        """Look as often as the most impatient of its queues wants by now."""
+        wanted = [
+            polls[queue] / 1_000 if queue in polls else self.settings.poll_s_of([queue]) for queue in self._pump.queues
+        ]
+        self._promoter.poll_s = min(wanted, default=self.settings.worker.poll_s)
 
     def _may_claim(self) -> bool:
         return not self.custody.is_lost and not self._is_alone and not self._makes_room() and self._is_trusted()
