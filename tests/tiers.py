@@ -1,6 +1,7 @@
-"""Which tests every commit needs: each fault once, on one of the stores; `make chaos` runs them on all.
+"""Which tests every commit needs: each fault once; `make chaos` runs all of them, in every variant and on all stores.
 
-What proves a test of chaos (its guard removed, it has to fail) and most runs of the benchmarks are left to it as well.
+Left to it are also what proves a test of chaos (its guard removed, it has to fail), a few long outages, most runs of
+the benchmarks, and one of the two kinds of SQLite for each test of the stores' meaning: they differ in connections.
 """
 
 import re
@@ -12,9 +13,15 @@ import pytest
 
 from tests.sizes import CHAOS
 
-_FAULTS = ("tests/chaos/", "tests/arq/", "tests/redis/", "tests/moving/test_kills.py", "tests/deploy/test_pods.py")
+_CHAOS = "tests/chaos/"
+_FAULTS = ("tests/arq/", "tests/redis/", "tests/moving/test_kills.py", "tests/deploy/test_pods.py")
+_MEANING = "tests/conformance/"
 _STORE = re.compile(r"sqlite-file|sqlite|postgres")
+_SQLITE = re.compile(r"sqlite-file|sqlite-memory")
+_PARAMETERS = re.compile(r"\[.*\]")
 _PROOF = re.compile(r"^tests/chaos/.*(_is_noticed|without the fence|the dead may claim)")
+_LONG = re.compile(r"_is_locked_by_others|_that_has_no_room|_is_cut_off_alone|_storm_of_resets|_through_a_pooler")
+_RUN = re.compile(r"test_a_run_finds_something\[|test_a_contestant_is_measured\[")
 _SHARE = 4  # of the runs of benchmarks, one in so many
 
 
@@ -24,16 +31,25 @@ def split(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.
     if not CHAOS:
         alike: dict[str, list[str]] = defaultdict(list)
         for item in items:
-            if _PROOF.search(item.nodeid) or _is_spare_benchmark(item.nodeid):
+            if _is_spare(item.nodeid):
                 left.add(item.nodeid)
-            elif item.nodeid.startswith(_FAULTS):
-                alike[_STORE.sub("*", item.nodeid)].append(item.nodeid)
+            else:
+                alike[_fault(item.nodeid)].append(item.nodeid)
         for name, variants in alike.items():
             chosen = sorted(variants)[zlib.crc32(name.encode()) % len(variants)]
             left.update(variant for variant in variants if variant != chosen)
     return [item for item in items if item.nodeid not in left], [item for item in items if item.nodeid in left]
 
 
-def _is_spare_benchmark(name: str) -> bool:
-    is_run = "test_a_run_finds_something[" in name or "test_a_contestant_is_measured[" in name
-    return is_run and zlib.crc32(name.encode()) % _SHARE != 0
+def _fault(name: str) -> str:
+    """Name what a test shows, whatever it is shown on; a test that shows something of its own is named as it is."""
+    if name.startswith(_CHAOS):
+        return _PARAMETERS.sub("", name)
+    if name.startswith(_FAULTS):
+        return _STORE.sub("*", name)
+    return _SQLITE.sub("sqlite", name) if name.startswith(_MEANING) else name
+
+
+def _is_spare(name: str) -> bool:
+    is_spare_run = bool(_RUN.search(name)) and zlib.crc32(name.encode()) % _SHARE != 0
+    return is_spare_run or bool(_PROOF.search(name) or _LONG.search(name))
