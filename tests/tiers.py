@@ -2,6 +2,7 @@
 
 Left to it are also what proves a test of chaos (its guard removed, it has to fail), a few long outages, most runs of
 the benchmarks, and one of the two kinds of SQLite for each test of the stores' meaning: they differ in connections.
+What is built on stores that mean the same is tried on one of them, each test on another.
 """
 
 import re
@@ -15,8 +16,9 @@ from tests.sizes import CHAOS
 
 _CHAOS = "tests/chaos/"
 _FAULTS = ("tests/arq/", "tests/redis/", "tests/moving/test_kills.py", "tests/deploy/test_pods.py")
+_ABOVE = ("tests/bench/", "tests/cli/", "tests/crash/", "tests/escalation/", "tests/webhooks/", "tests/worker/")
 _MEANING = "tests/conformance/"
-_STORE = re.compile(r"sqlite-file|sqlite|postgres")
+_STORE = re.compile(r"sqlite-file|sqlite-memory|sqlite|postgres")
 _SQLITE = re.compile(r"sqlite-file|sqlite-memory")
 _PARAMETERS = re.compile(r"\[.*\]")
 _PROOF = re.compile(r"^tests/chaos/.*(_is_noticed|without the fence|the dead may claim)")
@@ -45,7 +47,7 @@ def _fault(name: str) -> str:
     """Name what a test shows, whatever it is shown on; a test that shows something of its own is named as it is."""
     if name.startswith(_CHAOS):
         return _PARAMETERS.sub("", name)
-    if name.startswith(_FAULTS):
+    if name.startswith((*_FAULTS, *_ABOVE)):
         return _STORE.sub("*", name)
     return _SQLITE.sub("sqlite", name) if name.startswith(_MEANING) else name
 
