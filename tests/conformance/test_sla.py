@@ -49,7 +49,7 @@ async def test_the_first_job_of_every_lane_is_told_with_its_wait(store: Store, c
     await enqueue(store, delay_ms=1_000, priority=1)
     await clock.advance(seconds=2)
     heads = await store.lane_heads(["default", "other", "none"])
-    assert sorted(heads, key=lambda head: head.waited_ms) == [
+    assert sorted(heads, key=lambda head: (head.waited_ms, head.queue)) == [
         LaneHead("default", 5, 2_000),
         LaneHead("other", 0, 2_000),
         LaneHead("default", 9, 7_000),
