@@ -14,8 +14,7 @@ from benchmarks.scale.once import WrongRun
 from benchmarks.scale.place import store_place
 from benchmarks.scale.report import Cell, Figure, Report, Table
 from benchmarks.scale.sizes import Sizes
-from holdfast import Holdfast
-from holdfast.stores.limits import LimitRow
+from holdfast import Holdfast, Limit
 
 LEAST_SHARE = 0.8
 SLOTS = 20
@@ -31,7 +30,7 @@ def run(dsn: str, folder: Path, sizes: Sizes) -> Iterator[Report]:
         for _ in range(sizes.rounds):
             for limit in LIMITS:
                 with store_place(store, dsn, folder) as place:
-                    rates[limit].append(asyncio.run(_drained(place.app(), limit, sizes.limited_jobs)))
+                    rates[limit].append(asyncio.run(_drained(place.app(limits=_bound(limit)), sizes.limited_jobs)))
         for limit in LIMITS:
             ratios = [one / bare for one, bare in zip(rates[limit], rates[None], strict=True)]
             shown = f"{median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
@@ -44,8 +43,12 @@ def run(dsn: str, folder: Path, sizes: Sizes) -> Iterator[Report]:
     yield Report("limits", "The cost of a limit", [table], figures)
 
 
-async def _drained(app: Holdfast, limit: int | None, jobs: int) -> float:
-    """Drain jobs under a limit; how many a second."""
+def _bound(limit: int | None) -> list[Limit]:
+    return [] if limit is None else [Limit(name="bound", queue="default", concurrency=limit)]
+
+
+async def _drained(app: Holdfast, jobs: int) -> float:
+    """Drain jobs under the limit that the app publishes; how many a second."""
     ran = 0
 
     @app.task
@@ -55,9 +58,6 @@ async def _drained(app: Holdfast, limit: int | None, jobs: int) -> float:
 
     async with app:
         await app.enqueue_many(nothing.call() for _ in range(jobs))
-        if limit is not None:
-            rows = [LimitRow(name="bound", queue="default", concurrency=limit)]
-            await app.client.store.define_limits(rows, ["default"])
         began = time.perf_counter()
         await app.run_worker(until="empty", concurrency=SLOTS)
         took = time.perf_counter() - began

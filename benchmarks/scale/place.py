@@ -4,7 +4,7 @@ import asyncio
 import os
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from pathlib import Path
 import asyncpg
 
 from benchmarks.contestants.contestant import LEDGER, URL
-from holdfast import Holdfast
+from holdfast import Holdfast, Limit
 from holdfast.stores import make_store
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
@@ -35,9 +35,9 @@ class Place:
         """Whether it is a schema of a server."""
         return not self.url.startswith("sqlite:")
 
-    def app(self, *, pool_size: int = 5, deadline: str = "10s") -> Holdfast:
+    def app(self, *, pool_size: int = 5, deadline: str = "10s", limits: Iterable[Limit] = ()) -> Holdfast:
         """Make an app on this store."""
-        return Holdfast(self.url, schema=self.schema, pool_size=pool_size, deadline=deadline)
+        return Holdfast(self.url, schema=self.schema, pool_size=pool_size, deadline=deadline, limits=limits)
 
     def store(self) -> AnyStore:
         """Make the store itself, not open yet, with one connection and patience."""
