@@ -9,7 +9,19 @@ from holdfast.stores.limits import LimitRow
 from holdfast.stores.store import Store
 from holdfast.transitions import crashed, failed, interrupted, retried, snoozed
 from tests.conformance import limiting, raw
-from tests.conformance.builders import FAILURE, cancel, claim, claim_of, enqueue, lane, read, register, settle, state_of
+from tests.conformance.builders import (
+    FAILURE,
+    cancel,
+    claim,
+    claim_of,
+    enqueue,
+    enqueue_many,
+    lane,
+    read,
+    register,
+    settle,
+    state_of,
+)
 from tests.conformance.clock import Clock
 from tests.conformance.limiting import TENANT, complete, of
 
@@ -293,3 +305,16 @@ async def test_what_nobody_has_used_for_a_day_is_forgotten(store: Store, clock: 
     assert await store.prune_limits(100) == 0
     await clock.advance(days=2)
     assert await store.prune_limits(100) == 2
+
+
+async def test_what_is_held_for_another_limit_hides_nobody(store: Store) -> None:
+    await limiting.limit(store, path=TENANT, concurrency=1)
+    await enqueue_many(store, 10_010, queue="elsewhere")  # more than one look counts
+    held = "UPDATE holdfast.jobs SET state = 'held', limit_key = 'another/x' WHERE queue = 'elsewhere'"
+    await raw.execute(store, held)
+    for _ in range(3):
+        await of(store, "a")
+    await claim(store, await register(store))
+    usage = await store.limit_usage("tenants")
+    assert usage is not None
+    assert (usage.taken, usage.held) == (1, 2)

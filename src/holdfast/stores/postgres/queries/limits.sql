@@ -25,15 +25,44 @@ SELECT
         WHERE s.limit_name = l.name AND ($2::text IS NULL OR s.key = $2) AND s.job_id IS NOT NULL
     ) AS taken,
     (SELECT count(DISTINCT s.key) FROM holdfast.slots AS s WHERE s.limit_name = l.name) AS keys,
+    -- From key to key, so that what is held for other limits, however much, keeps nobody from being counted.
     (
-        SELECT count(*)
-        FROM (
-            SELECT j.limit_key
-            FROM holdfast.jobs AS j
-            WHERE j.state = 'held' AND j.position IS NOT NULL AND ($2 IS NULL OR j.limit_key = l.name || '/' || $2)
-            LIMIT 10001
-        ) AS sample
-        WHERE starts_with(sample.limit_key, l.name || '/')
+        WITH RECURSIVE keys AS (
+            (
+                SELECT j.limit_key, 1 AS place
+                FROM holdfast.jobs AS j
+                WHERE j.state = 'held' AND j.position IS NOT NULL
+                ORDER BY j.limit_key
+                LIMIT 1
+            )
+            UNION ALL
+            SELECT following.limit_key, keys.place + 1
+            FROM keys
+            CROSS JOIN LATERAL (
+                SELECT j.limit_key
+                FROM holdfast.jobs AS j
+                WHERE j.state = 'held' AND j.position IS NOT NULL AND j.limit_key > keys.limit_key
+                ORDER BY j.limit_key
+                LIMIT 1
+            ) AS following
+            WHERE keys.place < 10001
+        )
+
+        SELECT LEAST(COALESCE(sum(counted.jobs), 0), 10001)::bigint
+        FROM keys
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS jobs
+            FROM (
+                SELECT
+                FROM holdfast.jobs AS j
+                WHERE j.state = 'held' AND j.position IS NOT NULL AND j.limit_key = keys.limit_key
+                LIMIT 10001
+            ) AS sample
+        ) AS counted
+        WHERE CASE
+            WHEN $2 IS NULL THEN starts_with(keys.limit_key, l.name || '/')
+            ELSE keys.limit_key = l.name || '/' || $2
+        END
     ) AS held,
     (
         SELECT max(k.throttled_until)

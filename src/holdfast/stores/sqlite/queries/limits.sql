@@ -55,13 +55,14 @@ SELECT
     (
         SELECT count(*)
         FROM (
-            SELECT job.limit_key
+            SELECT 1
             FROM holdfast_jobs AS job
             WHERE job.state = 'held' AND job.position IS NOT NULL
+                -- All that begins with the name and a slash, after which comes 0.
+                AND job.limit_key >= lim.name || '/' AND job.limit_key < lim.name || '0'
                 AND (:key IS NULL OR job.limit_key = lim.name || '/' || :key)
             LIMIT 10001
-        ) AS sample
-        WHERE substr(sample.limit_key, 1, length(lim.name) + 1) = lim.name || '/'
+        )
     ),
     (
         SELECT max(place.throttled_until) / 1000
