@@ -7,6 +7,8 @@ import pytest
 
 from holdfast.delivery.in_store import InStore
 from holdfast.job import Job, JobState
+from holdfast.services import rescuing as rescuing_module
+from holdfast.services.rescuing import Rescuing
 from holdfast.services.upkeep import Upkeep
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.values import WorkerInfo
@@ -55,6 +57,14 @@ class Sleeper:
         monkeypatch.setattr(lease_module, "time", SimpleNamespace(monotonic_ns=lambda: int(self.now_s * 1e9)))
         self.lease = Lease(store, 9.0, list, lambda renewal, asked_at: None)
         self.interval_s = self.lease.lease_s / RENEWALS
+        self.judges: bool | None = None  # as its lease says
+        self.upkeep = Upkeep(
+            store, InStore(store), HostMarks(None, "own"), cancel_grace_s=30, may_judge=lambda: self.may_judge
+        )
+
+    @property
+    def may_judge(self) -> bool:
+        return self.lease.is_steady if self.judges is None else self.judges
 
     async def other_is_late(self) -> Job:
         """Let a worker claim a job, and its lease end."""
@@ -64,11 +74,9 @@ class Sleeper:
         await asyncio.sleep(0.01)  # its lease of a millisecond ends
         return job
 
-    async def is_taken(self, job: Job, *, judges: bool | None = None) -> bool:
+    async def is_taken(self, job: Job) -> bool:
         """Sweep once, and see whether the job was taken from the worker that is late."""
-        may_judge = (lambda: self.lease.is_steady) if judges is None else (lambda: judges)
-        delivery, marks = InStore(self.store), HostMarks(None, "own")
-        await Upkeep(self.store, delivery, marks, cancel_grace_s=30, may_judge=may_judge).sweep()
+        await self.upkeep.sweep()
         (now,) = await self.store.get_jobs([job.id])
         return now.state is not JobState.RUNNING
 
@@ -95,4 +103,40 @@ async def test_a_rescuer_that_does_not_look_twice_is_noticed(
     sleeper = Sleeper(sqlite_memory, monkeypatch)
     job = await sleeper.other_is_late()
     sleeper.now_s += 20
-    assert await sleeper.is_taken(job, judges=True)
+    sleeper.judges = True
+    assert not await sleeper.is_taken(job), "nobody looked before it was late"
+    assert await sleeper.is_taken(job)
+
+
+@pytest.mark.parametrize("asleep_s, looks", [(0.0, [False, True]), (20.0, [False, False, True])])
+async def test_the_leader_judges_only_what_it_saw_awake(
+    sqlite_memory: SqliteStore, monkeypatch: pytest.MonkeyPatch, asleep_s: float, looks: list[bool]
+) -> None:
+    """Looks a second apart; the lease of the other one ends between the fifth and the sixth, where all may sleep."""
+    now_s = 1_000.0
+    monkeypatch.setattr(rescuing_module, "time", SimpleNamespace(monotonic=lambda: now_s))
+    rescuing = Rescuing(sqlite_memory, cancel_grace_s=30, lease_s=6)
+
+    async def is_taken() -> bool:
+        nonlocal now_s
+        now_s += 1
+        return (await rescuing.run(10)).moved == 1
+
+    for _ in range(5):
+        assert not await is_taken()
+    await Sleeper(sqlite_memory, monkeypatch).other_is_late()
+    now_s += asleep_s
+    assert [await is_taken() for _ in looks] == looks
+
+
+async def test_a_leader_that_looks_seldom_looks_twice(
+    sqlite_memory: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 1_000.0
+    monkeypatch.setattr(rescuing_module, "time", SimpleNamespace(monotonic=lambda: now_s))
+    rescuing = Rescuing(sqlite_memory, cancel_grace_s=30, lease_s=6)
+    await Sleeper(sqlite_memory, monkeypatch).other_is_late()
+    first = await rescuing.run(10)
+    now_s += first.next_s or 60
+    second = await rescuing.run(10)
+    assert (first.moved, first.next_s, second.moved, second.next_s) == (0, 2.0, 1, None)

@@ -22,8 +22,6 @@ from tests.conformance.builders import (
 )
 from tests.conformance.clock import Clock
 
-NOTHING = Rescued(0, (), (), ())
-
 
 async def lose_worker(store: Store, clock: Clock) -> Rescued:
     """Let every lease end, and sweep."""
@@ -33,22 +31,22 @@ async def lose_worker(store: Store, clock: Clock) -> Rescued:
 
 async def test_a_living_worker_keeps_its_jobs(store: Store, clock: Clock) -> None:
     job = await running(store)
-    assert await store.rescue_jobs(10) == NOTHING
+    assert await store.rescue_jobs(10) == Rescued(0, (), (), (), clock.now)
     await clock.advance(milliseconds=LEASE_MS)  # to the very end of the lease
-    assert await store.rescue_jobs(10) == NOTHING
+    assert await store.rescue_jobs(10) == Rescued(0, (), (), (), clock.now)
     assert await read(store, job.id) == job
 
 
 async def test_when_the_lease_has_ended_the_job_goes_back(store: Store, clock: Clock) -> None:
     job = await running(store)
-    assert await lose_worker(store, clock) == Rescued(1, (job.id,), (), ())
+    assert await lose_worker(store, clock) == Rescued(1, (job.id,), (), (), clock.now)
     waiting = await read(store, job.id)
     assert (waiting.state, waiting.worker, waiting.claimed_at) == (JobState.QUEUED, None, None)
     assert (waiting.claim, waiting.attempt, waiting.crashes) == (1, 0, 1)
     assert waiting.error_class == "WorkerLost"
     (entry,) = waiting.attempts
     assert (entry.claim, entry.outcome, entry.worker, entry.ended_at) == (1, "crash", job.worker, clock.now)
-    assert await store.rescue_jobs(10) == NOTHING
+    assert await store.rescue_jobs(10) == Rescued(0, (), (), (), clock.now)
 
 
 async def test_a_renewed_lease_is_no_end(store: Store, clock: Clock) -> None:
@@ -56,7 +54,7 @@ async def test_a_renewed_lease_is_no_end(store: Store, clock: Clock) -> None:
     await running(store, worker)
     await clock.advance(milliseconds=LEASE_MS - 1)
     await store.renew_workers([worker], LEASE_MS)
-    assert await lose_half_a_lease(store, clock) == NOTHING
+    assert await lose_half_a_lease(store, clock) == Rescued(0, (), (), (), clock.now)
 
 
 async def lose_half_a_lease(store: Store, clock: Clock) -> Rescued:
@@ -69,7 +67,7 @@ async def test_an_expired_worker_may_renew_as_long_as_it_is_not_marked(store: St
     job = await running(store, worker)
     await clock.advance(hours=1)
     assert (await store.renew_workers([worker], LEASE_MS)).alive == {worker}
-    assert await store.rescue_jobs(10) == NOTHING
+    assert await store.rescue_jobs(10) == Rescued(0, (), (), (), clock.now)
     assert await read(store, job.id) == job
 
 
@@ -86,8 +84,19 @@ async def test_jobs_of_a_worker_that_does_not_exist_go_back(store: Store, clock:
     # F4: a claim of a worker whose row is gone already; only direct SQL can make one here.
     job = await running(store)
     await raw.execute(store, "DELETE FROM holdfast.workers")
-    assert await store.rescue_jobs(10) == Rescued(0, (job.id,), (), ())
+    assert await store.rescue_jobs(10) == Rescued(0, (job.id,), (), (), clock.now)
     assert (await read(store, job.id)).state is JobState.QUEUED
+
+
+async def test_leases_that_ended_after_a_moment_are_left_alone(store: Store, clock: Clock) -> None:
+    """Whoever sleeps between two looks passes the moment of the first: the others may have slept as well."""
+    job = await running(store)
+    first = (await store.rescue_jobs(10)).looked_at
+    assert first == clock.now
+    await clock.advance(milliseconds=LEASE_MS + 1)
+    assert await store.rescue_jobs(10, before=first) == Rescued(0, (), (), (), clock.now)
+    assert (await read(store, job.id)).state is JobState.RUNNING
+    assert await store.rescue_jobs(10, before=clock.now) == Rescued(1, (job.id,), (), (), clock.now)
 
 
 async def test_only_the_jobs_of_the_dead_go_back(store: Store, clock: Clock) -> None:
@@ -95,7 +104,7 @@ async def test_only_the_jobs_of_the_dead_go_back(store: Store, clock: Clock) -> 
     lost = await running(store, dead)
     kept = await running(store, alive)
     waiting = await enqueue(store)
-    assert await lose_worker(store, clock) == Rescued(1, (lost.id,), (), ())
+    assert await lose_worker(store, clock) == Rescued(1, (lost.id,), (), (), clock.now)
     assert await read(store, kept.id) == kept
     assert (await read(store, waiting)).crashes == 0
 
@@ -118,7 +127,7 @@ async def test_a_sweep_goes_no_further_than_its_limit(store: Store, clock: Clock
 async def test_what_ended_in_time_is_not_touched(store: Store, clock: Clock) -> None:
     job = await running(store)
     await settle(store, completed(job.id, job.claim))
-    assert await lose_worker(store, clock) == Rescued(1, (), (), ())
+    assert await lose_worker(store, clock) == Rescued(1, (), (), (), clock.now)
     assert (await read(store, job.id)).crashes == 0
 
 
@@ -154,7 +163,7 @@ async def test_a_sweep_says_which_jobs_it_buried(store: Store, clock: Clock) -> 
     await crash_again(store, clock)
     await clock.advance(hours=1)
     job = await claim_one(store)
-    assert await lose_worker(store, clock) == Rescued(1, (), (job.id,), ())
+    assert await lose_worker(store, clock) == Rescued(1, (), (job.id,), (), clock.now)
 
 
 async def test_a_job_is_buried_only_by_a_crash_that_it_had_alone(store: Store, clock: Clock) -> None:

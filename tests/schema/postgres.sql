@@ -1678,9 +1678,10 @@ CREATE FUNCTION require_worker(
 RETURNS void LANGUAGE plpgsql VOLATILE -- md5 5500c1cddcabb06f44c97215ad9caa6a
 
 CREATE FUNCTION rescue_jobs(
-    p_limit integer
+    p_limit integer,
+    p_before timestamp with time zone DEFAULT NULL::timestamp with time zone
 )
-RETURNS TABLE(workers integer, requeued bigint[], failed bigint[], cancelled bigint[]) LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 9e6651874d8057edbb7b85ac7813825d
+RETURNS TABLE(workers integer, requeued bigint[], failed bigint[], cancelled bigint[], looked_at timestamp with time zone) LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 0150df38055d6f3583ff4354fc00d9ef
 
 CREATE FUNCTION reserve_spend(
     p_job bigint,

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Protocol
 
 from holdfast import failure, public_id
@@ -26,6 +27,7 @@ OVERDUE_S = 2.0  # of a schedule, before others than the leader fire it
 _OVERDUE_FIRES = 100
 _BATCH = 500
 _NAMED = 10
+NEVER = datetime.fromtimestamp(0, UTC)  # no lease has ended before it
 
 
 class SweptStore(UpkeepStore, LeaseStore, FiredStore, Protocol):
@@ -62,6 +64,7 @@ class Upkeep:
         self._cancel_grace_ms = round(cancel_grace_s * 1_000)
         self._may_judge = may_judge
         self._firing = Firing(store, delivery, overdue_s=OVERDUE_S)
+        self._looked_at = NEVER
         self._is_failing = False
 
     async def serve(self) -> None:
@@ -74,8 +77,11 @@ class Upkeep:
         """Sweep once; what fails is tried again by the next sweep."""
         try:
             await self.release_vanished()
-            if self._may_judge():
-                report(await self._store.rescue_jobs(_BATCH), "its worker's lease ended")
+            # A process may fall asleep between the question and the sweep: what ended since the last look is left alone.
+            before, self._looked_at = self._looked_at if self._may_judge() else NEVER, NEVER
+            rescued = await self._store.rescue_jobs(_BATCH, before=before)
+            self._looked_at = rescued.looked_at or NEVER
+            report(rescued, "its worker's lease ended")
             await self._store.force_cancels(self._cancel_grace_ms, _BATCH)
             await self._firing.run(_OVERDUE_FIRES)
         except HoldfastError as error:

@@ -146,8 +146,11 @@ class UpkeepStore(Protocol):
     async def promote_jobs(self, limit: int, *, named: bool = False) -> Promoted:
         """Make due jobs `queued`, earliest first; `named` asks which they were."""
 
-    async def rescue_jobs(self, limit: int) -> Rescued:
-        """Mark workers whose lease has ended as dead, and give back every running job without a living worker."""
+    async def rescue_jobs(self, limit: int, *, before: datetime | None = None) -> Rescued:
+        """Mark workers whose lease has ended as dead, and give back every running job without a living worker.
+
+        With `before` only leases that had ended by then count: whoever slept since then judges nobody for it.
+        """
 
     async def force_cancels(self, grace_ms: int, limit: int) -> tuple[int, ...]:
         """End running jobs whose cancellation was requested longer than the grace ago."""

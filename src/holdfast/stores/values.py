@@ -153,12 +153,16 @@ class Promoted(msgspec.Struct, frozen=True):
 
 
 class Rescued(msgspec.Struct, frozen=True):
-    """What a rescue sweep did: workers marked dead, and where their jobs went."""
+    """What a rescue sweep did: workers marked dead, and where their jobs went.
+
+    `looked_at` is when it looked, by the store's clock; None if it had to wait and so looked at nobody.
+    """
 
     workers: int
     requeued: tuple[int, ...]
     failed: tuple[int, ...]
     cancelled: tuple[int, ...]
+    looked_at: datetime | None = None
 
 
 class Kept(msgspec.Struct, frozen=True):

@@ -30,9 +30,10 @@ class PostgresUpkeep(Role):
         ready = tuple(starmap(Ready, zip(*columns, strict=True))) if named else ()
         return Promoted(row["jobs"], tuple(row["queues"]), row["next_due_ms"], ready, row["lag_ms"])
 
-    async def rescue_jobs(self, limit: int) -> Rescued:
-        (row,) = await self.fetch("rescue_jobs", limit)
-        return Rescued(row["workers"], tuple(row["requeued"]), tuple(row["failed"]), tuple(row["cancelled"]))
+    async def rescue_jobs(self, limit: int, *, before: datetime | None = None) -> Rescued:
+        (row,) = await self.fetch("rescue_jobs", limit, before)
+        requeued, failed, cancelled = (tuple(row[column]) for column in ("requeued", "failed", "cancelled"))
+        return Rescued(row["workers"], requeued, failed, cancelled, row["looked_at"])
 
     async def force_cancels(self, grace_ms: int, limit: int) -> tuple[int, ...]:
         return tuple(row[0] for row in await self.fetch("force_cancels", grace_ms, limit))

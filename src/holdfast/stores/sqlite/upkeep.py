@@ -29,8 +29,8 @@ class SqliteUpkeep:
     async def promote_jobs(self, limit: int, *, named: bool = False) -> Promoted:
         return await self.connection.write(lambda connection, now: _promote(connection, now, limit, named=named))
 
-    async def rescue_jobs(self, limit: int) -> Rescued:
-        return await self.connection.write(lambda connection, now: _rescue(connection, now, limit))
+    async def rescue_jobs(self, limit: int, *, before: datetime | None = None) -> Rescued:
+        return await self.connection.write(lambda connection, now: _rescue(connection, now, limit, before))
 
     async def force_cancels(self, grace_ms: int, limit: int) -> tuple[int, ...]:
         def operation(connection: sqlite3.Connection, now: int) -> tuple[int, ...]:
@@ -101,11 +101,13 @@ def _promote(connection: sqlite3.Connection, now: int, limit: int, *, named: boo
     return Promoted(len(due) + released, queues, next_due_ms, tuple(due) if named else (), lag_ms)
 
 
-def _rescue(connection: sqlite3.Connection, now: int, limit: int) -> Rescued:
-    workers = statements.change(connection, "rescue_jobs", now=now)
+def _rescue(connection: sqlite3.Connection, now: int, limit: int, before: datetime | None) -> Rescued:
+    latest = now if before is None else min(now, rows.milliseconds(before))
+    workers = statements.change(connection, "rescue_jobs", now=now, before=latest)
     lost = [Held(*row) for row in statements.fetch(connection, "lost_jobs", limit=limit)]
     crashes = [(held, ends.crashed(held.id, held.claim, _LEASE_ENDED)) for held in lost]
-    return endings.rescue(connection, now, workers, crashes)
+    rescued = endings.rescue(connection, now, workers, crashes)
+    return msgspec.structs.replace(rescued, looked_at=rows.moment(now))
 
 
 def _shrink(connection: sqlite3.Connection) -> None:

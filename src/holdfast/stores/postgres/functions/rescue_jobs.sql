@@ -3,10 +3,11 @@
 -- Candidates are found first and taken by `(id, claim)` afterwards: a job that was given back and claimed anew in
 -- between carries another claim, and the worker that holds it may be younger than this statement's snapshot.
 --
--- Who had to wait for the tables judges nobody: the renewals of the living have waited for them as well.
+-- Who had to wait for the tables judges nobody: the renewals of the living have waited for them as well. Who slept
+-- judges nobody for it either: the others may have slept too, so only leases count that had ended before `p_before`.
 DROP FUNCTION IF EXISTS holdfast.rescue_jobs;
-CREATE FUNCTION holdfast.rescue_jobs(p_limit integer)
-RETURNS TABLE (workers integer, requeued bigint[], failed bigint[], cancelled bigint[])
+CREATE FUNCTION holdfast.rescue_jobs(p_limit integer, p_before timestamptz DEFAULT NULL)
+RETURNS TABLE (workers integer, requeued bigint[], failed bigint[], cancelled bigint[], looked_at timestamptz)
 LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan
@@ -28,12 +29,13 @@ BEGIN
     END IF;
 
     v_now := holdfast.clock();
+    looked_at := v_now;
     UPDATE holdfast.workers
     SET dead_at = v_now
     WHERE id = ANY (ARRAY(
         SELECT w.id
         FROM holdfast.workers AS w
-        WHERE w.dead_at IS NULL AND w.lease_until < v_now
+        WHERE w.dead_at IS NULL AND w.lease_until < LEAST(v_now, p_before)
         ORDER BY w.id
         FOR UPDATE SKIP LOCKED
     ));

@@ -4,7 +4,7 @@ SELECT * FROM holdfast.promote_jobs($1, $2);
 
 -- name: rescue_jobs
 -- Mark workers whose lease has ended and take back every running job without a living worker.
-SELECT workers, requeued, failed, cancelled FROM holdfast.rescue_jobs($1);
+SELECT workers, requeued, failed, cancelled, looked_at FROM holdfast.rescue_jobs($1, $2);
 
 -- name: force_cancels
 -- End running jobs whose cancellation was requested too long ago.

@@ -5,8 +5,8 @@ SET state = 'queued', position = :position, limit_key = CASE WHEN state = 'held'
 WHERE id = :id AND (state = 'scheduled' OR (state = 'held' AND position IS NULL));
 
 -- name: rescue_jobs
--- Mark workers whose lease has ended.
-UPDATE holdfast_workers SET dead_at = :now WHERE dead_at IS NULL AND lease_until < :now;
+-- Mark workers whose lease had ended by a moment.
+UPDATE holdfast_workers SET dead_at = :now WHERE dead_at IS NULL AND lease_until < :before;
 
 -- name: force_cancels
 -- Find running jobs whose cancellation was requested too long ago.
