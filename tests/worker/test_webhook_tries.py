@@ -11,6 +11,8 @@ import pytest
 
 from holdfast import Holdfast, JobState, Queue
 from holdfast.events import EventKind
+from holdfast.services.courier import Courier
+from holdfast.stores.values import Message
 from holdfast.webhooks.settings import WebhookSettings
 from tests.conformance.clock import set_time
 from tests.webhooks.hostile import Trap, dripping, dripping_body, serving, silent
@@ -71,6 +73,40 @@ async def test_a_message_is_given_up_after_ten_tries_over_three_days(make_shared
         assert await told(app) == ["job:webhook:failed"]
         assert (job.state, job.webhook_sent) == (JobState.COMPLETED, False)
         await set_time(app.store, None)
+
+
+async def test_what_was_taken_when_a_worker_leaves_is_still_posted(
+    make_shared_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its loop is cancelled while the store hands a message out: no try is lost, and nobody waits for its lease."""
+    async with posting(make_shared_app) as app, receiving() as receiver:
+        handle = await register(app).using(webhook=receiver.url).enqueue()
+        store: Any = app.store
+        claim, taken, answered = store.claim_deliveries, asyncio.Event(), asyncio.Event()
+
+        async def nothing(*facts: Any) -> list[Message]:
+            return []
+
+        async def slowly(*facts: Any) -> list[Message]:
+            messages: list[Message] = await claim(*facts)
+            taken.set()
+            await answered.wait()
+            return messages
+
+        monkeypatch.setattr(store, "claim_deliveries", nothing)
+        await drained(app)
+        monkeypatch.setattr(store, "claim_deliveries", slowly)
+        courier = Courier(app.store, app.settings)
+        serving = asyncio.create_task(courier.serve())
+        await taken.wait()
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+        closing = asyncio.create_task(courier.close(PATIENCE_S))
+        await asyncio.sleep(0)
+        answered.set()
+        await closing
+        delivery = await delivery_of(handle)
+        assert (delivery.state, delivery.tries, len(receiver.requests)) == ("delivered", 1, 1)
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ class Courier:
         self._poster = poster or Poster(settings.webhooks.allowed, deadline_s=settings.webhooks.deadline_s)
         self._breaker = Breaker()
         self._tries: set[asyncio.Task[None]] = set()
+        self._taking: asyncio.Task[int] | None = None
         self._freed = asyncio.Event()
         self._busy_at = time.monotonic()
         self._is_failing = False
@@ -57,6 +58,11 @@ class Courier:
 
     async def take(self) -> int:
         """Take what is due, as much as may be posted at once; the answer is how much that was."""
+        # Whoever is cancelled meanwhile must not lose what the store has handed out: `close` waits for it.
+        self._taking = asyncio.create_task(self._take(), name="holdfast webhooks due")
+        return await asyncio.shield(self._taking)
+
+    async def _take(self) -> int:
         free = AT_ONCE - len(self._tries)
         if free < 1:
             return 0
@@ -80,6 +86,8 @@ class Courier:
     async def close(self, patience_s: float) -> None:
         """Post what is due and wait for the tries under way, as long as there is time; the rest stays in the outbox."""
         ends_at = time.monotonic() + patience_s
+        if self._taking is not None:
+            await asyncio.wait([self._taking])
         while (left := ends_at - time.monotonic()) > 0:
             taken = await self.take()
             if not self._tries and not taken:
