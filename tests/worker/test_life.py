@@ -209,6 +209,7 @@ async def test_an_async_handler_that_outlives_its_worker_ends_in_peace(memory_ap
 
     @memory_app.task
     async def deaf() -> None:
+        events.append("began")
         while not release.is_set():
             try:
                 await release.wait()
@@ -218,8 +219,7 @@ async def test_an_async_handler_that_outlives_its_worker_ends_in_peace(memory_ap
 
     handle = await deaf.enqueue()
     worker = asyncio.create_task(memory_app.run_worker())
-    await until_state(handle, JobState.RUNNING)
-    await until(lambda: len(asyncio.all_tasks()) > 2, "it runs")
+    await until(lambda: events == ["began"], "it runs")
     worker.cancel()
     with pytest.raises(asyncio.CancelledError):
         await worker
