@@ -26,7 +26,9 @@ app = Holdfast(
 @app.task(limits=["tenants"], max_crashes=100)
 async def keyed(ctx: Context, tenant: str, ms: int) -> str:
     """Work a while for a tenant; one that has crashed runs in a process of its own, which ends with its parent."""
-    Path(f"{ENV['CHAOS_LEDGER']}-parent-{os.getpid()}").write_text(str(os.getppid()))
+    written = Path(f"{ENV['CHAOS_LEDGER']}-written-{os.getpid()}")
+    written.write_text(str(os.getppid()))
+    written.replace(f"{ENV['CHAOS_LEDGER']}-parent-{os.getpid()}")  # whole, whenever it is killed
     note("begin", ctx)
     await asyncio.sleep(ms / 1_000)
     note("end", ctx)

@@ -1,5 +1,6 @@
 """Bulk runs: each batch is done once and with its cursor, whoever dies, stalls or works beside."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -7,12 +8,14 @@ import msgspec
 import pytest
 
 from holdfast.delivery.in_store import InStore
+from holdfast.errors import DataRefused, StoreUnavailable
 from holdfast.job import JobState
 from holdfast.services.bulk import BulkWork
-from holdfast.stores.bulk import BulkRun, BulkState, BulkVerb, NewBulk
+from holdfast.stores.bulk import MOST_ERRORS, BulkRun, BulkState, BulkVerb, NewBulk
 from holdfast.stores.store import Store
-from holdfast.stores.values import JobFilter
+from holdfast.stores.values import Cursor, JobFilter
 from holdfast.transitions import failed
+from tests.conformance import raw
 from tests.conformance.builders import FAILURE, claim, end, enqueue, enqueue_many, read, register, running, state_of
 from tests.conformance.clock import Clock
 from tests.sizes import size
@@ -260,3 +263,113 @@ async def test_a_unique_clash_is_refused(store: Store) -> None:
     assert await work(store) == 0
     ended = await look(store, run)
     assert (ended.state, ended.done, ended.refused) == (BulkState.ENDED, 0, 1)
+
+
+# ---- runs that meet errors -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stuck(store: Store, monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """Give the runs whose batches cannot be done: whoever is entered here meets an error."""
+    stuck: set[int] = set()
+    doing = store.work_bulk
+
+    async def work_bulk(run: BulkRun, ids: Sequence[int], *, cursor: Cursor | None) -> Any:
+        if run.id in stuck:
+            message = "no room\x1b"
+            raise DataRefused(message)
+        return await doing(run, ids, cursor=cursor)
+
+    monkeypatch.setattr(store, "work_bulk", work_bulk)
+    return stuck
+
+
+async def test_a_run_that_meets_errors_waits_longer_and_longer_and_holds_up_nobody(
+    store: Store, clock: Clock, stuck: set[int]
+) -> None:
+    await fail_many(store, 4)
+    await fail_many(store, 4, kind="other")
+    bad, good = [
+        await start(store, which=JobFilter(states=(JobState.FAILED,), kinds=(kind,)), key=kind)
+        for kind in ("work", "other")
+    ]
+    stuck.add(bad.id)
+    serving = service(store)
+    first = await serving.run(2)
+    assert (first.failures, first.moved, first.has_more) == (1, 0, True)
+    assert await work(store, batch=2) == 4
+    assert (await look(store, good)).state is BulkState.ENDED
+    waits = []
+    for _ in range(4):
+        waits.append((await serving.run(2)).next_s)
+        await clock.advance(seconds=waits[-1] or 0)
+        assert (await serving.run(2)).failures == 1
+    assert waits == [1, 2, 4, 8]
+    failing = await look(store, bad)
+    error = "holdfast.errors.DataRefused: no room\\x1b"
+    assert (failing.state, failing.errors, failing.error, failing.done) == (BulkState.RUNNING, 5, error, 0)
+    stuck.clear()
+    assert await work(store) == 0, "it still waits"
+    going = await store.change_bulk(bad.id, BulkState.RUNNING)
+    assert going is not None
+    assert (going.errors, going.error) == (0, None)
+    assert await work(store) == 4, "somebody told it to go on now"
+    ended = await look(store, bad)
+    assert (ended.state, ended.done, ended.errors, ended.error) == (BulkState.ENDED, 4, 0, None)
+
+
+async def test_a_run_is_given_up_after_twenty_errors_in_more_than_an_hour(
+    store: Store, clock: Clock, stuck: set[int]
+) -> None:
+    await fail_many(store, 1)
+    run = await start(store)
+    stuck.add(run.id)
+    began = clock.now
+    serving = service(store)
+    for _ in range(MOST_ERRORS):
+        assert (await look(store, run)).state is BulkState.RUNNING
+        assert (await serving.run(2)).failures == 1
+        await clock.advance(seconds=(await serving.run(2)).next_s or 0)
+    over = await look(store, run)
+    assert (over.state, over.errors, over.ended_at) == (BulkState.FAILED, MOST_ERRORS, clock.now)
+    assert over.error is not None
+    assert timedelta(hours=1) < clock.now - began < timedelta(hours=2)
+    assert await store.next_bulk() is None
+    for state in (BulkState.RUNNING, BulkState.CANCELLED):
+        assert await store.change_bulk(run.id, state) is None, "it has ended"
+    assert await store.fail_bulk(over, "late", 1) is None
+    stored = await raw.column(store, "SELECT state FROM holdfast.bulk_runs")
+    assert stored == ["cancelled"], "which release 0.6 can read"
+
+
+async def test_twenty_errors_within_the_hour_are_no_end(store: Store, clock: Clock) -> None:
+    run = await start(store)
+    for _ in range(MOST_ERRORS + 1):
+        await clock.advance(minutes=2)
+        failing = await store.fail_bulk(await look(store, run), "no room", 1)
+        assert failing is not None
+        assert failing.state is BulkState.RUNNING
+
+
+async def test_an_error_counts_once_and_only_at_the_step_where_it_was_met(store: Store) -> None:
+    await fail_many(store, 3)
+    run = await start(store)
+    assert await store.fail_bulk(run, "no room", 0) is not None
+    assert await store.fail_bulk(run, "no room", 0) is None, "of two who met it, one counts it"
+    assert (await look(store, run)).errors == 1
+    seen = await look(store, run)
+    assert (await service(store).run(2)).moved == 1, "half of the batch at most, after an error"
+    assert await store.fail_bulk(seen, "no room", 0) is None, "it has gone on"
+    assert (await look(store, run)).errors == 0
+
+
+async def test_a_store_that_is_away_is_no_fault_of_a_run(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def away(*_: object, **__: object) -> None:
+        message = "away"
+        raise StoreUnavailable(message)
+
+    run = await start(store)
+    monkeypatch.setattr(store, "list_jobs", away)
+    with pytest.raises(StoreUnavailable):
+        await service(store).run(2)
+    assert (await look(store, run)).errors == 0

@@ -10,12 +10,12 @@ from holdfast.app import Holdfast
 from holdfast.client.definitions import read_definitions
 from holdfast.client.policies import PolicyVerbs
 from holdfast.client.settling import publish, settle
-from holdfast.config import Queue
 from holdfast.errors import ConfigError, InvalidValue
 from holdfast.job import JobState
 from holdfast.policies.budgets import Budget
 from holdfast.policies.kinds import Kind
 from holdfast.policies.limits import Limit
+from holdfast.queues import Queue
 from holdfast.schedules import Schedule
 from holdfast.stores.policies import Move
 from holdfast.stores.store import Store

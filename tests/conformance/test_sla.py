@@ -1,19 +1,24 @@
 """How long jobs wait: the heads of lanes, broken promises, and how many workers follow."""
 
 import logging
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
+from holdfast.client.subscription import read_filter
+from holdfast.errors import DataRefused
+from holdfast.events import EventKind
 from holdfast.job import JobState
 from holdfast.rollup import Rollup, bucket
 from holdfast.services.gauging import Gauging
 from holdfast.services.sla import Promises
+from holdfast.stores.alarms import Alarm
 from holdfast.stores.sla import LaneHead, Look, QueuePolicy, SlaRow, Tuning
 from holdfast.stores.store import Store
+from holdfast.stream import as_json
 from holdfast.worker.processors import Processors
 from holdfast.worker.tuning import Tuner
-from tests.conformance import raw
+from tests.conformance import outbox, raw
 from tests.conformance.builders import claim, enqueue, enqueue_many, register
 from tests.conformance.clock import Clock
 
@@ -116,7 +121,8 @@ async def test_the_second_late_look_breaks_a_promise_and_five_minutes_mend_it(st
     broken_at = await clock.advance(seconds=10)
     (second,) = await store.look_at_waits([a_look(is_late=True)])
     assert (second.breached_at, second.ended_at, second.told_at) == (broken_at, None, None)
-    await store.told_breach(second)
+    assert await store.tell_breach(second)
+    assert not await store.tell_breach(second), "it was told"
     late_at = await clock.advance(seconds=10)
     assert [row.breached_at for row in await store.look_at_waits([a_look(is_late=True)])] == [broken_at]
     while clock.now < late_at + timedelta(minutes=5) - timedelta(seconds=10):
@@ -127,7 +133,7 @@ async def test_the_second_late_look_breaks_a_promise_and_five_minutes_mend_it(st
     ended_at = await clock.advance(seconds=10)
     (mended,) = await store.look_at_waits([a_look(is_late=False)])
     assert (mended.breached_at, mended.ended_at, mended.told_at) == (broken_at, ended_at, None)
-    await store.told_breach(mended)
+    assert await store.tell_breach(mended)
     await clock.advance(seconds=10)
     await store.look_at_waits([a_look(is_late=True)])
     again_at = await clock.advance(seconds=10)
@@ -165,7 +171,7 @@ async def test_a_telling_of_another_breach_is_not_taken_for_this_one(store: Stor
         **{name: getattr(row, name) for name in row.__struct_fields__ if name != "breached_at"},
         breached_at=row.breached_at - timedelta(minutes=1),
     )
-    await store.told_breach(other)
+    assert not await store.tell_breach(other)
     assert (await store.list_waits())[0].told_at is None
 
 
@@ -214,6 +220,57 @@ async def test_a_queue_whose_workers_are_all_dead_breaks_its_promise(
         title,
         "queue default: jobs wait no longer than 30 s again",
     ]
+
+
+async def test_those_who_watch_hear_of_a_breach_and_of_its_end_once(store: Store, clock: Clock) -> None:
+    await outbox.forget(store)
+    await publish(store, default='{"sla_ms": 30000}', idle='{"sla_ms": 30000}')
+    await enqueue(store)
+    await store.watch("test", 60 * MINUTE)
+    promises = Promises(store)
+    for _ in range(6):
+        await clock.advance(seconds=10)
+        await promises.run(1)
+    broken_at = clock.now - timedelta(seconds=10)
+    await claim(store, await register(store, lease_ms=60 * MINUTE))
+    for _ in range(40):
+        await clock.advance(seconds=10)
+        await promises.run(1)
+    broken, kept = await store.read_events(0, [], 100)
+    assert (broken.kind, broken.at, kept.kind) == (EventKind.SLA_BREACHED, broken_at, EventKind.SLA_KEPT)
+    said = {"sla_ms": 30_000, "oldest_ms": 50_000, "waiting": 0}
+    assert {name: value for name, value in broken.data.items() if name != "since"} == said
+    assert datetime.fromisoformat(broken.data["since"]) == broken_at
+    assert "oldest_ms" not in kept.data
+    for event in (broken, kept):
+        assert (event.queue, event.job_id, event.public_id, event.task, event.state) == ("default", 0, "", "", None)
+        assert as_json(event)["id"] is None
+        assert read_filter(queues=["default"]).fits(event)
+        assert read_filter(kinds=["queue:sla:breached", "queue:sla:kept"]).fits(event)
+        assert not read_filter(jobs=[1]).fits(event)
+    stored = await raw.column(store, "SELECT kind FROM holdfast.events ORDER BY seq")
+    assert stored == ["job:queue:sla:breached", "job:queue:sla:kept"], "which release 0.6 passes over"
+
+
+async def test_while_nobody_watches_a_breach_is_no_event(store: Store, clock: Clock) -> None:
+    await outbox.forget(store)
+    await store.look_at_waits([a_look(is_late=True)])
+    await clock.advance(seconds=10)
+    (row,) = await store.look_at_waits([a_look(is_late=True)])
+    assert await store.tell_breach(row)
+    assert await store.read_events(0, [], 100) == []
+
+
+async def test_a_breach_is_told_whole_or_not_at_all(store: Store, clock: Clock) -> None:
+    await outbox.forget(store)
+    await store.watch("test", 60 * MINUTE)
+    await store.look_at_waits([a_look(is_late=True)])
+    await clock.advance(seconds=10)
+    (row,) = await store.look_at_waits([a_look(is_late=True)])
+    with pytest.raises(DataRefused):
+        await store.tell_breach(row, Alarm(source="sla", title="late\x00", policy="ops"))
+    assert (await store.list_waits())[0].told_at is None
+    assert await store.read_events(0, [], 100) == []
 
 
 @pytest.mark.parametrize("jobs, wait_ms, is_broken", [(20, 50_000, True), (19, 50_000, False), (40, 25_000, False)])

@@ -110,9 +110,8 @@ async def test_its_handler_waits_for_a_lock(store: Store, clock: Clock) -> None:
 
 async def test_it_was_ended_by_force_and_keeps_what_it_had(store: Store, clock: Clock) -> None:
     job = await finished(store, JobState.CANCELLED)
-    await raw.execute(
-        store, f"INSERT INTO holdfast.slots (limit_name, key, n, job_id, claim) VALUES ('tenant', 'a', 1, {job.id}, 1)"
-    )
+    columns, values = "limit_name, key, n, job_id, claim, worker", f"'tenant', 'a', 1, {job.id}, 1, 1"
+    await raw.execute(store, f"INSERT INTO holdfast.slots ({columns}) VALUES ({values})")
     await clock.advance(seconds=5)
     answer = await why(store, job.id)
     assert answer.reason is Reason.STOPPING

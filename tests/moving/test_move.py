@@ -10,7 +10,6 @@ import pytest
 
 from holdfast.errors import Conflict, StoreMoved
 from holdfast.job import JobState
-from holdfast.moving.copying import settled_tables, staged_tables
 from holdfast.moving.move import Wishes, abort, move
 from holdfast.moving.sides import Side
 from holdfast.stores.failures import DeadFilter
@@ -34,6 +33,7 @@ from tests.moving.filling import (
     rows_of,
     run_out,
     snapshot,
+    tables_of,
 )
 from tests.sizes import CHAOS, size
 
@@ -363,7 +363,7 @@ async def test_what_still_runs_can_be_interrupted(sides: tuple[Side, Side]) -> N
 
 
 async def test_kinds_of_columns_are_those_of_the_catalogue(postgres: PostgresStore) -> None:
-    for table in (*staged_tables(EVERYTHING), *settled_tables(EVERYTHING)):
+    for table in tables_of(EVERYTHING):
         columns = await postgres.columns_of(table)
         assert columns
         assert {name: kind_of(name) for name in columns} == {

@@ -16,7 +16,7 @@ _VARIABLE = re.compile(r"\b[pv]_\w+")
 _SETTING = re.compile(r"\bSET (\w+) = (\w+)")
 _PARAMETER = re.compile(r"\b(p_\w+) ([a-z ]+(?:\[\])?)(?=\s*[,)])")
 _DECLARED = re.compile(r"^ +(v_\w+) ([\w.\[\]]+)(?: :=|;)", re.MULTILINE)
-_INTO = re.compile(r"INTO v_\w+(, v_\w+)*")
+_INTO = re.compile(r"INTO\s+v_\w+(,\s+v_\w+)*")
 
 
 class Statement(NamedTuple):

@@ -80,8 +80,9 @@ async def test_it_enqueues_and_works(rights: Rights) -> None:
             tx.result = 2 * number
         return 0
 
-    async with app:
+    async with app, app.events(kinds=["job:enqueued"]) as events:
         handles = [await work.using(key=f"k{number}", unique=f"u{number}").enqueue(number) for number in range(5)]
+        assert (await anext(events)).job_id == handles[0].id
         await app.run_worker(until="empty")
         assert [await handle.result(timeout=10) for handle in handles] == [0, 2, 4, 6, 8]
         assert await app.prune() == 0

@@ -52,12 +52,13 @@ async def claimed_while_a_slot_comes_free(rivals: Rivals) -> tuple[list[Job], Jo
     return await claiming, await rivals.now(second)
 
 
-async def freed_while_a_job_is_parked(rivals: Rivals) -> Job | None:
-    """End the only running job while another is parked, which is not committed yet."""
+async def freed_while_a_job_is_parked(rivals: Rivals, *, claims: bool = False) -> Job | None:
+    """End the only running job while another is parked, which is not committed yet; the same call may claim as well."""
     running, second, worker = await one_runs_and_one_waits(rivals)
     async with rivals.blocker.transaction():
         assert await rivals.blocker.fetch(rivals.sql(CLAIM), worker, 1) == []
-        ending = asyncio.ensure_future(rivals.one.finish_jobs([completed(running.id, running.claim)]))
+        wanted = request(running.worker or 0, queue="empty") if claims else None
+        ending = asyncio.ensure_future(rivals.one.finish_jobs([completed(running.id, running.claim)], claim=wanted))
         await until_held_up(rivals.watcher, rivals.schema, ending)
     await ending
     return await rivals.now(second)
@@ -73,6 +74,19 @@ async def test_a_slot_that_comes_free_waits_for_who_is_parked(limited: Rivals) -
     second = await freed_while_a_job_is_parked(limited)
     assert second is not None
     assert second.state is JobState.QUEUED
+
+
+async def test_a_slot_that_nobody_was_handed_waits_for_who_is_parked(limited: Rivals) -> None:
+    second = await freed_while_a_job_is_parked(limited, claims=True)
+    assert second is not None
+    assert second.state is JobState.QUEUED
+
+
+async def test_without_its_lock_too_a_job_is_left_behind(limited: Rivals) -> None:
+    await replace_function(limited.watcher, limited.schema, "free_rest", UNLOCKED)
+    second = await freed_while_a_job_is_parked(limited, claims=True)
+    assert second is not None
+    assert second.state is JobState.HELD
 
 
 async def test_without_the_lock_of_the_key_a_job_is_left_behind(limited: Rivals) -> None:

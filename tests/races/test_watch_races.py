@@ -15,6 +15,7 @@ from holdfast.client.watching import PATIENCE_S, Watching
 from holdfast.events import TERMINAL_EVENTS, Event, EventKind
 from holdfast.job import Job, JobState
 from holdfast.stores.postgres.store import PostgresStore
+from holdfast.stores.sla import Look
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.store import EventStore
 from holdfast.stores.values import ProgressReport, Started
@@ -141,6 +142,24 @@ async def test_a_change_that_waits_for_a_lock_while_the_watch_begins_is_told(riv
         await changing
         (last,) = await insert(rivals.one, 1)
         assert [event.kind for event in await heard_until(events, last)] == [kind]
+
+
+async def test_a_breach_that_waits_for_a_lock_while_the_watch_begins_is_told(rivals: Rivals) -> None:
+    look = Look(queue="late", sla_ms=1, p95_ms=None, starts=0, oldest_ms=5, waiting=1, is_late=True)
+    await rivals.one.look_at_waits([look])
+    age = "UPDATE holdfast.sla_states SET looked_at = looked_at - interval '1 minute'"
+    await rivals.blocker.execute(rivals.sql(age))
+    (row,) = await rivals.one.look_at_waits([look])
+    transaction = rivals.blocker.transaction()
+    await transaction.start()
+    await rivals.blocker.fetch(rivals.sql("SELECT FROM holdfast.sla_states FOR UPDATE"))
+    telling = asyncio.ensure_future(rivals.two.tell_breach(row))
+    await until_held_up(rivals.watcher, rivals.schema, telling)
+    async with watching(rivals.one) as events:
+        await transaction.commit()
+        assert await telling
+        (last,) = await insert(rivals.one, 1)
+        assert [event.kind for event in await heard_until(events, last)] == [EventKind.SLA_BREACHED]
 
 
 async def test_a_watch_that_begins_among_changes_misses_none(rivals: Rivals) -> None:

@@ -80,6 +80,10 @@ CREATE TABLE bulk_runs (
     started_at timestamp with time zone NOT NULL,
     next_at timestamp with time zone NOT NULL,
     ended_at timestamp with time zone,
+    errors integer NOT NULL DEFAULT 0,
+    failing_since timestamp with time zone,
+    error text,
+    gave_up boolean NOT NULL DEFAULT false,
     CONSTRAINT bulk_runs_key_key UNIQUE (key),
     CONSTRAINT bulk_runs_pkey PRIMARY KEY (id),
     CONSTRAINT bulk_runs_state CHECK ((state = ANY (ARRAY['running'::text, 'paused'::text, 'cancelled'::text, 'ended'::text]))),
@@ -892,7 +896,7 @@ CREATE INDEX rollups_fold ON holdfast.rollups USING btree (span_s, minute);
 
 CREATE INDEX rollups_minute ON holdfast.rollups USING btree (minute);
 
-CREATE INDEX slots_job ON holdfast.slots USING btree (job_id, claim) WHERE (job_id IS NOT NULL);
+CREATE INDEX slots_worker ON holdfast.slots USING btree (worker) WHERE (worker IS NOT NULL);
 
 CREATE SEQUENCE alarms_id_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
 
@@ -1296,7 +1300,7 @@ CREATE FUNCTION exchange_jobs(
     p_afters bigint[],
     p_claim_ids bigint[] DEFAULT NULL::bigint[]
 )
-RETURNS TABLE(verdicts text[], worker_lost boolean, id bigint, kind text, queue text, priority smallint, state text, "position" bigint, payload jsonb, tags jsonb, actor text, run_at timestamp with time zone, enqueued_at timestamp with time zone, enqueued_seq bigint, claim integer, life integer, attempt integer, max_attempts integer, crashes integer, max_crashes integer, timeout_ms bigint, worker bigint, claim_batch bigint, claimed_at timestamp with time zone, started_at timestamp with time zone, cancel_requested_at timestamp with time zone, announced_at timestamp with time zone, unique_key text, idempotency_key text, limit_key text, fifo_key text, debounce_key text, schedule text, fire_time timestamp with time zone, parent bigint, workflow bigint, pending integer, origin bigint, error_class text, error text, error_fingerprint text, extra jsonb, stale_at timestamp with time zone, delete_at timestamp with time zone) LANGUAGE plpgsql VOLATILE -- md5 f7ce67d05408c0138d070904455db17a
+RETURNS TABLE(verdicts text[], worker_lost boolean, id bigint, kind text, queue text, priority smallint, state text, "position" bigint, payload jsonb, tags jsonb, actor text, run_at timestamp with time zone, enqueued_at timestamp with time zone, enqueued_seq bigint, claim integer, life integer, attempt integer, max_attempts integer, crashes integer, max_crashes integer, timeout_ms bigint, worker bigint, claim_batch bigint, claimed_at timestamp with time zone, started_at timestamp with time zone, cancel_requested_at timestamp with time zone, announced_at timestamp with time zone, unique_key text, idempotency_key text, limit_key text, fifo_key text, debounce_key text, schedule text, fire_time timestamp with time zone, parent bigint, workflow bigint, pending integer, origin bigint, error_class text, error text, error_fingerprint text, extra jsonb, stale_at timestamp with time zone, delete_at timestamp with time zone) LANGUAGE plpgsql VOLATILE -- md5 a972a0abbf3e9d14232f1f6f2e6709c4
 
 CREATE FUNCTION finish_jobs(
     p_ids bigint[],
@@ -1310,9 +1314,10 @@ CREATE FUNCTION finish_jobs(
     p_tracebacks text[],
     p_fingerprints text[],
     p_started_agos bigint[],
-    p_extras jsonb[]
+    p_extras jsonb[],
+    p_hands_over boolean DEFAULT false
 )
-RETURNS text[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 9fb58ac9b4bc29ce4364fdeb916ec1e7
+RETURNS text[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 97be167bb970fe41e56436fce4a5e902
 
 CREATE FUNCTION fold_rollups(
     p_limit integer
@@ -1350,12 +1355,20 @@ CREATE FUNCTION force_cancels(
 )
 RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 d8110b0b2dc8e64d585de9156d919e56
 
+CREATE FUNCTION free_rest(
+    
+)
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 00ef2ff0c01ed5b2a3a9a8b739a467d0
+
 CREATE FUNCTION free_slots(
     p_ids bigint[],
     p_claims integer[],
-    p_rows text[]
+    p_rows text[],
+    p_first bigint DEFAULT 0,
+    p_last bigint DEFAULT '9223372036854775807'::bigint,
+    p_hands_over boolean DEFAULT false
 )
-RETURNS void LANGUAGE plpgsql VOLATILE -- md5 5f5ba43a57b014ee262c7ad379176157
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 b6564d77055bc0008b716db4dc8fceb3
 
 CREATE FUNCTION give_back_batch(
     p_worker bigint,
@@ -1562,7 +1575,7 @@ CREATE FUNCTION pass_gates(
     OUT parked boolean,
     OUT has_spaced boolean
 )
-RETURNS record LANGUAGE plpgsql VOLATILE -- md5 f1cb461c25907a2010b92d858d96c75c
+RETURNS record LANGUAGE plpgsql VOLATILE -- md5 0c4bfd6d9e4e5ecf6992af936bb9ecb6
 
 CREATE FUNCTION post_ends(
     p_ids bigint[]
@@ -1779,7 +1792,7 @@ CREATE FUNCTION sweep_limits(
     OUT released integer,
     OUT next_after text
 )
-RETURNS record LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 b57a7dd85cbc92c296a88fd2d237e5ef
+RETURNS record LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 833f814ae27941aa0e137a3e846337c8
 
 CREATE FUNCTION take_ids(
     p_count integer
@@ -1811,7 +1824,7 @@ CREATE FUNCTION take_slots(
     p_claims integer[],
     p_worker bigint
 )
-RETURNS integer LANGUAGE plpgsql VOLATILE -- md5 3e4b886f748c137e75ed7e97c6e39851
+RETURNS integer LANGUAGE plpgsql VOLATILE -- md5 c7136227518b5add678f9ff1a3ea2e75
 
 CREATE FUNCTION take_turn(
     p_name text,

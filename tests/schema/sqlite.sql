@@ -294,7 +294,7 @@ CREATE TABLE holdfast_bulk_runs (
     cursor_id INTEGER,
     started_at INTEGER NOT NULL,
     next_at INTEGER NOT NULL,
-    ended_at INTEGER,
+    ended_at INTEGER, errors INTEGER NOT NULL DEFAULT 0, failing_since INTEGER, error TEXT, gave_up INTEGER NOT NULL DEFAULT 0,
     CONSTRAINT bulk_runs_verb CHECK (verb IN ('retry', 'delete', 'cancel', 'reprioritise')),
     CONSTRAINT bulk_runs_state CHECK (state IN ('running', 'paused', 'cancelled', 'ended')),
     CONSTRAINT bulk_runs_json CHECK (json_valid(filter))

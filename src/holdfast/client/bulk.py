@@ -87,7 +87,7 @@ class BulkVerbs:
         return await self._change_run(run, BulkState.PAUSED)
 
     async def resume_bulk(self, run: int) -> BulkRun:
-        """Let a paused run go on where it was."""
+        """Let a paused run go on where it was, and one that waits because of an error try again now."""
         return await self._change_run(run, BulkState.RUNNING)
 
     async def cancel_bulk(self, run: int) -> BulkRun:

@@ -7,7 +7,7 @@ from decimal import Context, Decimal
 from typing import Any
 
 from holdfast import public_id
-from holdfast.stores.moving import Kind, Row, Table, kind_of
+from holdfast.stores.moving import HISTORY, JOBS, Kind, Row, Table, kind_of
 
 _EXACT = Context(prec=10_000, Emin=-999_999, Emax=999_999)
 _MICROSECONDS = 1_000  # the finest that every store keeps is a millisecond
@@ -43,10 +43,13 @@ def _key(table: Table, row: Row) -> str:
 
 def _named(table: Table, row: Row) -> str:
     key = [
-        public_id.encode(row[name]) if name in ("id", "job_id") else str(_canonical(row[name], name))
-        for name in table.key
+        public_id.encode(row[name]) if name in _ids(table) else str(_canonical(row[name], name)) for name in table.key
     ]
     return f"{table.name} {' '.join(key)}"
+
+
+def _ids(table: Table) -> tuple[str, ...]:
+    return ("id", "job_id") if table.name in (JOBS.name, HISTORY.name) else ("job_id",)
 
 
 def _canonical_row(row: Row, columns: Sequence[str]) -> str:

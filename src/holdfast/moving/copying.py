@@ -1,6 +1,6 @@
 """Copying tables page by page: each page and how far it brings the move are one commit of the target."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 import msgspec
 
@@ -8,15 +8,24 @@ from holdfast import failpoints
 from holdfast.errors import Conflict
 from holdfast.moving.comparing import differences
 from holdfast.moving.sides import Side
+from holdfast.public_id import LARGEST
 from holdfast.stores.moving import (
+    ALARMS,
     BATCH,
+    BULK_RUNS,
     DEAD_LETTERS,
     DELIVERIES,
+    ESCALATIONS,
     HISTORY,
     JOBS,
+    LIVE_BULK_RUNS,
     NAMED,
+    NOTICES,
+    OPEN_ESCALATIONS,
     PARTS,
     PENDING_DELIVERIES,
+    PENDING_NOTICES,
+    POLICY_STATES,
     READY,
     RETENTION_DUE,
     ROLLUPS,
@@ -30,6 +39,7 @@ from holdfast.stores.moving import (
 
 _SHOWN = 20
 _COMPARED = "compared"
+_MILLISECOND = 1_000  # in microseconds: the finest that every store keeps
 Tell = Callable[[str, int], None]
 
 
@@ -43,6 +53,27 @@ def settled_tables(move: Move) -> tuple[Table, ...]:
     if move.with_history:
         return (*NAMED, DEAD_LETTERS, DELIVERIES, RETENTION_DUE, ROLLUPS)
     return (*NAMED, PENDING_DELIVERIES)
+
+
+def following_tables(move: Move) -> tuple[Table, ...]:
+    """What acts on jobs and tells of them, and so comes when those may be worked."""
+    if move.with_history:
+        return (POLICY_STATES, ESCALATIONS, NOTICES, ALARMS, BULK_RUNS)
+    return (POLICY_STATES, OPEN_ESCALATIONS, PENDING_NOTICES, ALARMS, LIVE_BULK_RUNS)
+
+
+def numbered(table: Table, row: Row, shifts: Mapping[str, int]) -> Row:
+    """Give a row the number that is kept free for it, and let it say the same where times are coarser."""
+    if table.name not in shifts:
+        return row
+    given = {**row, "id": row["id"] + shifts[table.name]}
+    if table.name == ESCALATIONS.name:  # this time is part of the name by which pagers know it, rounded
+        given["first_at"] = round(row["first_at"] / _MILLISECOND) * _MILLISECOND
+    if table.name == NOTICES.name and row["escalation"] is not None:
+        given["escalation"] = row["escalation"] + shifts[ESCALATIONS.name]
+    if table.name == BULK_RUNS.name and row["cursor_at"] is not None and row["cursor_at"] % _MILLISECOND:
+        given["cursor_id"] = LARGEST  # jobs of this millisecond may come in another order: all are looked at again
+    return given
 
 
 def staged(move: Move, table: Table, row: Row) -> Row:
@@ -76,11 +107,15 @@ class Copy:
         """Write what is to be settled, read it, and roll it back: after the source is given up none may be refused."""
         while await self.source.fold_failures(BATCH):  # groups are copied, and nothing fails here any more
             pass
-        for table in settled_tables(self.move):
-            async for rows, _ in _pages_of(self.source, table):
-                found = await self.target.put_rows(table, rows, self.progress, is_rehearsal=True)
-                if table not in (*NAMED, DEAD_LETTERS) and table.key:
-                    _refuse_differences(table, rows, found)
+        await self._take_numbers()
+        for table in (*settled_tables(self.move), *following_tables(self.move)):
+            async for found, _ in _pages_of(self.source, table):
+                rows = self._numbered(table, found)
+                there = await self.target.put_rows(table, rows, self.progress, is_rehearsal=True)
+                if table.name == ESCALATIONS.name:  # one that is open there too comes as a closed one
+                    _refuse_differences(table, _keys(table, rows), _keys(table, there))
+                elif table not in (*NAMED, DEAD_LETTERS, POLICY_STATES) and table.key:
+                    _refuse_differences(table, rows, there)
 
     async def compare(self) -> None:
         """Read every page of both sides again, and refuse the move if a row is missing or differs."""
@@ -96,16 +131,25 @@ class Copy:
         await self.target.put_rows(JOBS, [], self.progress)
 
     async def settle(self) -> None:
-        """Copy what takes effect at once, then let the copied jobs be worked."""
-        for table in self._left((*settled_tables(self.move), READY, WAITING)):
+        """Copy what takes effect at once, let the copied jobs be worked, then copy what follows them."""
+        await self._take_numbers()
+        for table in self._left((*settled_tables(self.move), READY, WAITING, *following_tables(self.move))):
             async for rows, after in self._pages(table):
                 progress = self._next(table, after, len(rows))
                 if table in (READY, WAITING):
                     releases = [Release(row["id"], row["state"], row["claim_batch"]) for row in rows]
                     await self.target.release_jobs(releases, progress)
                 else:
-                    await self.target.put_rows(table, rows, progress)
+                    await self.target.put_rows(table, self._numbered(table, rows), progress)
                 failpoints.reach("move_settled")
+
+    async def _take_numbers(self) -> None:
+        """Keep numbers free on the target, once: the source is closed, and has all that it will ever have."""
+        if self.progress.shifts is None:
+            self.progress = await self.target.take_numbers(await self.source.last_numbers(), self.progress)
+
+    def _numbered(self, table: Table, rows: Sequence[Row]) -> list[Row]:
+        return [numbered(table, row, self.progress.shifts or {}) for row in rows]
 
     def _left(self, tables: Sequence[Table]) -> Sequence[Table]:
         """Leave out what earlier runs have done; the table they were at is begun where they stopped."""
@@ -132,6 +176,10 @@ async def _pages_of(
         if after is None:
             return
         yield rows, after
+
+
+def _keys(table: Table, rows: Sequence[Row]) -> list[Row]:
+    return [{name: row[name] for name in table.key} for row in rows]
 
 
 def _refuse_differences(table: Table, sent: Sequence[Row], found: Sequence[Row]) -> None:

@@ -3,18 +3,41 @@
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from holdfast.errors import InvalidValue, shown
-from holdfast.job import Job
 
 ROOTS = ("payload", "tags")
 WHOLE = ("actor", "kind", "queue")
 _STEP = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*|[0-9]+", re.ASCII)
 _DEEPEST = 8
 _LONGEST_KEY = 200  # bytes
+
+
+class Keyed(Protocol):
+    """What a key may come from: a job, or the row of one."""
+
+    @property
+    def payload(self) -> Any:
+        """The arguments, as values."""
+
+    @property
+    def tags(self) -> Mapping[str, str] | None:
+        """The tags by name."""
+
+    @property
+    def actor(self) -> str | None:
+        """Who asked for it."""
+
+    @property
+    def kind(self) -> str:
+        """The kind."""
+
+    @property
+    def queue(self) -> str:
+        """The queue."""
 
 
 def key_path(expression: str | None, what: str = "key") -> tuple[str, ...]:
@@ -32,12 +55,12 @@ def key_path(expression: str | None, what: str = "key") -> tuple[str, ...]:
     return steps
 
 
-def key_of(path: Sequence[str], job: Job) -> str:
+def key_of(path: Sequence[str], job: Keyed) -> str:
     """Tell the key of a job: the text that the path leads to, or the empty one for all jobs without it."""
     if not path:
         return ""
     if path[0] == "tags":
-        value = job.tags.get(".".join(path[1:])) or ""
+        value = (job.tags or {}).get(".".join(path[1:])) or ""
     elif path[0] == "payload":
         value = _text_at(path[1:], job.payload)
     else:

@@ -1,20 +1,28 @@
 """Working on bulk runs: a batch at a time, each in one commit with the place where the next one begins.
 
-A process that dies between two batches has lost nothing, and two that work on the same one do it once.
+A process that dies between two batches has lost nothing, and two that work on the same one do it once. A run whose
+batch cannot be done waits for longer and longer while others go on, and is given up in the end.
 """
 
+import logging
 import time
 from collections.abc import Iterable
 from typing import ClassVar, Protocol
 
 from holdfast.delivery.delivery import CANCEL_HINT, Delivery, Ready
+from holdfast.errors import NotOpen, SchemaError, StoreMoved, StoreUnavailable
+from holdfast.failure import from_exception
 from holdfast.job import Job, JobState
 from holdfast.services.service import Round
-from holdfast.stores.bulk import BulkRun, BulkStore, BulkVerb
+from holdfast.stores.bulk import BulkRun, BulkState, BulkStore, BulkVerb
 from holdfast.stores.store import JobStore
+
+_logger = logging.getLogger("holdfast")
 
 _SMOOTH_US = 250_000  # a run with a rate does no more at a time than fits into this
 _ANNOUNCED = frozenset({BulkVerb.RETRY, BulkVerb.REPRIORITISE})
+_FIRST_MS, _DOUBLINGS = 1_000, 9  # of the wait after an error: about 9 minutes at the end
+_OF_THE_STORE = (NotOpen, SchemaError, StoreMoved, StoreUnavailable)  # which no run is to blame for
 
 
 class WorkedStore(JobStore, BulkStore, Protocol):
@@ -38,6 +46,15 @@ class BulkWork:
         run, wait_ms = turn
         if wait_ms > 0:
             return Round(next_s=wait_ms / 1_000)
+        try:
+            return await self._work(run, batch)
+        except _OF_THE_STORE:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, other runs go on meanwhile
+            await self._fail(run, error)
+            return Round(failures=1, has_more=True)
+
+    async def _work(self, run: BulkRun, batch: int) -> Round:
         page = await self._store.list_jobs(run.open_to, limit=_size(run, batch), after=run.cursor)
         worked = await self._store.work_bulk(run, [job.id for job in page.jobs], cursor=page.next)
         if worked is None:  # somebody else did it, or the run was stopped
@@ -45,6 +62,18 @@ class BulkWork:
         _, changed = worked
         self._tell(run, [job for job in page.jobs if job.id in changed])
         return Round(scanned=len(page.jobs), moved=len(changed), has_more=True)
+
+    async def _fail(self, run: BulkRun, error: Exception) -> None:
+        why = from_exception(error)
+        said = f"{why.error_class}: {why.message}"
+        delay_ms = _FIRST_MS << min(run.errors, _DOUBLINGS)
+        failed = await self._store.fail_bulk(run, said, delay_ms)
+        if failed is None:  # it was done after all, or by somebody else
+            return
+        if failed.state is BulkState.FAILED:
+            _logger.error("bulk run %s is given up after %s errors in a row: %s", run.id, failed.errors, said)
+        else:
+            _logger.warning("bulk run %s goes on in %g s: %s", run.id, delay_ms / 1_000, said)
 
     def _tell(self, run: BulkRun, changed: Iterable[Job]) -> None:
         """Hint at what may run now, or has to stop."""
@@ -58,7 +87,8 @@ class BulkWork:
 
 
 def _size(run: BulkRun, batch: int) -> int:
-    return batch if run.spacing_us == 0 else max(1, min(batch, _SMOOTH_US // run.spacing_us))
+    fewer = max(1, batch >> min(run.errors, _DOUBLINGS))  # what was too much for one commit may be done in several
+    return fewer if run.spacing_us == 0 else max(1, min(fewer, _SMOOTH_US // run.spacing_us))
 
 
 def _priority(run: BulkRun, job: Job) -> int:

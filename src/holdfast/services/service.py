@@ -8,7 +8,7 @@ import msgspec
 class Round(msgspec.Struct, frozen=True):
     """What one round of a service did.
 
-    `scanned` rows were looked at and `moved` ones changed, `failures` of what had to be told others could not be;
+    `scanned` rows were looked at and `moved` ones changed, `failures` of what had to be done or told could not be;
     `lag_ms` is how late the latest was. `next_s` says when the next round is due, if earlier than the interval.
     """
 

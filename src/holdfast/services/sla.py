@@ -27,9 +27,6 @@ class WatchedStore(SlaStore, Protocol):
     async def read_gauges(self) -> list[LaneGauge]:
         """Read how long the lanes were when they were last measured."""
 
-    async def raise_alarm(self, alarm: Alarm) -> None:
-        """Let whoever is concerned hear of it."""
-
 
 class Promises:
     """Watches the waits of queues that have a promise, or whose workers follow from their waits."""
@@ -54,12 +51,15 @@ class Promises:
         return Round(scanned=len(rows), moved=len(untold))
 
     async def _tell(self, row: SlaRow) -> None:
+        is_new = await self._store.tell_breach(row, _alarm(row) if row.ended_at is None else None)
+        if not is_new:  # another leader was faster
+            return
         if row.ended_at is None:
             _logger.warning("queue %s: %s", row.queue, described(row))
-            await self._store.raise_alarm(_alarm(row))
+        elif row.sla_ms is None:
+            _logger.info("queue %s: nothing is promised of its waits any more", row.queue)
         else:
-            _logger.info("queue %s: jobs wait no longer than %g s again", row.queue, (row.sla_ms or 0) / 1_000)
-        await self._store.told_breach(row)
+            _logger.info("queue %s: jobs wait no longer than %g s again", row.queue, row.sla_ms / 1_000)
 
 
 def judged(policy: QueuePolicy, waits: QueueWaits, gauges: Sequence[LaneGauge]) -> Look:

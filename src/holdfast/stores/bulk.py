@@ -12,6 +12,8 @@ from holdfast.stores.values import Cursor, JobFilter
 
 KEPT_DAYS = 30
 COUNT_CAP = 10_001
+MOST_ERRORS = 20
+FAILING_MS = 3_600_000  # a run is given up after so many errors in a row, and not before this time has passed
 
 
 class BulkVerb(StrEnum):
@@ -30,6 +32,7 @@ class BulkState(StrEnum):
     PAUSED = "paused"
     CANCELLED = "cancelled"
     ENDED = "ended"
+    FAILED = "failed"
 
 
 TAKES: dict[BulkVerb, frozenset[JobState]] = {
@@ -58,7 +61,8 @@ class BulkRun(msgspec.Struct, frozen=True):
     """A run: what it does, to which jobs, for whom, and how far it is.
 
     `expected` is how many jobs there were when it began, at most 10,001 of them counted. `done` were changed, `refused`
-    were not, because they had changed meanwhile or something stood in the way.
+    were not, because they had changed meanwhile or something stood in the way. `errors` counts how often in a row its
+    next batch could not be done, and `error` is the last reason; a run that fails again and again ends as failed.
     """
 
     id: int
@@ -77,6 +81,8 @@ class BulkRun(msgspec.Struct, frozen=True):
     started_at: datetime
     next_at: datetime
     ended_at: datetime | None
+    errors: int = 0
+    error: str | None = None
 
     @property
     def open_to(self) -> JobFilter:
@@ -114,8 +120,17 @@ class BulkStore(Protocol):
         cancelled. Unknown: read the run; its step tells.
         """
 
+    async def fail_bulk(self, run: BulkRun, error: str, delay_ms: int) -> BulkRun | None:
+        """Note why a batch could not be done; the run waits meanwhile, or ends as failed after too many in a row.
+
+        None when the run has gone on without us. Unknown: read the run; its errors tell.
+        """
+
     async def change_bulk(self, run: int, state: BulkState) -> BulkRun | None:
-        """Pause, go on with or cancel a run that has not ended; None when there is none. Unknown: ask again."""
+        """Pause, go on with or cancel a run that has not ended; None when there is none. Unknown: ask again.
+
+        One that waits because of errors and is told to go on does so at once.
+        """
 
     async def list_bulk(self, limit: int, *, run: int | None = None) -> list[BulkRun]:
         """Read runs, the newest first, or the one of that number."""

@@ -50,7 +50,8 @@ class Move(msgspec.Struct, frozen=True):
 class MoveProgress(msgspec.Struct, frozen=True):
     """How far a move has come, kept in the target by the commit that wrote the rows: the table, and its last key.
 
-    `run` names the process that is at it; one that was replaced writes nothing any more.
+    `run` names the process that is at it; one that was replaced writes nothing any more. `shifts` says by how much the
+    numbers of rows grow on their way, by table.
     """
 
     id: str
@@ -59,6 +60,7 @@ class MoveProgress(msgspec.Struct, frozen=True):
     step: str = ""
     after: list[Any] | None = None
     counts: dict[str, int] = {}
+    shifts: dict[str, int] | None = None
 
     @property
     def batch(self) -> int:
@@ -130,10 +132,24 @@ PENDING_DELIVERIES = Table("deliveries", ("job_id", "life", "event"), "state = '
 DELIVERIES = Table("deliveries", ("job_id", "life", "event"))
 RETENTION_DUE = Table("retention_due", ("job_id", "what"))
 ROLLUPS = Table("rollups", ())
+POLICY_STATES = Table("escalation_policies", ("name",))
+ESCALATIONS = Table("escalations", ("id",))
+OPEN_ESCALATIONS = Table("escalations", ("id",), "(resolved_at IS NULL OR digested < count)")
+NOTICES = Table("notices", ("id",))
+PENDING_NOTICES = Table("notices", ("id",), "state = 'pending'")
+ALARMS = Table("alarms", ())
+BULK_RUNS = Table("bulk_runs", ("id",))
+LIVE_BULK_RUNS = Table("bulk_runs", ("id",), "state IN ('running', 'paused')")
+NUMBERED = ("escalations", "notices", "bulk_runs")
+"""Tables whose rows people and other rows know by a number that the store has drawn."""
+
 READY = Table("jobs", ("queue", "priority", "position", "id"), "state = 'queued'", "ready jobs")
 WAITING = Table("jobs", ("id",), "state <> 'queued'", "waiting jobs")
 
-CLOSED_TABLES = tuple(table.name for table in (JOBS, HISTORY, *PARTS, *NAMED, DELIVERIES, RETENTION_DUE, ROLLUPS))
+CLOSED_TABLES = (
+    *(table.name for table in (JOBS, HISTORY, *PARTS, *NAMED, DELIVERIES, RETENTION_DUE, ROLLUPS)),
+    *(table.name for table in (POLICY_STATES, ESCALATIONS, NOTICES, ALARMS, BULK_RUNS)),
+)
 """What nobody may change in a store that is closed."""
 
 
@@ -146,11 +162,16 @@ class Kind(StrEnum):
     FLAG = "flag"
 
 
-_TIMES = frozenset({"at", "closed_until", "fire_time", "last_fire", "minute", "next_fire", "nominal"})
-_FLAGS = frozenset({"gated", "is_late", "result_omitted", "screened", "tells"})
+_TIMES = frozenset(
+    {
+        *("at", "closed_until", "failing_since", "fire_time", "last_fire", "minute", "next_fire", "nominal"),
+        *("rated_until", "snoozed_until"),
+    }
+)
+_FLAGS = frozenset({"gated", "gave_up", "is_late", "result_omitted", "screened", "tells"})
 _DOCUMENTS = (
-    *("alerts", "attempts", "data", "definition", "extra", "items", "log", "logs", "override", "payload", "phases"),
-    *("progress", "result", "retention", "run", "stale", "tags", "value", "wait", "webhook"),
+    *("alerts", "attempts", "data", "definition", "details", "extra", "filter", "items", "log", "logs", "override"),
+    *("payload", "phases", "progress", "result", "retention", "run", "stale", "tags", "value", "wait", "webhook"),
 )
 
 
@@ -185,6 +206,16 @@ class MoveStore(Protocol):
     async def change_tag(self, tag: int) -> None:
         """Let the ids to come begin with another tag. Unknown: ask again."""
 
+    async def last_numbers(self) -> dict[str, int]:
+        """Read the largest number of a row of each of `NUMBERED`; 0 where there is none."""
+
+    async def take_numbers(self, numbers: Mapping[str, int], progress: MoveProgress) -> MoveProgress:
+        """Keep numbers free for rows that come, up to these; the answer is the progress with its shifts.
+
+        Numbers stay as they are where the store has none of them, and come after its own otherwise. Unknown: ask again;
+        what was kept free meanwhile is a gap.
+        """
+
     async def read_page(self, table: Table, after: Key | None) -> tuple[list[Row], list[Any] | None]:
         """Read the next rows after a key, and the key to go on with; None after the last."""
 
@@ -213,6 +244,15 @@ class MoveStore(Protocol):
 
     async def drop_copies(self, progress: MoveProgress) -> int:
         """Delete what a move has copied, as long as it was not released. Unknown: ask again."""
+
+
+def closed_for_another(row: Row) -> Row:
+    """Close an escalation that comes to where the same one is open: that one goes on counting, and reminds people.
+
+    Who was told of this one is told of its end as usual, after a quiet hour.
+    """
+    ended_at = None if row["told_at"] is not None else row["last_at"]
+    return {**row, "closed_at": row["last_at"], "resolved_at": ended_at, "due_at": None, "snoozed_until": None}
 
 
 def require_run(note: str | None, progress: MoveProgress) -> None:

@@ -6,6 +6,9 @@ from typing import Protocol
 
 import msgspec
 
+from holdfast.events import EventKind
+from holdfast.stores.alarms import Alarm
+
 
 class LaneHead(msgspec.Struct, frozen=True):
     """A lane that has jobs which may run, and for how long its first one has been due, by the store's clock."""
@@ -112,8 +115,11 @@ class SlaStore(Protocol):
         within a few seconds, as two leaders make it, counts for nothing. Unknown: the next look does the rest.
         """
 
-    async def told_breach(self, row: SlaRow) -> None:
-        """Remember that a breach, or its end, was told. Unknown: it may be told twice, under the same name."""
+    async def tell_breach(self, row: SlaRow, alarm: Alarm | None = None) -> bool:
+        """Tell of a breach, or of its end: the alarm and an event for those who watch, in one commit.
+
+        False when it was told before, or the row is of another breach. Unknown: ask again; nothing is told twice.
+        """
 
     async def list_waits(self) -> list[SlaRow]:
         """Read what is known of the waits of queues."""
@@ -133,6 +139,19 @@ class TuningStore(Protocol):
 
     async def prune_tunings(self, limit: int) -> int:
         """Forget what instances said that are gone. Unknown: the next sweep does it."""
+
+
+def told(row: SlaRow) -> tuple[EventKind, str]:
+    """Make of a breach, or of its end, the event that tells of it: its kind, and its data as JSON."""
+    kind = EventKind.SLA_BREACHED if row.ended_at is None else EventKind.SLA_KEPT
+    said = {
+        "sla_ms": row.sla_ms,
+        "p95_ms": row.p95_ms,
+        "oldest_ms": row.oldest_ms,
+        "waiting": row.waiting,
+        "since": row.breached_at,
+    }
+    return kind, msgspec.json.encode({name: value for name, value in said.items() if value is not None}).decode()
 
 
 class _Published(msgspec.Struct, frozen=True):

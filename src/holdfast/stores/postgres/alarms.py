@@ -25,18 +25,7 @@ class PostgresAlarms(Role):
     """The verbs of `AlarmStore`."""
 
     async def raise_alarm(self, alarm: Alarm) -> None:
-        await self.fetch(
-            "raise_alarm",
-            alarm.source,
-            alarm.policy,
-            alarm.queue,
-            alarm.kind,
-            alarm.fingerprint,
-            alarm.job_id,
-            alarm.life,
-            alarm.title,
-            alarm.details,
-        )
+        await self.fetch("raise_alarm", *alarm_columns(alarm))
 
     async def define_escalations(self, policies: Sequence[str]) -> None:
         await self.fetch("define_escalations", list(policies))
@@ -158,6 +147,12 @@ class PostgresAlarms(Role):
             return done
 
         return await self.pool.call(run)
+
+
+def alarm_columns(alarm: Alarm) -> tuple[object, ...]:
+    """Spell an alarm as the query that puts it into the inbox takes it."""
+    who = (alarm.source, alarm.policy, alarm.queue, alarm.kind, alarm.fingerprint)
+    return (*who, alarm.job_id, alarm.life, alarm.title, alarm.details)
 
 
 def _escalation(row: asyncpg.Record) -> EscalationRow:

@@ -5,7 +5,16 @@ from collections.abc import Sequence
 import asyncpg
 import msgspec
 
-from holdfast.stores.bulk import COUNT_CAP, KEPT_DAYS, BulkRun, BulkState, BulkVerb, NewBulk
+from holdfast.stores.bulk import (
+    COUNT_CAP,
+    FAILING_MS,
+    KEPT_DAYS,
+    MOST_ERRORS,
+    BulkRun,
+    BulkState,
+    BulkVerb,
+    NewBulk,
+)
 from holdfast.stores.postgres import lists, rows
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.role import Role
@@ -56,6 +65,11 @@ class PostgresBulk(Role):
 
         return await self.pool.call(work)
 
+    async def fail_bulk(self, run: BulkRun, error: str, delay_ms: int) -> BulkRun | None:
+        seen = (run.id, run.step, run.errors)
+        found = await self.fetch("fail_bulk", *seen, error, delay_ms, MOST_ERRORS, FAILING_MS)
+        return _run(found[0]) if found else None
+
     async def change_bulk(self, run: int, state: BulkState) -> BulkRun | None:
         found = await self.fetch("change_bulk", run, state.value)
         return _run(found[0]) if found else None
@@ -82,7 +96,7 @@ def _change(run: BulkRun) -> tuple[str, tuple[object, ...]]:
 
 def _run(row: asyncpg.Record) -> BulkRun:
     number, verb, which, priority, actor, reason, state, expected, spacing_us, step, done, refused = row[:12]
-    cursor_at, cursor_id, started_at, next_at, ended_at = row[12:17]
+    cursor_at, cursor_id, started_at, next_at, ended_at, errors, error, gave_up = row[12:20]
     return BulkRun(
         number,
         BulkVerb(verb),
@@ -90,7 +104,7 @@ def _run(row: asyncpg.Record) -> BulkRun:
         priority,
         actor,
         reason,
-        BulkState(state),
+        BulkState.FAILED if gave_up else BulkState(state),
         expected,
         spacing_us,
         step,
@@ -100,4 +114,6 @@ def _run(row: asyncpg.Record) -> BulkRun:
         started_at,
         next_at,
         ended_at,
+        errors,
+        error,
     )

@@ -12,6 +12,7 @@ from asyncpg import InterfaceError, Record
 from holdfast.stores.moving import (
     BATCH,
     CLOSED_TABLES,
+    ESCALATIONS,
     HISTORY,
     KEYS,
     PARTS,
@@ -23,6 +24,7 @@ from holdfast.stores.moving import (
     Row,
     Table,
     Tags,
+    closed_for_another,
     require_marked,
     require_run,
 )
@@ -33,6 +35,7 @@ from holdfast.stores.sql import in_schema, quoted
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _KINDS = {"timestamp with time zone": Kind.TIME, "jsonb": Kind.JSON, "boolean": Kind.FLAG}
+_NUMBERS = "bigint[]"  # JSON elsewhere, and on its way
 # A queue that is there keeps what its programs have published, and takes over a pause.
 _PAUSES = ", ".join(
     f"{column} = COALESCE(t.{column}, excluded.{column})" for column in ("paused_at", "paused_by", "paused_reason")
@@ -72,6 +75,19 @@ class PostgresMoves(Role):
     async def change_tag(self, tag: int) -> None:
         await self.fetch("change_tag", str(tag))
 
+    async def last_numbers(self) -> dict[str, int]:
+        return {table: number for table, number in await self.fetch("last_numbers")}  # noqa: C416 - a record is no pair
+
+    async def take_numbers(self, numbers: Mapping[str, int], progress: MoveProgress) -> MoveProgress:
+        async def run(connection: Connection) -> MoveProgress:
+            async with _transaction(connection):
+                shifts = {name: await self._make_room(connection, name, last) for name, last in sorted(numbers.items())}
+                kept = msgspec.structs.replace(progress, shifts=shifts)
+                await self._keep(connection, kept)
+                return kept
+
+        return await self.pool.call(run)
+
     async def read_page(self, table: Table, after: Key | None) -> tuple[list[Row], list[Any] | None]:
         columns = await self.columns_of(table)
         key = [quoted(column) for column in table.key] or ["ctid"]
@@ -102,18 +118,19 @@ class PostgresMoves(Role):
             await self.fetch("make_weeks", sorted({_written(row["delete_at"], Kind.TIME) for row in rows}))
         if table == KEYS:
             rows = await self._fingerprinted(rows)
-        sent = {name: kind for name, kind in columns.items() if all(name in row for row in rows)}
-        marks = ", ".join(f"${number}" for number in range(1, len(sent) + 1))
-        insert = f"INSERT INTO holdfast.{table.name} AS t ({_listed(sent)}) VALUES ({marks}) "  # noqa: S608 - names of our own
-        insert += _CLASHES.get(table.name, "ON CONFLICT DO NOTHING")
-        values = [[_written(row[name], _KINDS.get(kind)) for name, kind in sent.items()] for row in rows]
 
         async def run(connection: Connection) -> list[Row]:
             async with _transaction(connection, is_kept=not is_rehearsal):
-                await connection.executemany(in_schema(insert, self.schema), values)
+                await self._insert(connection, table, columns, rows)
+                found = await self._same(connection, table, columns, rows)
+                if table.name == ESCALATIONS.name and len(found) < len(rows):
+                    there = {row["id"] for row in found}
+                    left = [closed_for_another(row) for row in rows if row["id"] not in there]
+                    await self._insert(connection, table, columns, left)
+                    found = await self._same(connection, table, columns, rows)
                 if not is_rehearsal:
                     await self._keep(connection, progress)
-                return await self._same(connection, table, columns, rows)
+                return found
 
         return await self.pool.call(run)
 
@@ -157,8 +174,31 @@ class PostgresMoves(Role):
 
     async def columns_of(self, table: Table) -> dict[str, str]:
         """Read the columns of a table and their types, in order."""
-        found = await self.fetch("table_columns", f"{quoted(self.schema)}.{quoted(table.name)}")
+        found = await self.fetch("table_columns", f"{quoted(self.schema)}.{quoted(table.name)}", list(table.key))
         return {name: kind for name, kind in found}  # noqa: C416 - a record is no pair for dict()
+
+    async def _insert(
+        self, connection: Connection, table: Table, columns: Mapping[str, str], rows: Sequence[Row]
+    ) -> None:
+        sent = {name: kind for name, kind in columns.items() if all(name in row for row in rows)}
+        marks = ", ".join(f"${number}" for number in range(1, len(sent) + 1))
+        insert = f"INSERT INTO holdfast.{table.name} AS t ({_listed(sent)}) OVERRIDING SYSTEM VALUE "
+        insert += f"VALUES ({marks}) {_CLASHES.get(table.name, 'ON CONFLICT DO NOTHING')}"
+        values = [[_stored(row[name], kind) for name, kind in sent.items()] for row in rows]
+        await connection.executemany(in_schema(insert, self.schema), values)
+
+    async def _make_room(self, connection: Connection, table: str, last: int) -> int:
+        """Draw the numbers that rows are to have; whoever has drawn one before is waited for, and seen."""
+        if last == 0:
+            return 0
+        await connection.execute(in_schema(f"LOCK TABLE holdfast.{table} IN SHARE ROW EXCLUSIVE MODE", self.schema))
+        asked = in_schema(f"SELECT EXISTS (SELECT FROM holdfast.{table} WHERE id <= $1)", self.schema)  # noqa: S608 - names of our own
+        numbers = f"SELECT nextval('holdfast.{table}_id_seq'::regclass) AS number FROM generate_series(1, $1::bigint)"  # noqa: S608 - likewise
+        draw = in_schema(f"SELECT max(number) FROM ({numbers}) AS drawn", self.schema)  # noqa: S608 - likewise
+        drawn = await connection.fetchval(draw, 1)
+        shift = drawn if await connection.fetchval(asked, last) else 0
+        await connection.fetchval(draw, max(shift + last - drawn, 0))
+        return int(shift)
 
     async def _same(
         self, connection: Connection, table: Table, columns: Mapping[str, str], rows: Sequence[Row]
@@ -210,12 +250,21 @@ def _listed(columns: Mapping[str, str]) -> str:
 
 
 def _read(columns: Mapping[str, str], record: Record) -> Row:
-    return {
-        name: (record[name] - _EPOCH) // _MICROSECOND
-        if _KINDS.get(kind) is Kind.TIME and record[name] is not None
-        else record[name]
-        for name, kind in columns.items()
-    }
+    return {name: _canonical(record[name], kind) for name, kind in columns.items()}
+
+
+def _canonical(value: Any, column_type: str) -> Any:
+    if value is None:
+        return None
+    if column_type == _NUMBERS:
+        return msgspec.json.encode(value).decode()
+    return (value - _EPOCH) // _MICROSECOND if _KINDS.get(column_type) is Kind.TIME else value
+
+
+def _stored(value: Any, column_type: str) -> Any:
+    if column_type == _NUMBERS and value is not None:
+        return msgspec.json.decode(value, type=list[int])
+    return _written(value, _KINDS.get(column_type))
 
 
 def _written(value: Any, kind: Kind | None) -> Any:

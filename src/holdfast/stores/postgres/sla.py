@@ -4,8 +4,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from holdfast.stores.alarms import Alarm
+from holdfast.stores.postgres.alarms import alarm_columns
+from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.role import Role
-from holdfast.stores.sla import LaneHead, Look, QueuePolicy, QueueWaits, SlaRow, Tuning, read_policy
+from holdfast.stores.sla import LaneHead, Look, QueuePolicy, QueueWaits, SlaRow, Tuning, read_policy, told
 
 
 class PostgresSla(Role):
@@ -41,8 +44,20 @@ class PostgresSla(Role):
         await self.fetch("forget_waits", queues)
         return await self.list_waits()
 
-    async def told_breach(self, row: SlaRow) -> None:
-        await self.fetch("told_breach", row.queue, row.breached_at, row.ended_at)
+    async def tell_breach(self, row: SlaRow, alarm: Alarm | None = None) -> bool:
+        kind, data = told(row)
+
+        async def work(connection: Connection) -> bool:
+            async with connection.transaction():
+                if not await connection.fetch(self.queries["tell_breach"], row.queue, row.breached_at, row.ended_at):
+                    return False
+                if alarm is not None:
+                    await connection.fetch(self.queries["raise_alarm"], *alarm_columns(alarm))
+                # Who watches is asked when nothing is waited for any more.
+                await connection.fetch(self.queries["publish_breach"], kind.stored, row.queue, data)
+                return True
+
+        return await self.pool.call(work)
 
     async def list_waits(self) -> list[SlaRow]:
         return [SlaRow(**dict(row)) for row in await self.fetch("list_waits")]

@@ -6,7 +6,16 @@ from typing import Any
 
 import msgspec
 
-from holdfast.stores.bulk import COUNT_CAP, KEPT_DAYS, BulkRun, BulkState, BulkVerb, NewBulk
+from holdfast.stores.bulk import (
+    COUNT_CAP,
+    FAILING_MS,
+    KEPT_DAYS,
+    MOST_ERRORS,
+    BulkRun,
+    BulkState,
+    BulkVerb,
+    NewBulk,
+)
 from holdfast.stores.sqlite import jobs, lists, rows, statements
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.values import Answer, Answered, Cursor, JobFilter
@@ -66,6 +75,16 @@ class SqliteBulk:
 
         return await self.connection.write(operation)
 
+    async def fail_bulk(self, run: BulkRun, error: str, delay_ms: int) -> BulkRun | None:
+        seen = {"id": run.id, "step": run.step, "errors": run.errors}
+        bounds = {"most": MOST_ERRORS, "failing_ms": FAILING_MS}
+        found = await self.connection.write(
+            lambda connection, now: statements.fetch(
+                connection, "fail_bulk", now=now, error=error, delay_ms=delay_ms, **seen, **bounds
+            )
+        )
+        return _run(found[0]) if found else None
+
     async def change_bulk(self, run: int, state: BulkState) -> BulkRun | None:
         found = await self.connection.write(
             lambda connection, now: statements.fetch(connection, "change_bulk", id=run, state=state.value, now=now)
@@ -100,7 +119,7 @@ def _change(connection: sqlite3.Connection, now: int, run: BulkRun, ids: Sequenc
 
 def _run(row: Sequence[Any]) -> BulkRun:
     number, verb, which, priority, actor, reason, state, expected, spacing_us, step, done, refused = row[:12]
-    cursor_at, cursor_id, started_at, next_at, ended_at = row[12:17]
+    cursor_at, cursor_id, started_at, next_at, ended_at, errors, error, gave_up = row[12:20]
     return BulkRun(
         number,
         BulkVerb(verb),
@@ -108,7 +127,7 @@ def _run(row: Sequence[Any]) -> BulkRun:
         priority,
         actor,
         reason,
-        BulkState(state),
+        BulkState.FAILED if gave_up else BulkState(state),
         expected,
         spacing_us,
         step,
@@ -118,4 +137,6 @@ def _run(row: Sequence[Any]) -> BulkRun:
         rows.moment(started_at),
         rows.moment(next_at),
         rows.optional_moment(ended_at),
+        errors,
+        error,
     )

@@ -12,6 +12,7 @@ import msgspec
 from holdfast.stores.limits import LimitRow
 from holdfast.stores.sqlite import statements
 from holdfast.stores.sqlite.limit_keys import key_of
+from holdfast.stores.sqlite.rooms import Rooms
 
 LANE = 1_000  # jobs near the front of a lane that are parked together
 IN_TURN = 10  # jobs of one key that stand in a lane whose keys take turns
@@ -38,9 +39,13 @@ class Candidate(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """What came of jobs at their limits: those that may be claimed, with the times of their permits in microseconds."""
+    """What came of jobs at their limits: those that may be claimed, with the times of their permits in microseconds.
+
+    `gated` are those of them that are in queues with limits.
+    """
 
     ids: list[int]
+    gated: list[Candidate]
     permits: dict[int, int]
     has_parked: bool
 
@@ -87,22 +92,22 @@ def pass_jobs(connection: sqlite3.Connection, now: int, worker: int, ids: Sequen
     """Let jobs through the limits on them: all or nothing; those that are refused are parked."""
     passed: list[int] = []
     permits: dict[int, int] = {}
-    has_parked = False
     in_force = limits(connection)
-    found = {row[0]: Candidate(*row) for row in _look(connection, ids)}
+    found = {job.id: job for job in look(connection, ids)}
+    rooms = Rooms(connection, len(ids))
     parked: set[int] = set()
     for job_id in ids:
         job = found.get(job_id)
         if job is None:
             passed.append(job_id)
         elif job_id not in parked:
-            refused_by = _pass_one(connection, now, worker, job, in_force=in_force, permits=permits)
+            refused_by = _pass_one(connection, now, job, in_force=in_force, permits=permits, rooms=rooms)
             if refused_by is None:
                 passed.append(job_id)
-                continue
-            has_parked = True
-            parked |= _park(connection, refused_by, job, passed)
-    return Passed(passed, permits, has_parked)
+            else:
+                parked |= {job_id, *_park(connection, refused_by, job, passed)}
+    rooms.take(worker, now)
+    return Passed(passed, [found[job_id] for job_id in passed if job_id in found], permits, bool(parked))
 
 
 def rotate(connection: sqlite3.Connection, taken: Sequence[Candidate]) -> None:
@@ -122,7 +127,7 @@ def rotate(connection: sqlite3.Connection, taken: Sequence[Candidate]) -> None:
 
 def look(connection: sqlite3.Connection, ids: Iterable[int]) -> list[Candidate]:
     """Look at those of the named jobs that are in queues with limits."""
-    return [Candidate(*row) for row in _look(connection, ids)]
+    return [Candidate(*row) for row in statements.fetch(connection, "gated_jobs", ids=statements.array(ids))]
 
 
 def hold_back(connection: sqlite3.Connection, ids: Sequence[int]) -> None:
@@ -194,43 +199,35 @@ def _draw_positions(connection: sqlite3.Connection, count: int) -> list[int]:
     return list(range(first, first + count))
 
 
-def _look(connection: sqlite3.Connection, ids: Iterable[int]) -> list[statements.Row]:
-    return statements.fetch(connection, "gated_jobs", ids=statements.array(ids))
-
-
 def _pass_one(
     connection: sqlite3.Connection,
     now: int,
-    worker: int,
     job: Candidate,
     *,
     in_force: Sequence[LimitRow],
     permits: dict[int, int],
+    rooms: Rooms,
 ) -> tuple[LimitRow, str] | None:
     """Let one job through its limits, or name the one that refused it, and its key."""
     mine = [(limit, job_key(limit, job)) for limit in in_force if is_under(limit, job)]
-    claim = (job.id, job.claim + 1)
     for limit, key in mine:
         most = slots_of(limit)
         if most is None:
             continue
         if limit.fifo and not _is_head(connection, limit_key(limit, key), job):
-            free(connection, [claim])
             return limit, key
-        if statements.fetch_value(connection, "count_slots", name=limit.name, key=key) >= most:
-            free(connection, [claim])
+        if not rooms.has(limit.name, key, most):
             return limit, key
-        statements.change(
-            connection, "take_slot", name=limit.name, key=key, job_id=job.id, claim=claim[1], worker=worker, now=now
-        )
     for limit, key in mine:
         if limit.throttle_us is not None:
             permit = _permit(connection, now, limit, key)
             if permit is None:
                 permits.pop(job.id, None)
-                free(connection, [claim])
                 return limit, key
             permits[job.id] = max(permit, permits.get(job.id, 0))
+    for limit, key in mine:
+        if slots_of(limit) is not None:
+            rooms.enter(limit.name, key, job.id, job.claim + 1)
     return None
 
 

@@ -1,12 +1,26 @@
-"""Which key of a limit a job belongs to, on SQLite."""
+"""Which key of a limit a job belongs to, on SQLite: where payloads are text until somebody has to look inside."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-_LONGEST = 200  # bytes; what is longer is told apart by its digest
+from holdfast.policies import keys
+
+
+class _Stored(NamedTuple):
+    """A job as its row has it."""
+
+    payload_json: str
+    tags: Mapping[str, str] | None
+    actor: str | None
+    kind: str
+    queue: str
+
+    @property
+    def payload(self) -> Any:
+        """The payload as values."""
+        return msgspec.json.decode(self.payload_json)
 
 
 def key_of(  # noqa: PLR0917 - the columns of a job that may tell its key
@@ -17,30 +31,5 @@ def key_of(  # noqa: PLR0917 - the columns of a job that may tell its key
     kind: str,
     queue: str,
 ) -> str:
-    """Tell the key of a job: the text that the path leads to, or the empty one for all jobs without it."""
-    if not path:
-        return ""
-    value = _value(path, payload, tags, {"actor": actor, "kind": kind, "queue": queue})
-    encoded = value.encode(errors="surrogatepass")
-    return value if len(encoded) <= _LONGEST else "#" + hashlib.md5(encoded, usedforsecurity=False).hexdigest()
-
-
-def _value(path: Sequence[str], payload: str, tags: Mapping[str, str] | None, columns: Mapping[str, str | None]) -> str:
-    if path[0] == "tags":
-        return (tags or {}).get(".".join(path[1:])) or ""
-    if path[0] != "payload":
-        return columns.get(path[0]) or ""
-    found: Any = msgspec.json.decode(payload)
-    for step in path[1:]:
-        found = _inner(found, step)
-    if found is None or isinstance(found, str):
-        return found or ""
-    return msgspec.json.encode(found).decode()
-
-
-def _inner(value: Any, step: str) -> Any:
-    if isinstance(value, dict):
-        return value.get(step)
-    if isinstance(value, list) and step.isdigit() and int(step) < len(value):
-        return value[int(step)]
-    return None
+    """Tell the key of a job that is about to be stored, or is."""
+    return keys.key_of(path, _Stored(payload, tags, actor, kind, queue)) if path else ""

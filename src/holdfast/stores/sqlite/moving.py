@@ -1,13 +1,14 @@
 """Jobs that move to another store or come from one, on SQLite."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from holdfast.stores.moving import (
     BATCH,
+    ESCALATIONS,
     HISTORY,
     KEYS,
     PARTS,
@@ -19,6 +20,7 @@ from holdfast.stores.moving import (
     Row,
     Table,
     Tags,
+    closed_for_another,
     kind_of,
     require_marked,
     require_run,
@@ -28,7 +30,7 @@ from holdfast.stores.sqlite import closing, inserting, statements
 from holdfast.stores.sqlite.connection import Connection
 
 _MICROSECONDS = 1_000  # of a millisecond, which is what rows hold
-_NUMBERED = (("deliveries", "id"), ("ledger", "id"))  # numbers of this file's own
+_NUMBERED = (("deliveries", "id"), ("ledger", "id"), ("alarms", "id"))  # numbers of this file's own
 # A queue that is there keeps what its programs have published, and takes over a pause.
 _PAUSES = ", ".join(
     f"{column} = COALESCE(holdfast_queues.{column}, excluded.{column})"
@@ -64,6 +66,18 @@ class SqliteMoves:
     async def change_tag(self, tag: int) -> None:
         await self.connection.write(lambda database, _: statements.change(database, "change_tag", tag=str(tag)))
 
+    async def last_numbers(self) -> dict[str, int]:
+        return dict(await self.connection.read(lambda database, _: statements.fetch(database, "last_numbers")))
+
+    async def take_numbers(self, numbers: Mapping[str, int], progress: MoveProgress) -> MoveProgress:
+        def operation(database: sqlite3.Connection, _now: int) -> MoveProgress:
+            shifts = {table: _make_room(database, table, last) for table, last in sorted(numbers.items())}
+            kept = msgspec.structs.replace(progress, shifts=shifts)
+            _keep(database, kept)
+            return kept
+
+        return await self.connection.write(operation)
+
     async def read_page(self, table: Table, after: Key | None) -> tuple[list[Row], list[Any] | None]:
         return await self.connection.read(lambda database, _: _page(database, table, after))
 
@@ -77,6 +91,10 @@ class SqliteMoves:
             database.execute("SAVEPOINT put")
             _insert(database, table, rows)
             found = _same(database, table, rows)
+            if table.name == ESCALATIONS.name and len(found) < len(rows):
+                there = {row["id"] for row in found}
+                _insert(database, table, [closed_for_another(row) for row in rows if row["id"] not in there])
+                found = _same(database, table, rows)
             if is_rehearsal:
                 database.execute("ROLLBACK TO put")
             else:
@@ -148,6 +166,18 @@ def _page(database: sqlite3.Connection, table: Table, after: Key | None) -> tupl
     if not page:
         return [], None
     return page, [page[-1][column] for column in table.key] if table.key else [found[-1][-1]]
+
+
+def _make_room(database: sqlite3.Connection, table: str, last: int) -> int:
+    """Leave out the numbers that rows are to have."""
+    name = f"holdfast_{table}"
+    found = database.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", [name]).fetchone()
+    drawn = found[0] if found else 0
+    is_taken = database.execute(f"SELECT EXISTS (SELECT 1 FROM {name} WHERE id <= ?)", [last]).fetchone()[0]  # noqa: S608 - names of our own
+    shift = drawn if is_taken else 0
+    database.execute("DELETE FROM sqlite_sequence WHERE name = ?", [name])
+    database.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", [name, max(drawn, shift + last)])
+    return int(shift)
 
 
 def _request(database: sqlite3.Connection, row: Row) -> str | None:

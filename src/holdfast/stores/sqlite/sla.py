@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.stores.sla import LaneHead, Look, QueuePolicy, QueueWaits, SlaRow, Tuning, read_policy
+from holdfast.stores.alarms import Alarm
+from holdfast.stores.sla import LaneHead, Look, QueuePolicy, QueueWaits, SlaRow, Tuning, read_policy, told
 from holdfast.stores.sqlite import rows, statements
 from holdfast.stores.sqlite.connection import Connection
 
@@ -53,18 +54,20 @@ class SqliteSla:
 
         return await self.connection.write(operation)
 
-    async def told_breach(self, row: SlaRow) -> None:
-        broken, ended = row.breached_at, row.ended_at
-        await self.connection.write(
-            lambda connection, now: statements.change(
-                connection,
-                "told_breach",
-                now=now,
-                queue=row.queue,
-                breached_at=None if broken is None else rows.milliseconds(broken),
-                ended_at=None if ended is None else rows.milliseconds(ended),
-            )
-        )
+    async def tell_breach(self, row: SlaRow, alarm: Alarm | None = None) -> bool:
+        kind, data = told(row)
+        broken, ended = (None if at is None else rows.milliseconds(at) for at in (row.breached_at, row.ended_at))
+
+        def operation(connection: sqlite3.Connection, now: int) -> bool:
+            which = {"queue": row.queue, "breached_at": broken, "ended_at": ended}
+            if not statements.change(connection, "tell_breach", now=now, **which):
+                return False
+            if alarm is not None:
+                statements.change(connection, "raise_alarm", now=now, **msgspec.structs.asdict(alarm))
+            statements.change(connection, "publish_breach", now=now, kind=kind.stored, queue=row.queue, data=data)
+            return True
+
+        return await self.connection.write(operation)
 
     async def list_waits(self) -> list[SlaRow]:
         return await self.connection.read(_waits)

@@ -138,11 +138,11 @@ def _take_ready(connection: sqlite3.Connection, now: int, claim: Claim) -> list[
     for _ in range(_ROUNDS):
         left = msgspec.structs.replace(claim, limit=claim.limit - len(taken))
         passed = gates.pass_jobs(connection, now, claim.worker, _ready(connection, now, left))
-        gated = gates.look(connection, passed.ids)
-        permits = [{"id": job.id, "permit_at": passed.permits.get(job.id)} for job in gated]
+        statements.change(connection, "clear_permits", ids=statements.array(passed.ids))
+        permits = [{"id": job_id, "permit_at": permit_at} for job_id, permit_at in passed.permits.items()]
         statements.change_many(connection, "set_permits", permits)
         taken += _take(connection, now, claim, passed.ids)
-        gates.rotate(connection, gated)
+        gates.rotate(connection, passed.gated)
         if not passed.has_parked or claim.ids or len(taken) >= claim.limit:
             break
     return taken

@@ -31,7 +31,7 @@ BEGIN
         IF cardinality(p_states) = 1 THEN p_states := array_fill(p_states[1], ARRAY[cardinality(p_ids)]); END IF;
         verdicts := holdfast.finish_jobs(
             p_ids, p_claims, p_verbs, p_states, p_delays, p_results, p_error_classes, p_errors, p_tracebacks,
-            p_fingerprints, p_started_agos, '{}'
+            p_fingerprints, p_started_agos, '{}', p_limit > 0 AND p_worker IS NOT NULL AND NOT worker_lost
         );
     END IF;
     IF p_rollups IS NOT NULL THEN
@@ -48,6 +48,9 @@ BEGIN
         RETURN QUERY
         SELECT NULL::text[], false, claimed.*
         FROM holdfast.claim_jobs(p_worker, p_batch, p_limit, p_queues, p_priorities, p_limits, p_afters) AS claimed;
+    END IF;
+    IF current_setting('holdfast_call.slots', true) <> '' THEN
+        PERFORM holdfast.free_rest();
     END IF;
 END
 $$;

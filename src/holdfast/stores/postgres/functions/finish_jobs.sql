@@ -9,7 +9,7 @@ DROP FUNCTION IF EXISTS holdfast.finish_jobs;
 CREATE FUNCTION holdfast.finish_jobs(
     p_ids bigint[], p_claims integer[], p_verbs text[], p_states text[], p_delays bigint[], p_results jsonb[],
     p_error_classes text[], p_errors text[], p_tracebacks text[], p_fingerprints text[], p_started_agos bigint[],
-    p_extras jsonb[]
+    p_extras jsonb[], p_hands_over boolean DEFAULT false
 ) RETURNS text[]
 LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_hashjoin = off
@@ -28,6 +28,9 @@ DECLARE
     v_failed boolean;
     v_gated boolean;
     v_rows text[];
+    v_first bigint;
+    v_last bigint;
+    v_is_lost boolean;
 BEGIN
     -- plan: finish_jobs
     WITH locked AS MATERIALIZED (
@@ -151,8 +154,11 @@ BEGIN
         bool_or(goes_to NOT IN ('queued', 'scheduled') AND (hook IS NOT NULL OR extra ? 'webhook')),
         bool_or(goes_to NOT IN ('queued', 'scheduled') AND tells),
         bool_or(id IS NOT NULL AND goes_to = 'failed'), bool_or(gated),
-        array_agg(fifo_key) FILTER (WHERE fifo_key IS NOT NULL AND goes_to NOT IN ('queued', 'scheduled'))
-    INTO v_verdicts, v_moved, v_waiting, v_begun, v_begun_at, v_begun_as, v_posts, v_tells, v_failed, v_gated, v_rows
+        array_agg(fifo_key) FILTER (WHERE fifo_key IS NOT NULL AND goes_to NOT IN ('queued', 'scheduled')),
+        min(worker), max(worker), bool_or(id IS NULL)
+    INTO
+        v_verdicts, v_moved, v_waiting, v_begun, v_begun_at, v_begun_as, v_posts, v_tells, v_failed, v_gated, v_rows,
+        v_first, v_last, v_is_lost
     FROM locked;
     -- plan end
 
@@ -191,9 +197,15 @@ BEGIN
     IF v_waiting AND 'throttle' = ANY (p_verbs) THEN
         PERFORM holdfast.close_queues(p_ids, p_verbs);
     END IF;
-    IF v_gated OR v_rows IS NOT NULL OR array_position(v_verdicts, NULL) IS NOT NULL THEN
-        -- What is forced to end still runs: its slots stay with it until its worker tells of its end, or is gone.
-        PERFORM holdfast.free_slots(array_agg(t.id), array_agg(t.claim), v_rows)
+    IF v_gated OR v_rows IS NOT NULL OR v_is_lost THEN
+        -- What is forced to end still runs: its slots stay with it until its worker tells of its end, or is gone. Who held
+        -- a claim that was lost is not known, and somebody else may be giving its slots back.
+        IF v_is_lost OR v_first IS NULL THEN
+            v_first := 0;
+            v_last := 9223372036854775807;
+            p_hands_over := false;
+        END IF;
+        PERFORM holdfast.free_slots(array_agg(t.id), array_agg(t.claim), v_rows, v_first, v_last, p_hands_over)
         FROM unnest(p_ids, p_claims, p_verbs) AS t (id, claim, verb)
         WHERE t.verb <> 'force';
     END IF;
@@ -206,7 +218,7 @@ BEGIN
     IF holdfast.is_watched() THEN
         PERFORM holdfast.publish_ends(p_ids, p_verbs, v_verdicts, v_begun, v_begun_at, v_begun_as, v_now);
     END IF;
-    IF array_position(v_verdicts, NULL) IS NOT NULL THEN
+    IF v_is_lost THEN
         SELECT array_agg(COALESCE(t.state, holdfast.accepted_before(t.id, t.claim, t.verb)) ORDER BY t.ordinal)
         INTO v_verdicts
         FROM unnest(p_ids, p_claims, p_verbs, v_verdicts) WITH ORDINALITY AS t (id, claim, verb, state, ordinal);

@@ -26,29 +26,38 @@ BEGIN
     permits := '{}';
     FOR v_group IN
         SELECT
-            l.name, k.key, l.name || '/' || k.key AS limit_key, CASE WHEN l.fifo THEN 1 ELSE l.concurrency END AS slots,
-            l.fifo AS is_row, array_agg(j.id ORDER BY t.place) AS ids, array_agg(j.claim + 1 ORDER BY t.place) AS claims,
-            array_agg(DISTINCT j.queue) AS queues
-        FROM unnest(p_ids) WITH ORDINALITY AS t (id, place)
-        INNER JOIN holdfast.jobs AS j ON j.id = t.id
-        INNER JOIN holdfast.queues AS q ON q.name = j.queue AND q.gated
-        INNER JOIN holdfast.limits AS l ON l.queue = j.queue OR j.kind = ANY (l.kinds)
-        CROSS JOIN LATERAL (
-            SELECT CASE
-                WHEN l.path = '{}' THEN ''  -- a call costs more than all the rest of this line
-                ELSE holdfast.limit_key_of(l.path, j.payload, j.tags, j.actor, j.kind, j.queue)
-            END AS key
-        ) AS k
-        WHERE l.fifo OR (l.concurrency IS NOT NULL AND l.scope = 'cluster')
-        GROUP BY l.name, k.key
+            g.name, g.key, g.name || '/' || g.key AS limit_key, min(g.slots) AS slots, bool_or(g.fifo) AS is_row,
+            array_agg(g.id) AS ids, array_agg(g.claim) AS claims
+        FROM (
+            SELECT
+                l.name, l.fifo, CASE WHEN l.fifo THEN 1 ELSE l.concurrency END AS slots, j.id, j.claim + 1 AS claim,
+                CASE
+                    WHEN l.path = '{}' THEN ''  -- a call costs more than all the rest of this line
+                    ELSE holdfast.limit_key_of(l.path, j.payload, j.tags, j.actor, j.kind, j.queue)
+                END AS key
+            FROM holdfast.jobs AS j
+            INNER JOIN holdfast.limits AS l
+                ON l.queue = j.queue
+                OR (
+                    j.kind = ANY (l.kinds)
+                    AND EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = j.queue AND q.gated)
+                )
+            WHERE j.id = ANY (p_ids) AND (l.fifo OR (l.concurrency IS NOT NULL AND l.scope = 'cluster'))
+            ORDER BY l.name, key, array_position(p_ids, j.id)
+        ) AS g
+        GROUP BY g.name, g.key
         -- Those with keys first: what they let through is most of what the others may let through.
-        ORDER BY k.key = '', l.name, k.key
+        ORDER BY g.key = '', g.name, g.key
     LOOP
-        SELECT array_agg(t.id ORDER BY t.place), array_agg(t.claim ORDER BY t.place)
-        INTO v_ids, v_claims
-        FROM unnest(v_group.ids, v_group.claims) WITH ORDINALITY AS t (id, claim, place)
-        WHERE NOT t.id = ANY (v_refused);
-        CONTINUE WHEN v_ids IS NULL;
+        v_ids := v_group.ids;
+        v_claims := v_group.claims;
+        IF cardinality(v_refused) > 0 THEN
+            SELECT array_agg(t.id ORDER BY t.place), array_agg(t.claim ORDER BY t.place)
+            INTO v_ids, v_claims
+            FROM unnest(v_group.ids, v_group.claims) WITH ORDINALITY AS t (id, claim, place)
+            WHERE NOT t.id = ANY (v_refused);
+            CONTINUE WHEN v_ids IS NULL;
+        END IF;
         IF v_group.is_row THEN
             PERFORM holdfast.line_up(v_group.limit_key, v_ids);
         END IF;
@@ -72,6 +81,7 @@ BEGIN
             ELSIF NOT pg_try_advisory_xact_lock(holdfast.key_lock(v_group.limit_key)) THEN
                 EXIT;
             END IF;
+            PERFORM set_config('holdfast_call.locked', 'on', true);
             v_is_locked := true;  -- and what was given back before is seen by the statements that follow
         END LOOP;
         CONTINUE WHEN cardinality(v_ids) = 0;
@@ -80,15 +90,19 @@ BEGIN
             PERFORM holdfast.park_jobs(v_group.name, v_group.key, v_ids);
             parked := true;
         ELSE
-            PERFORM holdfast.hint_at(v_group.queues);
+            PERFORM holdfast.hint_at(ARRAY(SELECT DISTINCT j.queue FROM holdfast.jobs AS j WHERE j.id = ANY (v_ids)));
         END IF;
     END LOOP;
 
-    passed := ARRAY(SELECT t.id FROM unnest(p_ids) AS t (id) WHERE NOT t.id = ANY (v_refused));
+    passed := p_ids;
+    IF cardinality(v_refused) > 0 THEN
+        passed := ARRAY(SELECT t.id FROM unnest(p_ids) AS t (id) WHERE NOT t.id = ANY (v_refused));
+    END IF;
     IF cardinality(passed) > 0 AND EXISTS (SELECT FROM holdfast.limits AS l WHERE l.throttle_us IS NOT NULL) THEN
         SELECT * INTO v_answer FROM holdfast.space_starts(passed);
         permits := v_answer.permits;
         has_spaced := v_answer.has_spaced;
+        PERFORM set_config('holdfast_call.locked', 'on', true);
         IF cardinality(v_answer.refused) > 0 THEN
             parked := true;
             v_refused := v_refused || v_answer.refused;
@@ -100,7 +114,7 @@ BEGIN
             WITH freed AS (
                 UPDATE holdfast.slots AS s
                 SET job_id = NULL, claim = NULL, worker = NULL
-                WHERE s.job_id = ANY (v_refused)
+                WHERE s.worker = p_worker AND s.job_id = ANY (v_refused)
                     AND s.claim = (SELECT j.claim + 1 FROM holdfast.jobs AS j WHERE j.id = s.job_id)
                 RETURNING s.limit_name, s.key
             )

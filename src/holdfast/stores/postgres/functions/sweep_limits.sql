@@ -22,7 +22,7 @@ BEGIN
         SELECT array_agg(s.job_id), array_agg(s.claim)
         INTO v_ids, v_claims
         FROM holdfast.slots AS s
-        WHERE s.job_id IS NOT NULL
+        WHERE s.worker IS NOT NULL
             AND NOT EXISTS (
                 SELECT FROM holdfast.jobs AS j WHERE j.id = s.job_id AND j.claim = s.claim AND j.state = 'running'
             )

@@ -1,6 +1,6 @@
 -- Let jobs have free slots of one key, the first jobs first; answers how many of them got one, or null while somebody else
 -- makes the slots of that key, which is done when it is first seen. A slot that is taken or given back in this moment is
--- passed over: nobody waits for a slot.
+-- passed over: nobody waits for a slot. Slots that ended claims of the same transaction have left come first.
 DROP FUNCTION IF EXISTS holdfast.take_slots;
 CREATE FUNCTION holdfast.take_slots(
     p_name text, p_key text, p_most integer, p_ids bigint[], p_claims integer[], p_worker bigint
@@ -12,12 +12,40 @@ DECLARE
     v_rows integer;
     v_slots integer[];
     v_beyond integer;
+    v_left text := current_setting('holdfast_call.slots', true);
+    v_places integer[] := '{}';
 BEGIN
     -- Where there were more slots once, and their holders still run, as many of the others stay free.
     SELECT count(*)
     INTO v_beyond
     FROM holdfast.slots AS s
     WHERE s.limit_name = p_name AND s.key = p_key AND s.n > p_most AND s.job_id IS NOT NULL;
+    IF v_left <> '' AND v_beyond = 0 THEN
+        v_places := ARRAY(
+            SELECT n::integer FROM jsonb_array_elements_text(v_left::jsonb -> (p_name || '/' || p_key)) AS n
+        );
+    END IF;
+    IF cardinality(v_places) > 0 THEN
+        v_slots := v_places[:cardinality(p_ids)];
+        UPDATE holdfast.slots AS s
+        SET
+            job_id = p_ids[array_position(v_slots, s.n)], claim = p_claims[array_position(v_slots, s.n)],
+            worker = p_worker, taken_at = holdfast.clock()
+        WHERE s.limit_name = p_name AND s.key = p_key AND s.n = ANY (v_slots);
+        v_taken := cardinality(v_slots);
+        v_left := (
+            v_left::jsonb - (p_name || '/' || p_key)
+            || CASE
+                WHEN cardinality(v_places) > v_taken
+                    THEN jsonb_build_object(p_name || '/' || p_key, to_jsonb(v_places[v_taken + 1:]))
+                ELSE '{}'
+            END
+        )::text;
+        PERFORM set_config('holdfast_call.slots', CASE WHEN v_left = '{}' THEN '' ELSE v_left END, true);
+        IF v_taken = cardinality(p_ids) THEN
+            RETURN v_taken;
+        END IF;
+    END IF;
     FOR round IN 1..2 LOOP
         SELECT array_agg(free.n)
         INTO v_slots

@@ -9,14 +9,15 @@ DELETE FROM holdfast.watchers WHERE id = $1;
 
 -- name: first_event
 -- Tell where the events of the future begin: the last number that was drawn, and which of those before it are not here.
+-- The function asks for no more than the right to draw one, which is all that those who work with the store have.
 SELECT
-    drawn.last_value AS last,
+    drawn.last,
     ARRAY(
         SELECT number
-        FROM generate_series(GREATEST(drawn.last_value - 999, 1), drawn.last_value) AS number
+        FROM generate_series(GREATEST(drawn.last - 999, 1), drawn.last) AS number
         WHERE NOT EXISTS (SELECT FROM holdfast.events AS e WHERE e.seq = number)
     ) AS missing
-FROM holdfast.events_seq_seq AS drawn;
+FROM (SELECT COALESCE(pg_sequence_last_value('holdfast.events_seq_seq'::regclass), 0) AS last) AS drawn;
 
 -- name: read_events
 -- Read the events after a number, and of those before it the ones that were missing.

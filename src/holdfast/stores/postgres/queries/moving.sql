@@ -49,6 +49,14 @@ SELECT tag, false FROM live WHERE tag IS NOT NULL
 UNION
 SELECT tag, false FROM finished WHERE tag IS NOT NULL;
 
+-- name: last_numbers
+-- Read the largest number of a row of each table whose rows people know by a number.
+SELECT 'escalations', COALESCE(max(id), 0) FROM holdfast.escalations
+UNION ALL
+SELECT 'notices', COALESCE(max(id), 0) FROM holdfast.notices
+UNION ALL
+SELECT 'bulk_runs', COALESCE(max(id), 0) FROM holdfast.bulk_runs;
+
 -- name: change_tag
 -- Give the store another tag for the ids to come.
 UPDATE holdfast.meta SET value = $1 WHERE key = 'store_tag';

@@ -94,10 +94,11 @@ SELECT holdfast.reopen_store();
 SELECT holdfast.make_weeks($1::timestamptz[]);
 
 -- name: table_columns
--- Read the columns of a table and their types, without those that number rows by themselves.
+-- Read the columns of a table and their types; of those that number rows by themselves only the ones that are asked for.
 SELECT attname::text, format_type(atttypid, atttypmod)
 FROM pg_attribute
-WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped AND attidentity = ''
+WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped
+    AND (attidentity = '' OR attname = ANY ($2::text[]))
 ORDER BY attnum;
 
 -- name: draw_positions

@@ -99,11 +99,18 @@ WHERE s.looked_at <= excluded.looked_at - interval '5 seconds';
 -- Forget queues that nobody promises anything of any more.
 DELETE FROM holdfast.sla_states WHERE queue <> ALL ($1::text[]);
 
--- name: told_breach
--- Remember that a breach, or its end, was told.
+-- name: tell_breach
+-- Remember that a breach, or its end, is told, unless it was.
 UPDATE holdfast.sla_states
 SET told_at = holdfast.clock()
-WHERE queue = $1 AND breached_at = $2 AND ended_at IS NOT DISTINCT FROM $3;
+WHERE queue = $1 AND breached_at = $2 AND ended_at IS NOT DISTINCT FROM $3 AND told_at IS NULL
+RETURNING queue;
+
+-- name: publish_breach
+-- Tell those who watch of a queue; no job is named.
+INSERT INTO holdfast.events (at, kind, job_id, task, queue, life, claim, attempt, data)
+SELECT holdfast.clock(), $1, 0, '', $2, 0, 0, 0, $3::jsonb
+WHERE holdfast.is_watched();
 
 -- name: list_waits
 -- Read what is known of the waits of queues.

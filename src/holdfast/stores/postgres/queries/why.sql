@@ -91,7 +91,7 @@ LIMIT 1;
 
 -- name: why_stopping
 -- Read what a job still keeps that has ended.
-SELECT 'limit ' || limit_name FROM holdfast.slots WHERE job_id = $1
+SELECT 'limit ' || limit_name FROM holdfast.slots WHERE worker IS NOT NULL AND job_id = $1
 UNION
 SELECT 'lock ' || name FROM holdfast.locks WHERE job_id = $1 AND until > holdfast.clock()
 ORDER BY 1;

@@ -50,6 +50,14 @@ SELECT tag, 0 FROM live WHERE tag IS NOT NULL
 UNION
 SELECT tag, 0 FROM finished WHERE tag IS NOT NULL;
 
+-- name: last_numbers
+-- Read the largest number of a row of each table whose rows people know by a number.
+SELECT 'escalations', COALESCE(max(id), 0) FROM holdfast_escalations
+UNION ALL
+SELECT 'notices', COALESCE(max(id), 0) FROM holdfast_notices
+UNION ALL
+SELECT 'bulk_runs', COALESCE(max(id), 0) FROM holdfast_bulk_runs;
+
 -- name: change_tag
 -- Give the store another tag for the ids to come.
 UPDATE holdfast_meta SET value = :tag WHERE key = 'store_tag';

@@ -208,23 +208,19 @@ LIMIT :limit;
 -- Count the slots of a key that are taken.
 SELECT count(*) FROM holdfast_slots WHERE limit_name = :name AND key = :key AND job_id IS NOT NULL;
 
--- name: take_slot
--- Let a job have the first free slot of a key.
+-- name: free_places
+-- Find the first free slots of a key, and then the last one that was ever made.
+SELECT n
+FROM (
+    SELECT n FROM holdfast_slots WHERE limit_name = :name AND key = :key AND job_id IS NULL ORDER BY n LIMIT :limit
+)
+UNION ALL
+SELECT COALESCE(max(n), 0) FROM holdfast_slots WHERE limit_name = :name AND key = :key;
+
+-- name: take_slots
+-- Let a job have one slot of a key.
 INSERT INTO holdfast_slots (limit_name, key, n, job_id, claim, worker, taken_at)
-SELECT
-    :name, :key,
-    COALESCE(
-        (
-            SELECT min(free.n) FROM holdfast_slots AS free
-            WHERE free.limit_name = :name AND free.key = :key AND free.job_id IS NULL
-        ),
-        (
-            SELECT COALESCE(max(slot.n), 0) + 1 FROM holdfast_slots AS slot
-            WHERE slot.limit_name = :name AND slot.key = :key
-        )
-    ),
-    :job_id, :claim, :worker, :now
-WHERE true
+VALUES (:name, :key, :n, :job_id, :claim, :worker, :now)
 ON CONFLICT (limit_name, key, n) DO UPDATE
 SET job_id = excluded.job_id, claim = excluded.claim, worker = excluded.worker, taken_at = excluded.taken_at;
 
@@ -331,15 +327,15 @@ SELECT EXISTS (
 -- Say in how many milliseconds the next held jobs may go on.
 SELECT max(wake_at - :now, 0) FROM holdfast_limit_keys WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1;
 
--- name: set_permits
--- Keep the time at which one job may start, or that it has none.
+-- name: clear_permits
+-- Forget the times of earlier claims at which jobs might start.
 UPDATE holdfast_jobs
-SET
-    extra = CASE
-        WHEN :permit_at IS NULL THEN json_remove(extra, '$.permit_at')
-        ELSE json_set(COALESCE(extra, '{}'), '$.permit_at', :permit_at)
-    END
-WHERE id = :id AND (:permit_at IS NOT NULL OR json_extract(extra, '$.permit_at') IS NOT NULL);
+SET extra = json_remove(extra, '$.permit_at')
+WHERE id IN (SELECT value FROM json_each(:ids)) AND json_extract(extra, '$.permit_at') IS NOT NULL;
+
+-- name: set_permits
+-- Keep the time at which one job may start.
+UPDATE holdfast_jobs SET extra = json_set(COALESCE(extra, '{}'), '$.permit_at', :permit_at) WHERE id = :id;
 
 -- name: close_queues
 -- Let no job of a queue be claimed until the time at which one that was told to slow down is due again.

@@ -112,11 +112,17 @@ WHERE s.looked_at <= excluded.looked_at - 5000;
 -- Forget queues that nobody promises anything of any more.
 DELETE FROM holdfast_sla_states WHERE queue NOT IN (SELECT value FROM json_each(:queues));
 
--- name: told_breach
--- Remember that a breach, or its end, was told.
+-- name: tell_breach
+-- Remember that a breach, or its end, is told, unless it was.
 UPDATE holdfast_sla_states
 SET told_at = :now
-WHERE queue = :queue AND breached_at = :breached_at AND ended_at IS :ended_at;
+WHERE queue = :queue AND breached_at = :breached_at AND ended_at IS :ended_at AND told_at IS NULL;
+
+-- name: publish_breach
+-- Tell those who watch of a queue; no job is named.
+INSERT INTO holdfast_events (at, kind, job_id, task, queue, life, claim, attempt, data)
+SELECT :now, :kind, 0, '', :queue, 0, 0, 0, :data
+WHERE EXISTS (SELECT 1 FROM holdfast_watchers WHERE until > :now);
 
 -- name: list_waits
 -- Read what is known of the waits of queues.
