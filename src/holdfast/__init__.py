@@ -11,7 +11,6 @@ from holdfast.client.escalations import EscalationState
 from holdfast.client.families import QueueFamily
 from holdfast.client.limits import LimitHandle
 from holdfast.client.subscription import EventsMissed, Subscription
-from holdfast.config import Queue, WorkerSettings
 from holdfast.context import Context
 from holdfast.election import RedisElection
 from holdfast.errors import (
@@ -66,6 +65,7 @@ from holdfast.policies.channels import Email, PagerDuty, SignedWebhook, Slack
 from holdfast.policies.escalation import BusinessHours, Escalation
 from holdfast.policies.kinds import Kind
 from holdfast.policies.limits import Limit
+from holdfast.queues import Queue
 from holdfast.release import RELEASE
 from holdfast.retry import Backoff, backoff
 from holdfast.schedules import Schedule
@@ -83,6 +83,7 @@ from holdfast.tasks.task import Task
 from holdfast.telemetry.settings import TelemetrySettings
 from holdfast.webhooks.settings import WebhookSettings
 from holdfast.why import Reason, Why
+from holdfast.worker_settings import WorkerSettings
 
 __version__ = RELEASE
 

@@ -11,9 +11,7 @@ from contextlib import (
 )
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from holdfast import names, payload
 from holdfast.arq_delivery import ArqDelivery
@@ -23,7 +21,8 @@ from holdfast.cadence import Service
 from holdfast.client.blocking import BlockingClient
 from holdfast.client.client import Client, ClientStore
 from holdfast.client.opening import Door
-from holdfast.config import OnError, Queue, Settings, Synchronous, WorkerSettings, read_settings
+from holdfast.client.terms import read_terms
+from holdfast.config import OnError, Settings, Synchronous, read_settings
 from holdfast.context import Around
 from holdfast.duration import Duration
 from holdfast.election import RedisElection
@@ -34,29 +33,27 @@ from holdfast.policies.channels import Channel
 from holdfast.policies.escalation import Escalation
 from holdfast.policies.kinds import Kind
 from holdfast.policies.limits import Limit
+from holdfast.queues import Queue
 from holdfast.retry import Backoff, backoff
 from holdfast.schedules import Schedule
 from holdfast.services.exporting import Exporter
 from holdfast.services.farewells import Callback
 from holdfast.shards import RedisDelivery
 from holdfast.stores import open_store
-from holdfast.stores.values import QueueTerms
 from holdfast.tasks.decorator import TaskDecorator
 from holdfast.tasks.registry import Registry
 from holdfast.tasks.scheduling import Scheduled, ScheduleOptions, Schedules
 from holdfast.telemetry.settings import TelemetrySettings
 from holdfast.webhooks.settings import WebhookSettings
 from holdfast.worker.embedded import Embedded
+from holdfast.worker.leaving import Left, Until
 from holdfast.worker.parts import Parts
 from holdfast.worker.threaded import ThreadedWorker
-from holdfast.worker.worker import Left, Until
+from holdfast.worker_settings import WorkerSettings
 
 if TYPE_CHECKING:
     from holdfast.configuration.configure import Configured
 
-P = ParamSpec("P")
-R = TypeVar("R")
-T = TypeVar("T")
 AroundFunction = TypeVar("AroundFunction", bound=Around)
 CallbackFunction = TypeVar("CallbackFunction", bound=Callback)
 
@@ -271,28 +268,13 @@ class Holdfast(Asking):
 
     async def _published(self, store: ClientStore) -> ClientStore:
         """Let the store know what holds for the finished jobs of the queues defined here."""
-        told = {name: Queue(name) for name, _ in self._farewells}
-        terms = {queue.name: self._terms(queue) for queue in (told | dict(self.settings.queues)).values()}
-        if terms:
+        if terms := read_terms(self.settings, (queue for queue, _ in self._farewells)):
             try:
                 await store.define_queues(terms)
             except BaseException:
                 await store.close()
                 raise
         return store
-
-    def _terms(self, queue: Queue) -> QueueTerms:
-        hook = None
-        if queue.webhook is not None:
-            target = self.settings.webhooks.checked(queue.webhook, queue.webhook_keys)
-            hook = msgspec.json.encode({"url": target.url, "events": queue.webhook_events}).decode()
-        return QueueTerms(
-            kept_ms=dict(queue.retention_ms),
-            stale_ms=dict(queue.stale_ms),
-            tells=queue.tell_retention or any(name == queue.name for name, _ in self._farewells),
-            webhook=hook,
-            escalation=queue.escalation,
-        )
 
     # ---- work ------------------------------------------------------------------------------------------------------
 

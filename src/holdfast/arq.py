@@ -21,14 +21,14 @@ from holdfast import names, public_id
 from holdfast.app import Holdfast
 from holdfast.arq_delivery import ArqDelivery
 from holdfast.backends.arq import ArqQueueBackend, arq_pool, decode, encode
-from holdfast.config import MOST_CONCURRENT
 from holdfast.delivery.arq import FUNCTION, ByArq
 from holdfast.delivery.arq_inbox import Inbox
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import ConfigError, InvalidValue
 from holdfast.worker.embedded import Embedded
+from holdfast.worker.leaving import Left, Until
 from holdfast.worker.parts import queues_of
-from holdfast.worker.worker import Left, Until
+from holdfast.worker_settings import MOST_CONCURRENT
 
 from arq.connections import RedisSettings  # isort: skip - Holdfast's own modules say how to install it
 from arq.worker import Retry, Worker, func  # isort: skip
@@ -186,11 +186,7 @@ def arq_worker_settings(
     app's `concurrency`. `functions`, `cron_jobs`, the hooks and any further option of an Arq worker are your own.
     `job_timeout` is for your functions: a job of Holdfast has its own timeout, and is not cut by Arq's.
     """
-    delivery = app.settings.delivery
-    if not isinstance(delivery, ArqDelivery):
-        message = "arq_worker_settings(...): expected an app with delivery=ArqDelivery(url), got one whose ids go"
-        message += " another way; Arq would never be told of its jobs"
-        raise ConfigError(message)
+    delivery = _delivery_of(app)
     _check(options)
     chosen = app.settings.worker.concurrency if max_jobs is None else names.count(max_jobs, "max_jobs", MOST_CONCURRENT)
     timeout_s = milliseconds(job_timeout, "job_timeout") / 1_000
@@ -218,6 +214,15 @@ def arq_worker_settings(
         "job_deserializer": decode,
     }
     return type("WorkerSettings", (), settings)
+
+
+def _delivery_of(app: Holdfast) -> ArqDelivery:
+    delivery = app.settings.delivery
+    if not isinstance(delivery, ArqDelivery):
+        message = "arq_worker_settings(...): expected an app with delivery=ArqDelivery(url), got one whose ids go"
+        message += " another way; Arq would never be told of its jobs"
+        raise ConfigError(message)
+    return delivery
 
 
 def _check(options: dict[str, Any]) -> None:

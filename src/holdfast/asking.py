@@ -67,7 +67,7 @@ class Asking(ABC):
         tasks: Iterable[str] = (),
         jobs: Iterable[int | str] = (),
     ) -> AbstractAsyncContextManager[Subscription]:
-        """Hear of everything that happens to jobs, in whatever process, from the moment the block is entered.
+        """Hear of all that happens to jobs and queues, in whatever process, from the moment the block is entered.
 
             async with app.events(queues=["bulk"]) as events:
                 async for event in events: ...

@@ -26,6 +26,25 @@ def milliseconds(value: Duration, what: str = "duration") -> int:
     return round(length)
 
 
+def positive_ms(value: Duration, what: str, hint: str = "") -> int:
+    """Read a duration that must not be zero; `hint` is added to what a refusal says."""
+    if isinstance(value, float) and not math.isfinite(value):
+        message = f"{what}: expected a finite duration, got {value!r}{hint}"
+        raise InvalidValue(message)
+    length = milliseconds(value, what)
+    if length == 0:
+        message = f"{what}: expected more than 0, got {value!r}{hint}"
+        raise InvalidValue(message)
+    return length
+
+
+def timeout_ms(timeout: Duration | None) -> int | None:
+    """Read how long a job may run; None, written out, means as long as it likes."""
+    if timeout is None:
+        return None
+    return positive_ms(timeout, "timeout", "; None means no timeout")
+
+
 def _read(value: Duration) -> float | None:
     if isinstance(value, timedelta):
         return value.total_seconds() * 1_000

@@ -38,7 +38,8 @@ HoldfastError
 └── ResultTimeout             `JobHandle.result()`: no end within the timeout
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 _LONGEST_SHOWN = 80
@@ -236,3 +237,13 @@ def shown(value: object) -> str:
     except Exception:  # noqa: BLE001 - __repr__ may be the user's code, and a number of 5,000 digits has none
         text = f"<{type(value).__name__}>"
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
+
+
+@contextmanager
+def definition(what: str) -> Iterator[None]:
+    """Turn a refused value inside a definition into a ConfigError that names the definition."""
+    try:
+        yield
+    except InvalidValue as error:
+        message = f"{what}: {error}"
+        raise ConfigError(message) from error

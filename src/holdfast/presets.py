@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from holdfast.config import Queue
+from holdfast.queues import Queue
 
 FIVE_QUEUES: tuple[Queue, ...] = (
     Queue("high", priority=0, colour="salmon", workers=20, sla="30s", poll="5s", description="what people wait for"),

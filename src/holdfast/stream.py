@@ -134,10 +134,10 @@ async def _left(receive: Receive) -> None:
 
 
 def as_json(event: Event) -> dict[str, Any]:
-    """Write an event for readers outside; ids are texts."""
+    """Write an event for readers outside; ids are texts, and null where a queue is told of."""
     return {
         "type": event.kind,
-        "id": event.public_id,
+        "id": event.public_id or None,
         "at": event.at,
         "kind": event.task,
         "queue": event.queue,

@@ -25,7 +25,7 @@ from holdfast.stores.values import JobFilter
 from holdfast.tasks.options import due_time
 from holdfast.tasks.pipeline import Pipeline
 from holdfast.tasks.task import Task
-from holdfast.worker.worker import Until
+from holdfast.worker.leaving import Until
 
 TaskOrKind = Task[..., Any] | type[Pipeline] | str
 

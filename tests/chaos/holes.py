@@ -22,8 +22,9 @@ from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.values import Claim
 from holdfast.worker.child import Child
 from holdfast.worker.custody import Custody
-from holdfast.worker.instance import Instance
+from holdfast.worker.enrolment import Enrolment
 from holdfast.worker.marks import Way
+from holdfast.worker.watch import Watch
 from holdfast.worker.worker import Worker
 
 FENCE = ("state = 'running' AND claim = t.fence", "state = 'running'")  # of finish_jobs, on PostgreSQL
@@ -63,23 +64,23 @@ def mark_what_has_not_begun() -> None:
 
 def charge_the_neighbours() -> None:
     """Let every job that had begun answer for the death of a child, whoever's code ran at that moment."""
-    judge = Instance._judge
+    judge = Enrolment._judge
 
-    def judged(self: Instance, child: Any) -> Any:
+    def judged(self: Enrolment, child: Any) -> Any:
         if child.marks is not None:
             child.marks.suspects = lambda: list(child.marks.begun())
         return judge(self, child)
 
-    _replace(Instance, "_judge", judged)
+    _replace(Enrolment, "_judge", judged)
 
 
 def keep_the_buffer() -> None:
     """Let a child that stands still keep what it has not begun."""
 
-    async def keep(self: Instance, child: Any, held: Any) -> None:
+    async def keep(self: Watch, child: Any, held: Any) -> None:
         pass
 
-    _replace(Instance, "_return_unstarted", keep)
+    _replace(Watch, "_return_unstarted", keep)
 
 
 def let_the_dead_claim() -> None:

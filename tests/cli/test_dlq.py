@@ -10,6 +10,7 @@ from holdfast import failure
 from holdfast.delivery.in_store import InStore
 from holdfast.services.bulk import BulkWork
 from holdfast.stores.failures import group_id
+from holdfast.stores.store import Store
 from holdfast.stores.values import Claim, Lane, WorkerInfo
 from holdfast.transitions import failed
 from tests.cli.conftest import Shop
@@ -104,6 +105,24 @@ def test_jobs_that_fit_are_purged(sqlite_shop: Shop) -> None:
     assert shop("bulk", "show", "2").exit_code == 3
     (gone,) = json.loads(shop.ok("dlq", "list", "--all", "--json"))["groups"]
     assert (gone["seen"], gone["left"]) == (2, 0)
+
+
+def test_a_run_that_meets_errors_says_so(sqlite_shop: Shop) -> None:
+    shop = sqlite_shop
+    fail(shop, 2)
+    run = json.loads(shop.ok("dlq", "purge", "--kind", "send_email", "--yes", "--json"))
+    assert (run["errors"], run["error"]) == (0, None)
+
+    async def meet_error(store: Store) -> None:
+        (found,) = await store.list_bulk(1)
+        await store.fail_bulk(found, "DataRefused: no room", 60_000)
+
+    shop.on_store(meet_error)
+    told = "run 1: delete running, 0 of 2 done; errors in a row: 1, the last: DataRefused: no room\n"
+    assert shop.ok("bulk", "show", "1") == told
+    (run,) = json.loads(shop.ok("bulk", "list", "--json"))["runs"]
+    assert (run["errors"], run["error"]) == (1, "DataRefused: no room")
+    assert shop.ok("bulk", "list").splitlines()[1].endswith("\tDataRefused: no room")
 
 
 def test_named_jobs_are_changed_at_once(sqlite_shop: Shop) -> None:

@@ -44,10 +44,10 @@ class Gate:
 
 def hold_claims(busy: Working) -> Callable[[], None]:
     """Let a worker claim nothing, as while a job runs that brought a process down before."""
-    busy.worker._is_alone = True
+    busy.worker._starting.is_alone = True
 
     def release() -> None:
-        busy.worker._is_alone = False
+        busy.worker._starting.is_alone = False
         busy.worker._exchange.wake()
 
     return release

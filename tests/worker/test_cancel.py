@@ -163,7 +163,7 @@ async def test_a_cancel_that_nobody_follows_is_forced_by_upkeep(make_app: MakeAp
             assert (await ended(handle)).state is JobState.CANCELLED
             release.set()
             await until(lambda: work.running == 0, "the thread has ended")
-            await until(lambda: work.worker.refused_writes == 1, "its late end was refused")
+            await until(lambda: work.worker.counting.refused_writes == 1, "its late end was refused")
             job = await handle.get()
             assert (job.state, job.result) == (JobState.CANCELLED, None)
     finally:

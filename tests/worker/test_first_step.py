@@ -47,6 +47,10 @@ class Ends:
     def freed(self, run: Run) -> None:
         self.freed_runs.append(run)
 
+
+class Grants:
+    """Lets every job run, and is not asked for anything else."""
+
     def reported(self, run: Run) -> None:
         raise NotImplementedError
 
@@ -95,7 +99,7 @@ async def test_one_that_is_stopped_before_it_begins_ends_and_frees_its_slot(
     begun.clear()
     (run,) = await claimed(sqlite_memory, kind, 1)
     ends = Ends()
-    executor = Executor(app.tasks, app.settings, Marks.create(None, 8), ends)
+    executor = Executor(app.parts, Marks.create(None, 8), ends, Grants())
     executor.begin(run)
     run.stop(Why.LEAVING)
     await end_of(run)
@@ -110,7 +114,7 @@ async def test_it_is_marked_as_begun_with_its_first_step(sqlite_memory: SqliteSt
     begun.clear()
     runs = await claimed(sqlite_memory, kind, 3)
     marks, ends = Marks.create(None, 8), Ends()
-    executor = Executor(app.tasks, app.settings, marks, ends)
+    executor = Executor(app.parts, marks, ends, Grants())
     for run in runs:
         executor.begin(run)
     assert not list(marks.begun()), "one that keeps the loop would keep these from being started elsewhere"

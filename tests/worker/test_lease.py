@@ -137,7 +137,7 @@ async def test_a_worker_that_was_declared_dead_stops_its_handlers_and_goes_on_un
             assert [(await ended(handle)).result for handle in handles] == ["the second time"] * 2
             release.set()
             await until(lambda: work.running == 0, "the zombie has ended")
-            await until(lambda: work.worker.refused_writes == 2, "what it returned was dropped")
+            await until(lambda: work.worker.counting.refused_writes == 2, "what it returned was dropped")
     finally:
         release.set()
     for handle in handles:
@@ -180,7 +180,7 @@ async def test_a_rescuer_that_judges_by_the_clock_is_obeyed(make_app: MakeApp) -
             rescued = await store.rescue_jobs(10)
             assert (rescued.workers, rescued.requeued) == (1, (handle.id,))
             release.set()
-            await until(lambda: work.worker.refused_writes == 1, "its end was refused")
+            await until(lambda: work.worker.counting.refused_writes == 1, "its end was refused")
             job = await ended(handle)
         assert (job.result, job.claim, job.crashes) == ("claim 2", 2, 1)
 

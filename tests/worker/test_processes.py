@@ -233,7 +233,7 @@ async def test_the_copy_of_a_forked_process_answers_nobody(in_memory: Any, tmp_p
             job = await ended(await app.enqueue(call))
             assert (job.state, job.result, job.claim) == (JobState.COMPLETED, "the original", 1)
             assert (await ended(await in_memory.add.enqueue(2, 2))).result["sum"] == 4
-        assert work.worker.refused_writes == 0
+        assert work.worker.counting.refused_writes == 0
     assert not (tmp_path / "went on").exists()
 
 

@@ -14,7 +14,7 @@ from holdfast import Context, Holdfast, Job, JobState, Pipeline, ShutdownTimeout
 from holdfast.errors import NotOpen
 from holdfast.stores.values import Started
 from holdfast.transitions import crashed, interrupted
-from holdfast.worker import worker as worker_module
+from holdfast.worker import leaving as leaving_module
 from tests.conformance.builders import FAILURE, claim, register
 from tests.webhooks.hostile import serving, silent
 from tests.worker.receiving import posting, receiving
@@ -27,7 +27,7 @@ PATIENCE_S = 3.0  # on a busy machine
 @pytest.fixture(autouse=True)
 def _brisk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give handlers that were told to stop less than a second for it."""
-    monkeypatch.setattr(worker_module, "_STOPPING_S", 0.2)
+    monkeypatch.setattr(leaving_module, "_STOPPING_S", 0.2)
 
 
 def told(job: Job) -> list[tuple[str, str, Any]]:

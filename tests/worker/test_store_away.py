@@ -194,7 +194,7 @@ async def test_a_lost_finish_reply_is_success_and_no_zombie(app: Holdfast) -> No
         faults.cut_reply("finish_jobs", 3)
         found = [await ended(handle) for handle in handles]
         await until(lambda: work_.worker._finisher.is_idle, "everything is known")
-        assert work_.worker.refused_writes == 0
+        assert work_.worker.counting.refused_writes == 0
     assert [(job.result, job.attempt) for job in found] == [(number, 1) for number in range(jobs)]
     assert sorted(ran) == list(range(jobs))
 
@@ -212,7 +212,7 @@ async def test_whoever_takes_the_second_answer_for_a_refusal_counts_zombies(
     faults.cut_reply("finish_jobs")
     async with working(memory_app) as work_:
         await ended(handle)
-        await until(lambda: work_.worker.refused_writes == 1, "it was sent again")
+        await until(lambda: work_.worker.counting.refused_writes == 1, "it was sent again")
 
 
 async def test_lost_replies_of_starts_and_progress_are_asked_again(app: Holdfast) -> None:
@@ -254,7 +254,7 @@ async def test_links_that_are_cut_cost_nothing(far: Holdfast, proxy: Proxy, faul
     async with working(far, concurrency=3) as work_:
         found = [await ended(handle) for handle in handles]
         await until(lambda: work_.worker._finisher.is_idle, "everything is known")
-        assert work_.worker.refused_writes == 0
+        assert work_.worker.counting.refused_writes == 0
         proxy.disarm()
     assert [(job.result, job.attempt) for job in found] == [(number, 1) for number in range(jobs)]
     assert sorted(ran) == list(range(jobs))

@@ -222,7 +222,7 @@ async def test_what_a_zombie_writes_is_rolled_back_and_it_is_told(app: Holdfast,
     async with working(app) as work:
         job = await ended(handle)
         await until(lambda: work.running == 0, "all have ended")
-        assert work.worker.refused_writes == 1
+        assert work.worker.counting.refused_writes == 1
     assert [type(error) for error in told] == [ClaimLost]
     assert (job.state, job.claim, job.result, job.crashes) == (JobState.COMPLETED, 2, "the heir", 1)
     assert await effects.numbers() == [2]
@@ -383,5 +383,5 @@ async def test_a_start_that_is_written_during_the_commit_takes_nobody_for_a_zomb
         go_on.set()
         job = await ended(handle)
         await until(lambda: work.running == 0, "it has ended")
-        assert work.worker.refused_writes == 0
+        assert work.worker.counting.refused_writes == 0
     assert (job.state, after) == (JobState.COMPLETED, [1])

@@ -136,7 +136,7 @@ async def test_a_long_wait_is_looked_into_before_it_is_counted(memory_app: Holdf
     await memory_app.resume("default")
     tally, aged = Tally(), Ageing()
     async with working(memory_app) as running:
-        await until(lambda: running.worker.ended_jobs == 1, "it has run")
+        await until(lambda: running.worker.counting.ended_jobs == 1, "it has run")
         job = (await memory_app.store.list_jobs(JobFilter(), limit=1)).jobs[0]
     rules = Rules(memory_app.store, aged, tally, lambda _: None)
     rules.claimed([job])
@@ -197,7 +197,7 @@ async def test_workers_of_a_queue_that_somebody_sets_take_effect_at_run_time(
             await app.set_policy("queues.default.workers", 3)
             await until(lambda: now[0] == 3, "three run")
             gate.set()
-            await until(lambda: running.worker.ended_jobs == 6, "all have ended")
+            await until(lambda: running.worker.counting.ended_jobs == 6, "all have ended")
         assert most[0] == 3
 
 

@@ -138,7 +138,7 @@ async def test_the_copy_of_a_forked_worker_finishes_nothing(app: Holdfast, tmp_p
         assert [job.claim for job in jobs] == [1] * len(jobs)
         assert not (tmp_path / "went on").exists()
         await until(lambda: work.running == 0, "all have ended")
-        assert (work.worker.refused_writes, list(work.worker.marks.begun())) == (0, [])
+        assert (work.worker.counting.refused_writes, list(work.worker.marks.begun())) == (0, [])
 
 
 # ---- what belongs to the whole process -------------------------------------------------------------------------------

@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from holdfast import Holdfast, JobHandle
-from holdfast.config import WorkerSettings
 from holdfast.job import Job, JobState
 from holdfast.worker.embedded import Embedded
-from holdfast.worker.worker import Until, Worker
+from holdfast.worker.leaving import Until
+from holdfast.worker.worker import Worker
+from holdfast.worker_settings import WorkerSettings
 
 PATIENCE_S = 20.0
 

@@ -16,7 +16,8 @@ from holdfast.bench.report import Report
 from holdfast.cli import bench_page, bench_view, connect, locate, options, output
 from holdfast.cli.exits import Exit, Refusal
 from holdfast.cli.grammar import Verb
-from holdfast.config import MOST_CONCURRENT, MOST_PROCESSES, Settings
+from holdfast.config import Settings
+from holdfast.worker_settings import MOST_CONCURRENT, MOST_PROCESSES
 
 _WORKER = ("-m", "holdfast.cli.demo_worker")
 _FEWEST_JOBS, _MOST_JOBS, _MOST_ROUNDS = 100, 1_000_000, 100

@@ -20,6 +20,7 @@ _STYLES = {
     BulkState.PAUSED: "yellow",
     BulkState.CANCELLED: "bright_black",
     BulkState.ENDED: "green",
+    BulkState.FAILED: "red",
 }
 _COLUMNS = (
     Column("RUN", is_number=True),
@@ -31,6 +32,7 @@ _COLUMNS = (
     Column("STARTED"),
     Column("BY", is_flexible=True),
     Column("JOBS", is_flexible=True),
+    Column("ERROR", is_flexible=True),
 )
 
 
@@ -106,11 +108,11 @@ def _change(ctx: click.Context, change: Callable[[Client], Awaitable[BulkRun]], 
 
 async def follow(client: Client, run: BulkRun, *, quiet: bool) -> BulkRun:
     """Tell on stderr how far a run is until it has ended, or nobody waits for it any more."""
-    told = -1
+    told = (-1, 0)
     while run.state is BulkState.RUNNING:
-        if run.step != told and not quiet:
+        if (run.step, run.errors) != told and not quiet:
             output.note(f"run {run.id}: {_progress(run)}")
-            told = run.step
+            told = (run.step, run.errors)
         await asyncio.sleep(_LOOK_S)
         with contextlib.suppress(TimeoutError):
             run = await client.bulk_run(run.id)
@@ -132,7 +134,8 @@ def number(count: int) -> str:
 
 def _progress(run: BulkRun) -> str:
     refused = f", {run.refused:,} refused" if run.refused else ""
-    return f"{run.done:,} of {number(run.expected)} done{refused}"
+    error = "" if run.error is None else f"; errors in a row: {run.errors}, the last: {run.error}"
+    return f"{run.done:,} of {number(run.expected)} done{refused}{error}"
 
 
 def _row(run: BulkRun, now: datetime) -> list[Cell]:
@@ -147,6 +150,7 @@ def _row(run: BulkRun, now: datetime) -> list[Cell]:
         Cell(ages.age(run.started_at, now), ages.iso(run.started_at)),
         Cell(run.actor or ""),
         Cell(", ".join(f"{name}={_written(value)}" for name, value in shown.items())),
+        Cell(run.error or ""),
     ]
 
 

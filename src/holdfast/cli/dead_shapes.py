@@ -54,6 +54,8 @@ class BulkShape(msgspec.Struct, frozen=True, kw_only=True):
     per_second: float | None
     started_at: datetime
     ended_at: datetime | None
+    errors: int
+    error: str | None
 
 
 class BulkRunsShape(msgspec.Struct, frozen=True):
@@ -105,4 +107,6 @@ def bulk_run(run: BulkRun) -> BulkShape:
         per_second=1_000_000 / run.spacing_us if run.spacing_us else None,
         started_at=run.started_at,
         ended_at=run.ended_at,
+        errors=run.errors,
+        error=run.error,
     )

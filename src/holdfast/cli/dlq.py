@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast import public_id
 from holdfast.app import Holdfast
-from holdfast.cli import ages, arguments, bulk, dead_shapes, job_page, locate, moments, options, output, shapes
+from holdfast.cli import ages, arguments, bulk, dead_shapes, job_page, job_shapes, locate, moments, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell, Column
@@ -162,7 +162,7 @@ def show(ctx: click.Context, *, which: str, limit: int, as_json: bool) -> None:
         wanted = public_id.decode(which)
         job = with_store(ctx, lambda session: session.client.get(wanted))
         if as_json:
-            output.write_json(shapes.job(job))
+            output.write_json(job_shapes.job(job))
         else:
             job_page.write(job_page.Look(job), ages.now())
         return
@@ -175,7 +175,7 @@ def show(ctx: click.Context, *, which: str, limit: int, as_json: bool) -> None:
     group, jobs = with_store(ctx, look)
     if as_json:
         described = msgspec.to_builtins(dead_shapes.dead_letter(group))
-        output.write_json(described | {"jobs": [shapes.job(job) for job in jobs]})
+        output.write_json(described | {"jobs": [job_shapes.job(job) for job in jobs]})
     else:
         _write_group(group, jobs)
 
@@ -333,7 +333,7 @@ def _at_once(ctx: click.Context, verb: str, which: Sequence[str], jobs: Sequence
         if not as_json:
             output.line(f"{public_id.encode(answered.id)} {'deleted' if verb == 'delete' else answered.state}")
     if as_json:
-        output.write_json(shapes.AnswersShape([shapes.answer(answered, None) for answered in answers]))
+        output.write_json(job_shapes.AnswersShape([job_shapes.answer(answered, None) for answered in answers]))
 
 
 def _replay_edited(ctx: click.Context, job: int, pairs: Sequence[str], actor: str | None, *, as_json: bool) -> None:
@@ -345,7 +345,7 @@ def _replay_edited(ctx: click.Context, job: int, pairs: Sequence[str], actor: st
 
     made = with_store(ctx, change)
     if as_json:
-        output.write_json(shapes.job(made))
+        output.write_json(job_shapes.job(made))
     else:
         output.line(made.public_id)
 

@@ -8,7 +8,7 @@ import click
 
 from holdfast import public_id
 from holdfast.app import Holdfast
-from holdfast.cli import arguments, locate, moments, options, output, shapes, waiting
+from holdfast.cli import arguments, job_shapes, locate, moments, options, output, waiting
 from holdfast.cli.connect import require_kept
 from holdfast.cli.grammar import Verb
 from holdfast.cli.waiting import Watch
@@ -78,7 +78,7 @@ def enqueue(
         ctx.exit(_enqueue_and_wait(app, call, Watch((), timeout_s), as_json=as_json))
     handle = asyncio.run(_enqueue(app, call))
     if as_json:
-        output.write_json(shapes.enqueued(handle))
+        output.write_json(job_shapes.enqueued(handle))
     else:
         _write(handle)
 
@@ -106,7 +106,7 @@ def _enqueue_and_wait(app: Holdfast, call: Call[Any], watch: Watch, *, as_json: 
     code = waiting.tell(watch, as_json=as_json, is_named=False)
     if as_json:
         for handle, job_id in zip(handles, watch.ids, strict=True):
-            output.write_json(shapes.enqueued_and_waited(handle, job_id, watch.seen.get(job_id)))
+            output.write_json(job_shapes.enqueued_and_waited(handle, job_id, watch.seen.get(job_id)))
     return code
 
 

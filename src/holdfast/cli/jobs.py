@@ -6,7 +6,7 @@ from datetime import datetime
 import click
 
 from holdfast import public_id
-from holdfast.cli import ages, job_page, job_parts, moments, options, output, shapes, waiting
+from holdfast.cli import ages, job_page, job_parts, job_shapes, moments, options, output, waiting
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.exits import Exit, code_of, show_error
 from holdfast.cli.grammar import Noun
@@ -92,7 +92,7 @@ def list_jobs(
     page = with_store(ctx, lambda session: session.client.list(which, limit=limit, after=start))
     following = None if page.next is None else cursor(page.next)
     if as_json:
-        output.write_json(shapes.JobsShape([shapes.job(job) for job in page.jobs], following))
+        output.write_json(job_shapes.JobsShape([job_shapes.job(job) for job in page.jobs], following))
     elif quiet:
         for job in page.jobs:
             output.line(job.public_id)
@@ -160,7 +160,7 @@ def show(ctx: click.Context, *, job_id: str, as_json: bool) -> None:
 
     seen = with_store(ctx, look)
     if as_json:
-        output.write_json(shapes.job(seen.job))
+        output.write_json(job_shapes.job(seen.job))
     else:
         job_page.write(seen, ages.now())
 
@@ -182,7 +182,7 @@ def why(ctx: click.Context, *, job_id: str, as_json: bool) -> None:
     found = with_store(ctx, lambda session: session.client.why(wanted))
     if as_json:
         output.write_json(
-            shapes.WhyShape(str(wanted), public_id.encode(wanted), found.reason, found.sentence, found.details)
+            job_shapes.WhyShape(str(wanted), public_id.encode(wanted), found.reason, found.sentence, found.details)
         )
     else:
         output.line(found.sentence)
@@ -204,7 +204,7 @@ def logs(ctx: click.Context, *, job_id: str, as_json: bool) -> None:
     wanted = public_id.decode(job_id)
     job = with_store(ctx, lambda session: session.client.get(wanted))
     if as_json:
-        output.write_json(shapes.logs(job))
+        output.write_json(job_shapes.logs(job))
     elif not job.logs:
         output.note("no line is kept with this job")
     elif output.is_terminal():
@@ -234,7 +234,9 @@ def wait(ctx: click.Context, *, ids: Sequence[int], timeout: str | None, as_json
         with_store(ctx, lambda session: waiting.until_ended(session.client, watch))
     code = waiting.tell(watch, as_json=as_json)
     if as_json:
-        output.write_json(shapes.WaitedJobsShape([shapes.waited(job, watch.seen.get(job)) for job in watch.ids]))
+        output.write_json(
+            job_shapes.WaitedJobsShape([job_shapes.waited(job, watch.seen.get(job)) for job in watch.ids])
+        )
     ctx.exit(code)
 
 
@@ -311,7 +313,7 @@ def delete(ctx: click.Context, *, ids: Sequence[int], as_json: bool) -> None:
 def _report(ctx: click.Context, verb: str, answers: Sequence[Answered], *, as_json: bool) -> None:
     """Print what became of each job and leave with the highest exit code among them."""
     worst = int(Exit.OK)
-    shown: list[shapes.AnswerShape] = []
+    shown: list[job_shapes.AnswerShape] = []
     for answered in answers:
         refused: str | None = None
         try:
@@ -320,11 +322,11 @@ def _report(ctx: click.Context, verb: str, answers: Sequence[Answered], *, as_js
             refused, code = str(error), code_of(error)
             worst = max(worst, code)
             show_error(refused, code, kind=type(error).__name__, as_json=as_json)
-        shown.append(shapes.answer(answered, refused))
+        shown.append(job_shapes.answer(answered, refused))
         if refused is None and not as_json:
             output.line(f"{public_id.encode(answered.id)} {_outcome(verb, answered)}")
     if as_json:
-        output.write_json(shapes.AnswersShape(shown))
+        output.write_json(job_shapes.AnswersShape(shown))
     ctx.exit(worst)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from holdfast.cli import ages, output, shapes
+from holdfast.cli import ages, job_shapes, output
 from holdfast.cli.exits import Exit, show_error
 from holdfast.client.client import Client
 from holdfast.events import TERMINAL_EVENTS, Event, EventKind
@@ -60,7 +60,7 @@ class Following:
 
     def _tell(self, event: Event) -> None:
         if self._as_json:
-            click.echo(output.json_line(shapes.event(event)))
+            click.echo(output.json_line(job_shapes.event(event)))
         elif output.is_terminal():
             style = _STYLES.get(event.kind, "")
             output.styled(

@@ -10,13 +10,13 @@ from holdfast import names
 from holdfast.cli import locate
 from holdfast.cli.exits import Exit, Refusal
 from holdfast.cli.grammar import Verb
-from holdfast.config import MOST_CONCURRENT, MOST_PROCESSES
 from holdfast.errors import InvalidValue
 from holdfast.telemetry import logs
 from holdfast.telemetry.endpoint import read_address
 from holdfast.telemetry.exposition import require_metrics
+from holdfast.worker.leaving import Until
 from holdfast.worker.orders import Start
-from holdfast.worker.worker import Until
+from holdfast.worker_settings import MOST_CONCURRENT, MOST_PROCESSES
 
 _CHILD = ("-m", "holdfast.cli.worker_child")
 _SIZE = re.compile(r"(\d+)\s*(k|m|g)?b", re.IGNORECASE)
@@ -75,9 +75,7 @@ def worker(
         raise Refusal(message, Exit.ERROR)
     from holdfast.worker.supervisor import Supervisor  # noqa: PLC0415 - it needs what only POSIX systems have
 
-    if once and drain:
-        message = "--once and --drain exclude each other; give one of them"
-        raise click.UsageError(message, ctx)
+    until = _chosen_end(ctx, once=once, drain=drain)
     named = locate.spelled_app(ctx)
     jobs, size = _recycling(recycle_after)
     if metrics is not None:
@@ -90,7 +88,7 @@ def worker(
         queues=_chosen_queues(queues),
         concurrency=concurrency,
         processes=1 if once else processes,
-        until=Until.ONE if once else Until.EMPTY if drain else Until.TOLD,
+        until=until,
         recycle_jobs=jobs,
         recycle_bytes=size,
         log_level=log_level.upper(),
@@ -103,6 +101,14 @@ def worker(
         return await Supervisor(start, _CHILD, metrics=metrics).run()
 
     ctx.exit(asyncio.run(run()))
+
+
+def _chosen_end(ctx: click.Context, *, once: bool, drain: bool) -> Until:
+    """Read when to leave without a signal."""
+    if once and drain:
+        message = "--once and --drain exclude each other; give one of them"
+        raise click.UsageError(message, ctx)
+    return Until.ONE if once else Until.EMPTY if drain else Until.TOLD
 
 
 def _chosen_queues(given: str | None) -> list[str] | None:

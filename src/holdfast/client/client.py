@@ -178,7 +178,7 @@ class Client(
         tasks: Iterable[str] = (),
         jobs: Iterable[JobId] = (),
     ) -> AbstractAsyncContextManager[Subscription]:
-        """Hear of everything that happens to jobs, in whatever process, from the moment the block is entered.
+        """Hear of all that happens to jobs and queues, in whatever process, from the moment the block is entered.
 
             async with app.events(queues=["bulk"]) as events:
                 async for event in events: ...

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from holdfast.config import Queue, Settings
+from holdfast.config import Settings
 from holdfast.errors import ConfigError
 from holdfast.policies.budgets import Budget
 from holdfast.policies.limits import Limit
+from holdfast.queues import Queue
 from holdfast.schedules import Schedule
 from holdfast.stores.policies import KindRow
 from holdfast.tasks.registry import AnyTask, Registry

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.client.definitions import encoded, fingerprint
-from holdfast.config import Queue
 from holdfast.errors import ConfigError
 from holdfast.policies.budgets import Budget
 from holdfast.policies.limits import Limit
+from holdfast.queues import Queue
 from holdfast.stores.budgets import SHARE, BudgetRow
 from holdfast.stores.cluster import Override
 from holdfast.stores.limits import LimitRow

@@ -7,7 +7,6 @@ from typing import Any
 
 from holdfast.arq_delivery import ArqDelivery
 from holdfast.cadence import Service
-from holdfast.config import Queue
 from holdfast.configuration.environment import WRONG
 from holdfast.configuration.mistakes import Path, Report
 from holdfast.election import RedisElection
@@ -18,6 +17,7 @@ from holdfast.policies.escalation import BusinessHours, Escalation
 from holdfast.policies.kinds import Kind
 from holdfast.policies.limits import Limit
 from holdfast.presets import PRESETS
+from holdfast.queues import Queue
 from holdfast.retry import Backoff, backoff
 from holdfast.shards import RedisDelivery, Shard, read_delivery
 

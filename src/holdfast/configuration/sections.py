@@ -5,18 +5,7 @@ from typing import Any, get_args
 
 from holdfast import names
 from holdfast.cadence import DEFAULTS, LARGEST_BATCH
-from holdfast.config import (
-    DEEPEST_PAYLOAD,
-    FOREVER,
-    LARGEST_PAYLOAD,
-    LARGEST_POOL,
-    MOST_CONCURRENT,
-    MOST_PROCESSES,
-    MOST_SHARE,
-    Logs,
-    OnError,
-    Synchronous,
-)
+from holdfast.config import DEEPEST_PAYLOAD, LARGEST_PAYLOAD, LARGEST_POOL, OnError, Synchronous
 from holdfast.configuration import values
 from holdfast.configuration.shapes import Group, Many, Named, Shape, Table, Tagged, fixed
 from holdfast.configuration.values import (
@@ -46,9 +35,11 @@ from holdfast.policies.budgets import Action, Period
 from holdfast.policies.escalation import SOURCES
 from holdfast.policies.limits import MOST_BURST, MOST_SLOTS, Scope
 from holdfast.presets import PRESETS
+from holdfast.queues import FOREVER, MOST_SHARE
 from holdfast.schedules import Missed, Overlap
 from holdfast.shards import HEAVIEST
 from holdfast.webhooks.settings import EVENTS
+from holdfast.worker_settings import MOST_CONCURRENT, MOST_PROCESSES, Logs
 
 _COUNT = whole(1, 1_000_000)
 _LENGTH = duration()

@@ -6,10 +6,11 @@ import os
 import time
 
 from holdfast.app import Holdfast
-from holdfast.config import Queue, WorkerSettings
 from holdfast.context import Context
 from holdfast.outcomes import Fatal, Skip, Snooze
+from holdfast.queues import Queue
 from holdfast.retry import backoff
+from holdfast.worker_settings import WorkerSettings
 
 STORE = "HOLDFAST_DEMO_STORE"
 """The environment variable that tells a worker of the demo where its store is."""

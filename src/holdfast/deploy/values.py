@@ -9,8 +9,8 @@ import msgspec
 import yaml
 
 from holdfast import names
-from holdfast.config import MOST_CONCURRENT, MOST_PROCESSES
 from holdfast.errors import InvalidValue, shown
+from holdfast.worker_settings import MOST_CONCURRENT, MOST_PROCESSES
 
 Autoscale = Literal["none", "keda", "hpa"]
 Schedules = Literal["holdfast", "cronjob"]

@@ -77,7 +77,7 @@ class Upkeep:
         """Sweep once; what fails is tried again by the next sweep."""
         try:
             await self.release_vanished()
-            # A process may fall asleep between the question and the sweep: what ended since the last look is left alone.
+            # A process may fall asleep between the question and the sweep: what has ended since is left alone.
             before, self._looked_at = self._looked_at if self._may_judge() else NEVER, NEVER
             rescued = await self._store.rescue_jobs(_BATCH, before=before)
             self._looked_at = rescued.looked_at or NEVER

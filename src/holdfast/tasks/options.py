@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from holdfast import names
-from holdfast.config import OnError, checked_on_error, timeout_ms
-from holdfast.duration import Duration, milliseconds
+from holdfast.config import OnError, checked_on_error
+from holdfast.duration import Duration, milliseconds, timeout_ms
 from holdfast.errors import InvalidValue
 from holdfast.policies.keys import key_path
 from holdfast.policies.money import Amount, Written, read_amount

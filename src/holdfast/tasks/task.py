@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack
 
 from holdfast import names
-from holdfast.config import definition
-from holdfast.errors import ConfigError, InvalidValue
+from holdfast.errors import ConfigError, InvalidValue, definition
 from holdfast.handle import JobHandle
 from holdfast.phases import Plan
 from holdfast.policies.kinds import Kind

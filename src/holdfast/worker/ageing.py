@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from holdfast.config import Queue
 from holdfast.errors import HoldfastError
+from holdfast.queues import Queue
 from holdfast.stores.sla import LaneHead
 from holdfast.stores.values import Lane
 

@@ -33,6 +33,7 @@ from holdfast.worker import marks, orders
 from holdfast.worker.errands import Errands
 from holdfast.worker.leaks import Leaks
 from holdfast.worker.lease import MARGIN, trusted_for
+from holdfast.worker.leaving import Left
 from holdfast.worker.marks import Marks
 from holdfast.worker.orders import (
     Adopt,
@@ -50,8 +51,9 @@ from holdfast.worker.orders import (
 )
 from holdfast.worker.parts import Parts, marks_for, queues_of
 from holdfast.worker.processes import make_processes
+from holdfast.worker.slots import Slots
 from holdfast.worker.vanished import folder_of
-from holdfast.worker.worker import Left, Worker
+from holdfast.worker.worker import Worker
 
 _logger = logging.getLogger("holdfast")
 
@@ -205,19 +207,16 @@ class Child:
         delivery = make_delivery(self._parts.settings, store)
         async with make_processes(self._parts, self._marks) as processes:
             self._worker = worker = Worker(
+                self._parts,
                 store,
                 delivery,
-                self._parts.tasks,
-                self._parts.settings,
                 self._marks,
                 worker=go.worker if self._adopted is None else self._adopted,
                 queues=queues_of(self._parts, self._start.queues),
-                concurrency=go.concurrency,
-                queue_bounds=go.bounds if self._bounds is None else self._bounds,
+                slots=Slots(go.concurrency, go.bounds if self._bounds is None else self._bounds),
                 is_trusted=lambda: trusted_for(self._marks.renewed, self._lease_s) > 0,
                 until=self._start.until,
                 state=state,
-                arounds=self._parts.arounds,
                 processes=processes,
                 isolates=True,
                 meter=self._meter,
@@ -279,7 +278,8 @@ class Child:
 
     def _is_worn(self, worker: Worker) -> bool:
         jobs, size = self._start.recycle_jobs, self._start.recycle_bytes
-        return (jobs is not None and worker.ended_jobs >= jobs) or (size is not None and _resident_bytes() > size)
+        is_used = jobs is not None and worker.counting.ended_jobs >= jobs
+        return is_used or (size is not None and _resident_bytes() > size)
 
 
 def serve(end: socket.socket, load: Callable[[Start], Parts]) -> None:

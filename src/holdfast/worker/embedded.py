@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager, nullcontext
 
 from holdfast import names
 from holdfast.client.repeat import until_answered
-from holdfast.config import MOST_CONCURRENT
 from holdfast.delivery.delivery import Delivery
 from holdfast.errors import HoldfastError
 from holdfast.services.courier import require_http
@@ -23,13 +22,16 @@ from holdfast.stores.values import Renewal
 from holdfast.worker import identity, marks
 from holdfast.worker.errands import Errands
 from holdfast.worker.lease import Lease, trusted_for
+from holdfast.worker.leaving import Left, Until
 from holdfast.worker.loops import keep_going
 from holdfast.worker.marks import Marks
 from holdfast.worker.parts import Parts, bounds_of, marks_for, queues_of
 from holdfast.worker.processes import make_processes
+from holdfast.worker.slots import Slots
 from holdfast.worker.tuning import Tuner
 from holdfast.worker.vanished import HostMarks, folder_of
-from holdfast.worker.worker import Left, Until, Worker
+from holdfast.worker.worker import Worker
+from holdfast.worker_settings import MOST_CONCURRENT
 
 _logger = logging.getLogger("holdfast")
 
@@ -92,19 +94,16 @@ class Embedded:
                 await self._enter(leases)
                 lease = Lease(leases, self._lease_s, self._workers, self._renewed)
                 self._worker = Worker(
+                    self._parts,
                     self._store,
                     self._delivery,
-                    self._parts.tasks,
-                    self._parts.settings,
                     own_marks,
                     worker=self._id,
                     queues=self._queues,
-                    concurrency=self._concurrency,
-                    queue_bounds=bounds_of(self._parts.settings, 1, 0),
+                    slots=Slots(self._concurrency, bounds_of(self._parts.settings, 1, 0)),
                     is_trusted=lambda: lease.is_trusted,
                     until=self._until,
                     state=state,
-                    arounds=self._parts.arounds,
                     processes=processes,
                     meter=None if self._parts.exporter is None else self._parts.exporter.meter,
                 )

@@ -9,17 +9,16 @@ import functools
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from holdfast import failpoints
 from holdfast import transitions as ends
-from holdfast.config import Settings
-from holdfast.context import Around, Context
+from holdfast.context import Context
 from holdfast.errors import ArgumentError, InvalidValue, UnknownKind
 from holdfast.job import Job
 from holdfast.tasks.pipeline import PipelineTask
-from holdfast.tasks.registry import AnyTask, Registry
+from holdfast.tasks.registry import AnyTask
 from holdfast.tasks.task import FunctionTask
 from holdfast.telemetry import logs, tracing
 from holdfast.transitions import Transition
@@ -27,6 +26,7 @@ from holdfast.worker import classify, forks
 from holdfast.worker.deadlines import Deadlines
 from holdfast.worker.handler import call_handler, keeps_phases, make_context
 from holdfast.worker.marks import Marks, Way
+from holdfast.worker.parts import Parts
 from holdfast.worker.run import Run, Why
 from holdfast.worker.stepping import Stepping
 from holdfast.worker.threads import Threads
@@ -37,8 +37,8 @@ _logger = logging.getLogger("holdfast")
 _ALARM_S = 600.0
 
 
-class Ends(Spoken, Protocol):
-    """Who is told how a run ends, and does what its context asks for."""
+class Ends(Protocol):
+    """Who is told how a run ends."""
 
     @property
     def is_ending(self) -> bool:
@@ -49,6 +49,10 @@ class Ends(Spoken, Protocol):
 
     def freed(self, run: Run) -> None:
         """The handler has ended, and its slot is free."""
+
+
+class Grants(Spoken, Protocol):
+    """Who gives a run what it needs, and does what its context asks for."""
 
     async def load(self, run: Run) -> Job | None:
         """Read what earlier claims of a job have left."""
@@ -75,13 +79,12 @@ class Executor:
 
     def __init__(
         self,
-        tasks: Registry,
-        settings: Settings,
+        parts: Parts,
         marks: Marks,
         ends: Ends,
+        grants: Grants,
         *,
         state: Any = None,
-        arounds: Sequence[Around] = (),
         processes: Processes | None = None,
         isolates: bool = False,
     ) -> None:
@@ -89,14 +92,15 @@ class Executor:
         self._generation = forks.generation
         self.runs: dict[tuple[int, int], Run] = {}
         self.threads = Threads()
-        self._tasks = tasks
-        self._settings = settings
-        self._is_capturing = settings.worker.logs == "all"
+        self._tasks = parts.tasks
+        self._settings = parts.settings
+        self._is_capturing = parts.settings.worker.logs == "all"
         self._names_lines = logs.names_jobs()
         self._marks = marks
         self._ends = ends
+        self._grants = grants
         self._state = state
-        self._arounds = tuple(arounds)
+        self._arounds = tuple(parts.arounds)
         self._processes = processes
         self._deadlines = Deadlines(self.runs, self._time_out)
 
@@ -148,7 +152,7 @@ class Executor:
             self._deadlines.set(run, run.timeout_s)
 
     def _make_context(self, run: Run) -> Context[Any]:
-        return make_context(run, Verbs(run, self._ends, self.threads.run), self._settings, self._state)
+        return make_context(run, Verbs(run, self._grants, self.threads.run), self._settings, self._state)
 
     def _mark(self, run: Run) -> int:
         """Mark that the handler begins, just before its first step: beside one that keeps the loop it never does."""
@@ -188,7 +192,7 @@ class Executor:
             failpoints.reach("before_handler")
             transition = await self._traced(run)
             if run.spends or run.allowance is not None:
-                await self._ends.ending(run, transition)
+                await self._grants.ending(run, transition)
             run.ended_at = time.monotonic()
             if forks.generation != self._generation:  # the handler forked, and this is the copy: it leaves all alone
                 os._exit(0)
@@ -217,13 +221,13 @@ class Executor:
         if run.why is not None:  # it was stopped before its first step
             return classify.raised(run, asyncio.CancelledError(), self._settings)
         try:
-            refusal = await self._ends.admit(run)
+            refusal = await self._grants.admit(run)
             if refusal is not None:
                 return refusal
             if run.job.claim > 1 and keeps_phases(run.task):
-                run.stored = await self._ends.load(run)
+                run.stored = await self._grants.load(run)
             if run.way is Way.PROCESS and self._processes is not None:
-                return await self._processes.perform(run, self._ends, alone=run.job.crashes > 0)
+                return await self._processes.perform(run, self._grants, alone=run.job.crashes > 0)
             value = await call_handler(run, self._arounds, self._in_thread, is_capturing=self._is_capturing)
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything, and none of it is ours to raise
             if run.why is None and isinstance(error, asyncio.CancelledError) and self._ends.is_ending:

@@ -103,6 +103,12 @@ class Offspring:
         """Kill it, and what it started."""
         self.kill_all(())
 
+    def kill_acquitted(self) -> None:
+        """Kill it through no fault of its jobs; another instance of this host may find it before we give them back."""
+        if self.marks is not None:
+            self.marks.acquit()
+        self.kill()
+
     def kill_all(self, others: Iterable[int]) -> None:
         """Kill its process group, and those of the processes that it had spawned for jobs."""
         for pid in (self.pid, *others):

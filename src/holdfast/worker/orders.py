@@ -6,17 +6,20 @@ import msgspec
 
 from holdfast.arq_delivery import ArqDelivery
 from holdfast.cadence import Service
-from holdfast.config import Queue, Settings, WorkerSettings, read_settings
+from holdfast.config import Settings, read_settings
 from holdfast.election import RedisElection
 from holdfast.errors import TimedOut
+from holdfast.queues import Queue
 from holdfast.retry import Backoff
 from holdfast.shards import RedisDelivery, Shard
 from holdfast.stores.values import Held
 from holdfast.telemetry.meter import Counts, Gauge
+from holdfast.telemetry.settings import TelemetrySettings
 from holdfast.webhooks.settings import WebhookSettings
 from holdfast.worker import escalations
+from holdfast.worker.leaving import Until
 from holdfast.worker.parts import Parts, instance_bounds, queues_of
-from holdfast.worker.worker import Until
+from holdfast.worker_settings import WorkerSettings
 
 # ---- from the supervisor -------------------------------------------------------------------------------------------
 
@@ -177,7 +180,7 @@ def wire_of(parts: Parts) -> Wire:
 def settings_of(wire: Wire) -> Settings:
     """Read the settings that a child sent."""
     return read_settings(
-        wire.url,
+        url=wire.url,
         schema=wire.schema,
         queues=[Queue(name, workers=workers) for name, workers in wire.bounds.items()],
         deadline=wire.deadline_s,
@@ -196,8 +199,12 @@ def settings_of(wire: Wire) -> Settings:
         delivery=_delivery_of(wire),
         leader=None if wire.leader is None else RedisElection(*wire.leader),
         services={name: Service(**service) for name, service in wire.services.items()},
+        limits=(),
+        budgets=(),
         channels=escalations.read_channels(wire.channels),
         escalations=escalations.read_escalations(wire.escalations),
+        kinds=(),
+        telemetry=TelemetrySettings(),
     )
 
 

@@ -26,10 +26,10 @@ from holdfast.stores.store import LeaseStore, Store
 from holdfast.telemetry import endpoint
 from holdfast.worker import kernel, orders
 from holdfast.worker.instance import Instance
+from holdfast.worker.leaving import Until
 from holdfast.worker.offspring import Offspring, spawn
 from holdfast.worker.orders import Hello, Start, Unable
 from holdfast.worker.term import Term
-from holdfast.worker.worker import Until
 
 _logger = logging.getLogger("holdfast")
 

@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 
-from holdfast.worker.instance import Parent
 from holdfast.worker.offspring import Offspring
 from holdfast.worker.orders import Hello
+from holdfast.worker.parent import Parent
 
 
 class Term:

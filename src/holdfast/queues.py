@@ -1,0 +1,146 @@
+"""What an app says of a queue: its priority, its slots, and how long its finished jobs are kept."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from msgspec import UNSET, UnsetType
+
+from holdfast import names
+from holdfast.duration import Duration, positive_ms, timeout_ms
+from holdfast.errors import InvalidValue, definition
+from holdfast.job import TERMINAL, JobState
+from holdfast.retry import Backoff
+from holdfast.webhooks.settings import EVENTS, Secrets, read_events, read_secrets
+from holdfast.worker_settings import MOST_CONCURRENT
+
+Outcome = Literal["completed", "completed_with_errors", "failed", "cancelled"]
+Retention = Duration | Mapping[Outcome, Duration]
+
+FOREVER = "forever"
+LONGEST_RETENTION_MS = 100 * 7 * 86_400_000
+DEFAULT_PRIORITY = 5
+MOST_SHARE = 1_000
+
+_RETENTION: Mapping[Outcome, Duration] = {
+    "completed": "7d",
+    "completed_with_errors": "7d",
+    "failed": "30d",  # dead letters must outlive a holiday
+    "cancelled": "7d",
+}
+
+
+@dataclass(frozen=True)
+class Queue:
+    """What is known about a queue: the priority of its jobs, who works them, how long finished ones are kept.
+
+    `workers` bounds how many of its jobs run at once in one worker instance; None leaves it to the instance's slots.
+    `retention` is a duration or "forever" for every outcome, or a mapping of outcomes to either; outcomes left out
+    keep their default (failed 30 days, the others 7). `stale_after` is read like `retention`; what is left out never
+    becomes stale. The ends of its jobs are posted to the URL `webhook`, those of `webhook_events` only, signed with
+    `webhook_secret` or the app's. `tell_retention` publishes when a finished job becomes stale and when it is deleted.
+
+    `max_workers` lets an instance grow from `workers` to so many while jobs wait too long, and shrink again. `sla` is
+    how long 95 of 100 jobs may wait for their start; None is best effort. `poll` is how often workers look without a
+    hint. `timeout`, `retry` and `max_attempts` are for tasks that set none. Jobs that have waited for longer than
+    `age_after` get one claim in `age_share`, whatever their priority. `escalation` names the policy for failures.
+    """
+
+    name: str
+    priority: int = DEFAULT_PRIORITY
+    retention: Retention = field(default_factory=dict)
+    workers: int | None = None
+    stale_after: Retention = field(default_factory=dict)
+    webhook: str | None = None
+    webhook_events: Iterable[str] = EVENTS
+    webhook_secret: Secrets | None = field(default=None, repr=False)
+    tell_retention: bool = False
+    colour: str | None = None
+    max_workers: int | None = None
+    sla: Duration | None = None
+    poll: Duration | None = None
+    timeout: Duration | UnsetType | None = UNSET
+    retry: Backoff | None = None
+    max_attempts: int | None = None
+    age_after: Duration = "10m"
+    age_share: int = 8
+    escalation: str | None = None
+    description: str | None = None
+    sla_ms: int | None = field(init=False, repr=False, compare=False)
+    poll_ms: int | None = field(init=False, repr=False, compare=False)
+    timeout_ms: int | UnsetType | None = field(init=False, repr=False, compare=False)
+    age_after_ms: int = field(init=False, repr=False, compare=False)
+    retention_ms: Mapping[JobState, int | None] = field(init=False, repr=False, compare=False)
+    stale_ms: Mapping[JobState, int] = field(init=False, repr=False, compare=False)
+    webhook_keys: tuple[bytes, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        with definition(f"queue {self.name!r}"):
+            object.__setattr__(self, "webhook_keys", read_secrets(self.webhook_secret))
+            object.__setattr__(self, "webhook_events", read_events(self.webhook_events))
+            object.__setattr__(self, "stale_ms", _stale_ms(self.stale_after))
+            object.__setattr__(self, "name", names.name(self.name, "name"))
+            names.priority(self.priority)
+            if self.workers is not None:
+                names.count(self.workers, "workers", MOST_CONCURRENT)
+            object.__setattr__(self, "retention_ms", _retention_ms(self.retention))
+            self._read_policies()
+
+    def _read_policies(self) -> None:
+        for name in ("sla", "poll"):
+            given = getattr(self, name)
+            object.__setattr__(self, f"{name}_ms", None if given is None else positive_ms(given, name))
+        object.__setattr__(self, "timeout_ms", UNSET if self.timeout is UNSET else timeout_ms(self.timeout))
+        object.__setattr__(self, "age_after_ms", positive_ms(self.age_after, "age_after"))
+        names.count(self.age_share, "age_share", MOST_SHARE)
+        if self.max_attempts is not None:
+            names.count(self.max_attempts, "max_attempts")
+        if self.retry is not None and not isinstance(self.retry, Backoff):
+            message = f"retry: expected backoff(...), got {self.retry!r}"
+            raise InvalidValue(message)
+        if self.escalation is not None:
+            object.__setattr__(self, "escalation", names.name(self.escalation, "escalation"))
+        if self.max_workers is not None:
+            names.count(self.max_workers, "max_workers", MOST_CONCURRENT)
+            if self.workers is None or self.max_workers < self.workers:
+                message = f"max_workers: expected at least workers ({self.workers}), got {self.max_workers}"
+                raise InvalidValue(message)
+        for name in ("colour", "description"):
+            if getattr(self, name) is not None:
+                names.text(getattr(self, name), name, names.KEY_BYTES)
+
+
+def _retention_ms(retention: Retention) -> dict[JobState, int | None]:
+    """Read how long each outcome is kept, in milliseconds; None keeps it for ever."""
+    if isinstance(retention, Mapping):
+        unknown = sorted(str(outcome) for outcome in retention if outcome not in TERMINAL)
+        if unknown:
+            expected = ", ".join(sorted(TERMINAL))
+            message = f"retention: expected outcomes among {expected}, got {', '.join(unknown)}"
+            raise InvalidValue(message)
+        chosen: dict[Outcome, Duration] = {**_RETENTION, **retention}
+    else:
+        chosen = dict.fromkeys(_RETENTION, retention)
+    return {JobState(outcome): _kept_ms(kept, f"retention of {outcome}") for outcome, kept in chosen.items()}
+
+
+def _kept_ms(kept: Duration, what: str) -> int | None:
+    if kept == FOREVER:
+        return None
+    kept_ms = positive_ms(kept, what)
+    if kept_ms > LONGEST_RETENTION_MS:
+        message = f'{what}: expected at most 100 weeks, got {kept!r}; write "forever" to keep jobs longer'
+        raise InvalidValue(message)
+    return kept_ms
+
+
+def _stale_ms(stale_after: Retention) -> dict[JobState, int]:
+    """Read when each outcome becomes stale, in milliseconds; what is left out never does."""
+    given = stale_after if isinstance(stale_after, Mapping) else dict.fromkeys(_RETENTION, stale_after)
+    unknown = sorted(str(outcome) for outcome in given if outcome not in TERMINAL)
+    if unknown:
+        expected = ", ".join(sorted(TERMINAL))
+        message = f"stale_after: expected outcomes among {expected}, got {', '.join(unknown)}"
+        raise InvalidValue(message)
+    read = {JobState(outcome): _kept_ms(after, f"stale_after of {outcome}") for outcome, after in given.items()}
+    return {outcome: after for outcome, after in read.items() if after is not None}
