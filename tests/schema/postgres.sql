@@ -1180,7 +1180,7 @@ CREATE FUNCTION claim_gated(
     p_afters bigint[],
     p_ids bigint[] DEFAULT NULL::bigint[]
 )
-RETURNS SETOF holdfast.jobs LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 eb1fa527d22629fa1ad783155c502aad
+RETURNS SETOF holdfast.jobs LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 73f7f76f7120ad7205c0414df888dddf
 
 CREATE FUNCTION claim_jobs(
     p_worker bigint,
@@ -1189,9 +1189,10 @@ CREATE FUNCTION claim_jobs(
     p_queues text[],
     p_priorities smallint[],
     p_limits integer[],
-    p_afters bigint[]
+    p_afters bigint[],
+    p_is_gated boolean DEFAULT NULL::boolean
 )
-RETURNS SETOF holdfast.jobs LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 fa7c8bbf589476c3b276275c6bf0a5f4
+RETURNS SETOF holdfast.jobs LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 e410b14b0736c82c870f53c0104fbab0
 
 CREATE FUNCTION claim_jobs_by_id(
     p_worker bigint,
@@ -1300,7 +1301,7 @@ CREATE FUNCTION exchange_jobs(
     p_afters bigint[],
     p_claim_ids bigint[] DEFAULT NULL::bigint[]
 )
-RETURNS TABLE(verdicts text[], worker_lost boolean, id bigint, kind text, queue text, priority smallint, state text, "position" bigint, payload jsonb, tags jsonb, actor text, run_at timestamp with time zone, enqueued_at timestamp with time zone, enqueued_seq bigint, claim integer, life integer, attempt integer, max_attempts integer, crashes integer, max_crashes integer, timeout_ms bigint, worker bigint, claim_batch bigint, claimed_at timestamp with time zone, started_at timestamp with time zone, cancel_requested_at timestamp with time zone, announced_at timestamp with time zone, unique_key text, idempotency_key text, limit_key text, fifo_key text, debounce_key text, schedule text, fire_time timestamp with time zone, parent bigint, workflow bigint, pending integer, origin bigint, error_class text, error text, error_fingerprint text, extra jsonb, stale_at timestamp with time zone, delete_at timestamp with time zone) LANGUAGE plpgsql VOLATILE -- md5 a972a0abbf3e9d14232f1f6f2e6709c4
+RETURNS TABLE(verdicts text[], worker_lost boolean, id bigint, kind text, queue text, priority smallint, state text, "position" bigint, payload jsonb, tags jsonb, actor text, run_at timestamp with time zone, enqueued_at timestamp with time zone, enqueued_seq bigint, claim integer, life integer, attempt integer, max_attempts integer, crashes integer, max_crashes integer, timeout_ms bigint, worker bigint, claim_batch bigint, claimed_at timestamp with time zone, started_at timestamp with time zone, cancel_requested_at timestamp with time zone, announced_at timestamp with time zone, unique_key text, idempotency_key text, limit_key text, fifo_key text, debounce_key text, schedule text, fire_time timestamp with time zone, parent bigint, workflow bigint, pending integer, origin bigint, error_class text, error text, error_fingerprint text, extra jsonb, stale_at timestamp with time zone, delete_at timestamp with time zone) LANGUAGE plpgsql VOLATILE -- md5 cb87f2d4f26b75e3cdbba77bfacfc20f
 
 CREATE FUNCTION finish_jobs(
     p_ids bigint[],
@@ -1358,7 +1359,7 @@ RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable
 CREATE FUNCTION free_rest(
     
 )
-RETURNS void LANGUAGE plpgsql VOLATILE -- md5 00ef2ff0c01ed5b2a3a9a8b739a467d0
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 7afc18182bab16dd22f605e6450f63da
 
 CREATE FUNCTION free_slots(
     p_ids bigint[],
@@ -1368,7 +1369,7 @@ CREATE FUNCTION free_slots(
     p_last bigint DEFAULT '9223372036854775807'::bigint,
     p_hands_over boolean DEFAULT false
 )
-RETURNS void LANGUAGE plpgsql VOLATILE -- md5 b6564d77055bc0008b716db4dc8fceb3
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 7160eb5a82e96f0daf73b43b6ede30bf
 
 CREATE FUNCTION give_back_batch(
     p_worker bigint,
@@ -1568,6 +1569,8 @@ RETURNS integer LANGUAGE plpgsql VOLATILE -- md5 aa956b1b18ca3f2ab9bd0a98d137f61
 
 CREATE FUNCTION pass_gates(
     p_ids bigint[],
+    p_claims integer[],
+    p_queues text[],
     p_worker bigint,
     p_may_wait boolean,
     OUT passed bigint[],
@@ -1575,7 +1578,7 @@ CREATE FUNCTION pass_gates(
     OUT parked boolean,
     OUT has_spaced boolean
 )
-RETURNS record LANGUAGE plpgsql VOLATILE -- md5 0c4bfd6d9e4e5ecf6992af936bb9ecb6
+RETURNS record LANGUAGE plpgsql VOLATILE -- md5 d2aded570af9e0a6a45354eec58eb10d
 
 CREATE FUNCTION post_ends(
     p_ids bigint[]
@@ -1824,7 +1827,7 @@ CREATE FUNCTION take_slots(
     p_claims integer[],
     p_worker bigint
 )
-RETURNS integer LANGUAGE plpgsql VOLATILE -- md5 c7136227518b5add678f9ff1a3ea2e75
+RETURNS integer LANGUAGE plpgsql VOLATILE -- md5 583d11f4d9b575fb07bc5eee621a0907
 
 CREATE FUNCTION take_turn(
     p_name text,

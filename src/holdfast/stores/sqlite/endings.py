@@ -13,6 +13,7 @@ from holdfast.failure import from_text
 from holdfast.job import TERMINAL, WAITING, JobState
 from holdfast.stores.sqlite import gates, publishing, reports, settling, statements
 from holdfast.stores.sqlite.inserting import Parameters, draw_positions
+from holdfast.stores.sqlite.rooms import Freed
 from holdfast.stores.values import Rescued
 from holdfast.transitions import Transition, Verb
 
@@ -62,11 +63,11 @@ def end_claims(
     connection: sqlite3.Connection,
     now: int,
     ends: Sequence[tuple[Held, Transition]],
-    released: set[str] | None = None,
+    freed: Freed | None = None,
 ) -> list[JobState]:
     """End claims that were found under the fence; returns where each job went.
 
-    `released` takes the queues of jobs that were held and may run now.
+    `freed` takes what they leave.
     """
     states = [_target(held, transition) for held, transition in ends]
     moved: list[_Moved] = []
@@ -84,9 +85,8 @@ def end_claims(
     if throttled := [held.id for held, transition in ends if transition.verb is Verb.THROTTLE]:
         statements.change(connection, "close_queues", ids=statements.array(throttled))
     if ends and statements.fetch_value(connection, "has_any_gated"):
-        queues = gates.free(connection, [(held.id, held.claim) for held, _ in ends], _ended_rows(connection, moved))
-        if released is not None:
-            released |= queues
+        claims = [(held.id, held.claim) for held, _ in ends]
+        gates.free(connection, claims, freed or Freed(), _ended_rows(connection, moved))
     told = {(held.id, held.claim): transition.verb not in _UNTOLD for held, transition in ends}
     settling.end_reservations(connection, now, told)
     if is_watched:
@@ -114,7 +114,7 @@ def cancel(connection: sqlite3.Connection, now: int, endings: Iterable[Ending]) 
     _move(connection, now, moved)
     if moved and statements.fetch_value(connection, "has_any_gated"):
         # What is forced to end still runs: its slots stay with it until its worker tells of its end, or is gone.
-        gates.free(connection, (), _ended_rows(connection, moved))
+        gates.free(connection, (), Freed(), _ended_rows(connection, moved))
     kept = settling.kept_for(connection, (job.id for job in moved)) if moved else []
     settling.end_reservations(connection, now, {(one.job_id, one.claim): False for one in kept})
     if moved and publishing.is_watched(connection, now):

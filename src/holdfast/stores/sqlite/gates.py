@@ -12,7 +12,7 @@ import msgspec
 from holdfast.stores.limits import LimitRow
 from holdfast.stores.sqlite import statements
 from holdfast.stores.sqlite.limit_keys import key_of
-from holdfast.stores.sqlite.rooms import Rooms
+from holdfast.stores.sqlite.rooms import Freed, Rooms
 
 LANE = 1_000  # jobs near the front of a lane that are parked together
 IN_TURN = 10  # jobs of one key that stand in a lane whose keys take turns
@@ -41,13 +41,14 @@ class Candidate(NamedTuple):
 class Passed(NamedTuple):
     """What came of jobs at their limits: those that may be claimed, with the times of their permits in microseconds.
 
-    `gated` are those of them that are in queues with limits.
+    `gated` are those of them that are in queues with limits, `in_force` the limits that there are.
     """
 
     ids: list[int]
     gated: list[Candidate]
     permits: dict[int, int]
     has_parked: bool
+    in_force: list[LimitRow]
 
 
 def limits(connection: sqlite3.Connection) -> list[LimitRow]:
@@ -88,31 +89,36 @@ def job_key(limit: LimitRow, job: Candidate) -> str:
     return key_of(limit.path, job.payload, tags, job.actor, job.kind, job.queue)
 
 
-def pass_jobs(connection: sqlite3.Connection, now: int, worker: int, ids: Sequence[int]) -> Passed:
+def pass_jobs(connection: sqlite3.Connection, now: int, worker: int, ids: Sequence[int], freed: Freed) -> Passed:
     """Let jobs through the limits on them: all or nothing; those that are refused are parked."""
     passed: list[int] = []
     permits: dict[int, int] = {}
     in_force = limits(connection)
     found = {job.id: job for job in look(connection, ids)}
-    rooms = Rooms(connection, len(ids))
+    rooms = Rooms(connection, len(ids), freed)
+    rules: dict[tuple[str, str], list[_Rule]] = {}  # by kind and queue: most jobs of a claim share theirs
     parked: set[int] = set()
     for job_id in ids:
         job = found.get(job_id)
         if job is None:
             passed.append(job_id)
         elif job_id not in parked:
-            refused_by = _pass_one(connection, now, job, in_force=in_force, permits=permits, rooms=rooms)
+            mine = rules.get((job.kind, job.queue))
+            if mine is None:
+                mine = rules[job.kind, job.queue] = [_Rule(limit) for limit in in_force if is_under(limit, job)]
+            refused_by = _pass_one(connection, now, job, rules=mine, permits=permits, rooms=rooms)
             if refused_by is None:
                 passed.append(job_id)
             else:
                 parked |= {job_id, *_park(connection, refused_by, job, passed)}
     rooms.take(worker, now)
-    return Passed(passed, [found[job_id] for job_id in passed if job_id in found], permits, bool(parked))
+    gated = [found[job_id] for job_id in passed if job_id in found]
+    return Passed(passed, gated, permits, bool(parked), in_force)
 
 
-def rotate(connection: sqlite3.Connection, taken: Sequence[Candidate]) -> None:
+def rotate(connection: sqlite3.Connection, taken: Sequence[Candidate], in_force: Iterable[LimitRow]) -> None:
     """Let keys take turns: a few jobs of each stand in a lane, and for each that was taken the next joins."""
-    for limit in limits(connection):
+    for limit in in_force:
         if not limit.rotate:
             continue
         counts: dict[tuple[str, str, int], int] = {}
@@ -174,22 +180,43 @@ def release(
     return [queue for _, queue in held]
 
 
-def free(connection: sqlite3.Connection, claims: Iterable[tuple[int, int]], rows: Iterable[str] = ()) -> set[str]:
-    """Give back the slots of ended claims, and let jobs go on that are held for them; the answer names their queues.
+def free(
+    connection: sqlite3.Connection, claims: Iterable[tuple[int, int]], freed: Freed, rows: Iterable[str] = ()
+) -> None:
+    """Give back the slots of ended claims, and let jobs go on that are held for them.
 
-    `rows` are the keys of jobs in a row of which one has ended for good.
+    `rows` are the keys of jobs in a row of which one has ended for good. Where slots are handed over, those that nobody
+    waits for stay taken until `free_rest`.
     """
-    freed = statements.fetch(connection, "free_slots", items=statements.array(claims))
     counts: dict[str, int] = dict.fromkeys(rows, 1)
-    for name, key in freed:
-        counts[f"{name}/{key}"] = counts.get(f"{name}/{key}", 0) + 1
+    for (name, key), places in _left_slots(connection, claims).items():
+        if freed.hands_over and not statements.fetch(connection, "first_held", limit_key=f"{name}/{key}", limit=1):
+            freed.places.setdefault((name, key), []).extend(places)
+        else:
+            _leave(connection, name, key, places)
+            counts[f"{name}/{key}"] = counts.get(f"{name}/{key}", 0) + len(places)
     if not counts:
-        return set()
+        return
     by_name = {limit.name: limit for limit in limits(connection)}
-    queues: set[str] = set()
     for name, count in counts.items():
-        queues.update(release(connection, by_name.get(name.partition("/")[0]), name, count))
-    return queues
+        freed.queues.update(release(connection, by_name.get(name.partition("/")[0]), name, count))
+
+
+def free_rest(connection: sqlite3.Connection, freed: Freed) -> None:
+    """Give back slots that were to be handed over and were not: nobody waits for them, or they would have been used."""
+    for (name, key), places in freed.places.items():
+        _leave(connection, name, key, places)
+
+
+def _left_slots(connection: sqlite3.Connection, claims: Iterable[tuple[int, int]]) -> dict[tuple[str, str], list[int]]:
+    left: dict[tuple[str, str], list[int]] = {}
+    for name, key, n in statements.fetch(connection, "held_slots", items=statements.array(claims)):
+        left.setdefault((name, key), []).append(n)
+    return left
+
+
+def _leave(connection: sqlite3.Connection, name: str, key: str, places: Sequence[int]) -> None:
+    statements.change(connection, "free_slots", name=name, key=key, places=statements.array(places))
 
 
 def _draw_positions(connection: sqlite3.Connection, count: int) -> list[int]:
@@ -199,35 +226,50 @@ def _draw_positions(connection: sqlite3.Connection, count: int) -> list[int]:
     return list(range(first, first + count))
 
 
+class _Rule:
+    """A limit on jobs of one kind and queue, and what it bounds."""
+
+    __slots__ = ("is_throttled", "limit", "most")
+
+    def __init__(self, limit: LimitRow) -> None:
+        self.limit = limit
+        self.most = slots_of(limit)
+        self.is_throttled = limit.throttle_us is not None
+
+    def key(self, job: Candidate) -> str:
+        """Tell the key of a job."""
+        return job_key(self.limit, job) if self.limit.path else ""
+
+
 def _pass_one(
     connection: sqlite3.Connection,
     now: int,
     job: Candidate,
     *,
-    in_force: Sequence[LimitRow],
+    rules: Sequence[_Rule],
     permits: dict[int, int],
     rooms: Rooms,
 ) -> tuple[LimitRow, str] | None:
     """Let one job through its limits, or name the one that refused it, and its key."""
-    mine = [(limit, job_key(limit, job)) for limit in in_force if is_under(limit, job)]
-    for limit, key in mine:
-        most = slots_of(limit)
-        if most is None:
+    mine = [(rule, rule.key(job)) for rule in rules]
+    for rule, key in mine:
+        limit = rule.limit
+        if rule.most is None:
             continue
         if limit.fifo and not _is_head(connection, limit_key(limit, key), job):
             return limit, key
-        if not rooms.has(limit.name, key, most):
+        if not rooms.has(limit.name, key, rule.most):
             return limit, key
-    for limit, key in mine:
-        if limit.throttle_us is not None:
-            permit = _permit(connection, now, limit, key)
+    for rule, key in mine:
+        if rule.is_throttled:
+            permit = _permit(connection, now, rule.limit, key)
             if permit is None:
                 permits.pop(job.id, None)
-                return limit, key
+                return rule.limit, key
             permits[job.id] = max(permit, permits.get(job.id, 0))
-    for limit, key in mine:
-        if slots_of(limit) is not None:
-            rooms.enter(limit.name, key, job.id, job.claim + 1)
+    for rule, key in mine:
+        if rule.most is not None:
+            rooms.enter(rule.limit.name, key, job.id, job.claim + 1)
     return None
 
 

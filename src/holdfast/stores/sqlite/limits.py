@@ -8,6 +8,7 @@ import msgspec
 from holdfast.stores.limits import LimitRow, LimitUsage, SlotHolder, Swept, UsageCounts, usage_of
 from holdfast.stores.sqlite import gates, rows, statements
 from holdfast.stores.sqlite.connection import Connection
+from holdfast.stores.sqlite.rooms import Freed
 
 _ALL = 1_000  # jobs of a limit that is gone, let go on in one go
 
@@ -75,7 +76,7 @@ def promote(connection: sqlite3.Connection, now: int) -> tuple[int, set[str]]:
 
 def _sweep(connection: sqlite3.Connection, after: str, limit: int, *, leaks: bool) -> Swept:
     leaked = statements.fetch(connection, "leaked_slots") if leaks else []
-    gates.free(connection, [(job_id, claim) for job_id, claim in leaked])
+    gates.free(connection, [(job_id, claim) for job_id, claim in leaked], Freed())
     names = [row[0] for row in statements.fetch(connection, "sweep_limits", after=after, limit=limit)]
     by_name = {row.name: row for row in gates.limits(connection)} if names else {}
     released = 0

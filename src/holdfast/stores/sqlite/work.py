@@ -15,6 +15,7 @@ from holdfast.stores.sqlite import gates, publishing, rows, statements
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.endings import Held, end_claims
 from holdfast.stores.sqlite.reports import save as save_reports
+from holdfast.stores.sqlite.rooms import Freed
 from holdfast.stores.sqlite.wakeups import SqliteWakeups
 from holdfast.stores.values import DONE, Claim, Finish, ProgressReport, Started, Verdict, Worked
 from holdfast.transitions import Transition
@@ -31,7 +32,7 @@ class SqliteWork(SqliteWakeups):
     async def claim_jobs(self, claim: Claim) -> list[Job]:
         def operation(connection: sqlite3.Connection, now: int) -> list[Job]:
             _require_worker(connection, claim.worker)
-            return _take_ready(connection, now, claim)
+            return _take_ready(connection, now, claim, Freed())
 
         return await self.connection.write(operation)
 
@@ -63,14 +64,17 @@ class SqliteWork(SqliteWakeups):
         released: set[str] = set()
 
         def operation(connection: sqlite3.Connection, now: int) -> Worked:
-            released.clear()
-            finishes = finish_claims(connection, now, transitions, released)
+            freed = Freed(hands_over=claim is not None)
+            finishes = finish_claims(connection, now, transitions, freed)
             statements.change_many(connection, "save_rollup", [_rollup_parameters(rollup, now) for rollup in rollups])
-            if claim is None:
-                return Worked(finishes, [])
-            if not _is_alive(connection, claim.worker):
-                return Worked(finishes, [], worker_lost=True)
-            return Worked(finishes, _take_ready(connection, now, _from_start(claim, released)))
+            is_lost = claim is not None and not _is_alive(connection, claim.worker)
+            taken: list[Job] = []
+            if claim is not None and not is_lost:
+                taken = _take_ready(connection, now, _from_start(claim, freed.queues), freed)
+            gates.free_rest(connection, freed)
+            released.clear()
+            released.update(freed.queues)
+            return Worked(finishes, taken, worker_lost=is_lost)
 
         worked = await self.connection.write(operation)
         if released:
@@ -128,7 +132,7 @@ def _from_start(claim: Claim, queues: set[str]) -> Claim:
     return msgspec.structs.replace(claim, lanes=tuple(lanes))
 
 
-def _take_ready(connection: sqlite3.Connection, now: int, claim: Claim) -> list[Job]:
+def _take_ready(connection: sqlite3.Connection, now: int, claim: Claim, freed: Freed) -> list[Job]:
     """Take what may run now; where there are limits, others are looked for in the place of those that may not."""
     queues = statements.array({lane.queue for lane in claim.lanes})
     query = "has_any_gated" if claim.ids else "has_gated"
@@ -137,12 +141,12 @@ def _take_ready(connection: sqlite3.Connection, now: int, claim: Claim) -> list[
     taken: list[Job] = []
     for _ in range(_ROUNDS):
         left = msgspec.structs.replace(claim, limit=claim.limit - len(taken))
-        passed = gates.pass_jobs(connection, now, claim.worker, _ready(connection, now, left))
+        passed = gates.pass_jobs(connection, now, claim.worker, _ready(connection, now, left), freed)
         statements.change(connection, "clear_permits", ids=statements.array(passed.ids))
         permits = [{"id": job_id, "permit_at": permit_at} for job_id, permit_at in passed.permits.items()]
         statements.change_many(connection, "set_permits", permits)
         taken += _take(connection, now, claim, passed.ids)
-        gates.rotate(connection, passed.gated)
+        gates.rotate(connection, passed.gated, passed.in_force)
         if not passed.has_parked or claim.ids or len(taken) >= claim.limit:
             break
     return taken
@@ -198,21 +202,20 @@ def keep_report(connection: sqlite3.Connection, now: int, report: ProgressReport
 
 
 def finish_claims(
-    connection: sqlite3.Connection, now: int, transitions: Sequence[Transition], released: set[str] | None = None
+    connection: sqlite3.Connection, now: int, transitions: Sequence[Transition], freed: Freed | None = None
 ) -> list[Finish]:
     """End claims that are still held; of the others, tell our own earlier writes from lost claims.
 
-    `released` takes the queues of jobs that were held and may run now.
+    `freed` takes what they leave.
     """
     held = _fenced(connection, (_key(transition) for transition in transitions))
     found = [(held.get(_key(transition)), transition) for transition in transitions]
     ours = [(claim, transition) for claim, transition in found if claim is not None]
-    states = iter(end_claims(connection, now, ours, released))
+    left = freed or Freed()
+    states = iter(end_claims(connection, now, ours, left))
     if len(ours) < len(found):
         # The handler of a claim that was taken from its worker has ended as well.
-        queues = gates.free(connection, [_key(transition) for claim, transition in found if claim is None])
-        if released is not None:
-            released |= queues
+        gates.free(connection, [_key(transition) for claim, transition in found if claim is None], left)
     return [
         _earlier_finish(connection, transition) if claim is None else DONE[next(states)] for claim, transition in found
     ]

@@ -11,6 +11,8 @@ SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_pla
 AS $$
 DECLARE
     v_ids bigint[];
+    v_claims integer[];
+    v_queues text[];
     v_gates record;
     v_claimed bigint[] := '{}';
     v_may_wait boolean := COALESCE(current_setting('holdfast_call.freed', true), '') <> 'on';
@@ -19,10 +21,10 @@ BEGIN
     FOR round IN 1..4 LOOP
         IF p_ids IS NULL THEN
             -- plan: claim_gated
-            SELECT array_agg(picked.id)
-            INTO v_ids
+            SELECT array_agg(picked.id), array_agg(picked.claim + 1), array_agg(picked.queue)
+            INTO v_ids, v_claims, v_queues
             FROM (
-                SELECT candidate.id
+                SELECT candidate.id, candidate.claim, candidate.queue
                 FROM (
                     SELECT t.queue, t.priority, t.most, CASE WHEN v_from_start THEN 0 ELSE t.after END AS after
                     FROM unnest(p_queues, p_priorities, p_limits, p_afters) AS t (queue, priority, most, after)
@@ -33,7 +35,7 @@ BEGIN
                     OFFSET 0
                 ) AS lane
                 CROSS JOIN LATERAL (
-                    SELECT j.id
+                    SELECT j.id, j.claim, j.queue
                     FROM holdfast.jobs AS j
                     WHERE j.queue = lane.queue AND j.priority = lane.priority AND j.state = 'queued'
                         AND j.position > lane.after
@@ -45,13 +47,13 @@ BEGIN
             ) AS picked;
             -- plan end
         ELSE
-            SELECT array_agg(picked.id)
-            INTO v_ids
+            SELECT array_agg(picked.id), array_agg(picked.claim + 1), array_agg(picked.queue)
+            INTO v_ids, v_claims, v_queues
             FROM (
-                SELECT candidate.id
+                SELECT candidate.id, candidate.claim, candidate.queue
                 FROM unnest(p_ids) AS asked (id)
                 CROSS JOIN LATERAL (
-                    SELECT j.id
+                    SELECT j.id, j.claim, j.queue
                     FROM holdfast.jobs AS j
                     WHERE j.id = asked.id AND j.state = 'queued'
                         AND NOT EXISTS (
@@ -65,7 +67,7 @@ BEGIN
         END IF;
         EXIT WHEN v_ids IS NULL;
 
-        SELECT * INTO v_gates FROM holdfast.pass_gates(v_ids, p_worker, v_may_wait AND round = 1);
+        SELECT * INTO v_gates FROM holdfast.pass_gates(v_ids, v_claims, v_queues, p_worker, v_may_wait AND round = 1);
         IF cardinality(v_gates.passed) > 0 THEN
             RETURN QUERY
             UPDATE holdfast.jobs
@@ -73,7 +75,7 @@ BEGIN
                 state = 'running', claim = claim + 1, attempt = attempt + 1, worker = p_worker, claim_batch = p_batch,
                 claimed_at = holdfast.clock(), started_at = NULL,
                 extra = CASE
-                    WHEN v_gates.permits ? id::text
+                    WHEN v_gates.has_spaced AND v_gates.permits ? id::text
                         THEN COALESCE(extra, '{}') || jsonb_build_object('permit_at', v_gates.permits -> id::text)
                     ELSE extra - 'permit_at'
                 END

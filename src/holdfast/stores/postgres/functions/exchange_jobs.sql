@@ -45,9 +45,21 @@ BEGIN
         SELECT NULL::text[], false, claimed.*
         FROM holdfast.claim_jobs_by_id(p_worker, p_batch, p_limit, p_claim_ids) AS claimed;
     ELSIF p_worker IS NOT NULL AND NOT worker_lost THEN
-        RETURN QUERY
-        SELECT NULL::text[], false, claimed.*
-        FROM holdfast.claim_jobs(p_worker, p_batch, p_limit, p_queues, p_priorities, p_limits, p_afters) AS claimed;
+        IF EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = ANY (p_queues) AND q.gated) THEN
+            -- Not by way of claim_jobs(): each function that passes rows on copies them.
+            PERFORM holdfast.require_worker(p_worker);
+            RETURN QUERY
+            SELECT NULL::text[], false, claimed.*
+            FROM holdfast.claim_gated(
+                p_worker, p_batch, p_limit, p_queues, p_priorities, p_limits, p_afters
+            ) AS claimed;
+        ELSE
+            RETURN QUERY
+            SELECT NULL::text[], false, claimed.*
+            FROM holdfast.claim_jobs(
+                p_worker, p_batch, p_limit, p_queues, p_priorities, p_limits, p_afters, false
+            ) AS claimed;
+        END IF;
     END IF;
     IF current_setting('holdfast_call.slots', true) <> '' THEN
         PERFORM holdfast.free_rest();

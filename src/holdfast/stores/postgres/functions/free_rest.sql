@@ -8,7 +8,7 @@ CREATE FUNCTION holdfast.free_rest() RETURNS void
 LANGUAGE plpgsql
 AS $$
 DECLARE
-    v_left jsonb := current_setting('holdfast_call.slots')::jsonb;
+    v_left text[] := current_setting('holdfast_call.slots')::text[];
     v_may_wait boolean := COALESCE(current_setting('holdfast_call.freed', true), '') <> 'on'
         AND COALESCE(current_setting('holdfast_call.locked', true), '') <> 'on';
     v_key record;
@@ -18,9 +18,9 @@ BEGIN
         SELECT parts.limit_key, parts.name, parts.key, parts.places
         FROM (
             SELECT
-                e.key AS limit_key, split_part(e.key, '/', 1) AS name, substr(e.key, strpos(e.key, '/') + 1) AS key,
-                ARRAY(SELECT n::integer FROM jsonb_array_elements_text(e.value) AS n) AS places
-            FROM jsonb_each(v_left) AS e
+                v_left[i] AS limit_key, split_part(v_left[i], '/', 1) AS name,
+                substr(v_left[i], strpos(v_left[i], '/') + 1) AS key, v_left[i + 1]::integer[] AS places
+            FROM generate_series(1, cardinality(v_left), 2) AS i
         ) AS parts
         ORDER BY parts.key = '', parts.name, parts.key  -- as pass_gates locks them
     LOOP

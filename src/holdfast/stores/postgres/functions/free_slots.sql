@@ -12,7 +12,7 @@ CREATE FUNCTION holdfast.free_slots(
 LANGUAGE plpgsql
 AS $$
 DECLARE
-    v_kept jsonb := '{}';
+    v_kept text[] := '{}';  -- keys, and after each its slots
     v_has_others boolean := true;
     v_names text[];
     v_keys text[];
@@ -20,19 +20,18 @@ DECLARE
 BEGIN
     IF p_hands_over THEN
         SELECT
-            COALESCE(jsonb_object_agg(k.limit_key, k.places) FILTER (WHERE NOT k.is_awaited), '{}'),
-            COALESCE(bool_or(k.is_awaited), false)
+            COALESCE(array_agg(k.part) FILTER (WHERE NOT k.is_awaited), '{}'), COALESCE(bool_or(k.is_awaited), false)
         INTO v_kept, v_has_others
         FROM (
             SELECT
-                ended.limit_key, ended.places,
+                unnest(ARRAY[ended.limit_key, ended.places::text]) AS part,
                 EXISTS (
                     SELECT
                     FROM holdfast.jobs AS j
                     WHERE j.state = 'held' AND j.limit_key = ended.limit_key AND j.position IS NOT NULL
                 ) AS is_awaited
             FROM (
-                SELECT s.limit_name || '/' || s.key AS limit_key, jsonb_agg(s.n) AS places
+                SELECT s.limit_name || '/' || s.key AS limit_key, array_agg(s.n) AS places
                 FROM holdfast.slots AS s
                 WHERE s.worker BETWEEN p_first AND p_last
                     AND s.job_id = ANY (p_ids) AND s.claim = p_claims[array_position(p_ids, s.job_id)]
@@ -49,7 +48,7 @@ BEGIN
             SET job_id = NULL, claim = NULL, worker = NULL
             WHERE s.worker BETWEEN p_first AND p_last
                 AND s.job_id = ANY (p_ids) AND s.claim = p_claims[array_position(p_ids, s.job_id)]
-                AND NOT v_kept ? (s.limit_name || '/' || s.key)
+                AND NOT (s.limit_name || '/' || s.key) = ANY (v_kept)
             RETURNING s.limit_name, s.key
         ),
 

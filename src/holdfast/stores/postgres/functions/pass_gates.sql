@@ -1,12 +1,14 @@
 -- Let jobs, queued and locked by the caller, through the limits on them: those that pass hold a slot of every limit that
 -- has slots, for the claim that follows, and have a permit of every throttle. All or nothing: what a job got before it was
--- refused is given back. A job that is refused is parked, under the limit that refused it.
+-- refused is given back. A job that is refused is parked, under the limit that refused it. `p_claims` are the claims that
+-- are about to be made.
 --
--- Locks are taken in one order: keys (the empty ones last), by name, then throttles, by name. `p_may_wait` says that this transaction holds
--- neither yet; else a job whose key is locked by somebody else stays queued, and a hint says to look again.
+-- Locks are taken in one order: keys (the empty ones last), by name, then throttles, by name. `p_may_wait` says that this
+-- transaction holds neither yet; else a job whose key is locked by somebody else stays queued, and a hint says to look
+-- again.
 DROP FUNCTION IF EXISTS holdfast.pass_gates;
 CREATE FUNCTION holdfast.pass_gates(
-    p_ids bigint[], p_worker bigint, p_may_wait boolean,
+    p_ids bigint[], p_claims integer[], p_queues text[], p_worker bigint, p_may_wait boolean,
     OUT passed bigint[], OUT permits jsonb, OUT parked boolean, OUT has_spaced boolean
 )
 LANGUAGE plpgsql
@@ -30,20 +32,28 @@ BEGIN
             array_agg(g.id) AS ids, array_agg(g.claim) AS claims
         FROM (
             SELECT
-                l.name, l.fifo, CASE WHEN l.fifo THEN 1 ELSE l.concurrency END AS slots, j.id, j.claim + 1 AS claim,
+                l.name, l.fifo, CASE WHEN l.fifo THEN 1 ELSE l.concurrency END AS slots, t.id, t.claim,
                 CASE
                     WHEN l.path = '{}' THEN ''  -- a call costs more than all the rest of this line
-                    ELSE holdfast.limit_key_of(l.path, j.payload, j.tags, j.actor, j.kind, j.queue)
+                    ELSE holdfast.limit_key_of(l.path, j.payload, j.tags, j.actor, j.kind, t.queue)
                 END AS key
-            FROM holdfast.jobs AS j
-            INNER JOIN holdfast.limits AS l
-                ON l.queue = j.queue
-                OR (
-                    j.kind = ANY (l.kinds)
-                    AND EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = j.queue AND q.gated)
+            FROM unnest(p_ids, p_claims, p_queues) WITH ORDINALITY AS t (id, claim, queue, place)
+            INNER JOIN holdfast.limits AS l ON l.queue = t.queue OR l.kinds <> '{}'
+            LEFT JOIN LATERAL (
+                SELECT *
+                FROM holdfast.jobs
+                WHERE id = t.id AND (l.kinds <> '{}' OR l.path <> '{}')
+                OFFSET 0  -- or rows would be read of which nothing is asked
+            ) AS j ON true
+            WHERE (l.fifo OR (l.concurrency IS NOT NULL AND l.scope = 'cluster'))
+                AND (
+                    l.queue = t.queue
+                    OR (
+                        j.kind = ANY (l.kinds)
+                        AND EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = t.queue AND q.gated)
+                    )
                 )
-            WHERE j.id = ANY (p_ids) AND (l.fifo OR (l.concurrency IS NOT NULL AND l.scope = 'cluster'))
-            ORDER BY l.name, key, array_position(p_ids, j.id)
+            ORDER BY l.name, key, t.place
         ) AS g
         GROUP BY g.name, g.key
         -- Those with keys first: what they let through is most of what the others may let through.

@@ -12,20 +12,17 @@ DECLARE
     v_rows integer;
     v_slots integer[];
     v_beyond integer;
-    v_left text := current_setting('holdfast_call.slots', true);
-    v_places integer[] := '{}';
+    v_left text[] := NULLIF(current_setting('holdfast_call.slots', true), '')::text[];
+    v_at integer := array_position(v_left, p_name || '/' || p_key) + 1;
+    v_places integer[];
 BEGIN
     -- Where there were more slots once, and their holders still run, as many of the others stay free.
     SELECT count(*)
     INTO v_beyond
     FROM holdfast.slots AS s
     WHERE s.limit_name = p_name AND s.key = p_key AND s.n > p_most AND s.job_id IS NOT NULL;
-    IF v_left <> '' AND v_beyond = 0 THEN
-        v_places := ARRAY(
-            SELECT n::integer FROM jsonb_array_elements_text(v_left::jsonb -> (p_name || '/' || p_key)) AS n
-        );
-    END IF;
-    IF cardinality(v_places) > 0 THEN
+    IF v_at IS NOT NULL AND v_beyond = 0 THEN
+        v_places := v_left[v_at]::integer[];
         v_slots := v_places[:cardinality(p_ids)];
         UPDATE holdfast.slots AS s
         SET
@@ -33,15 +30,12 @@ BEGIN
             worker = p_worker, taken_at = holdfast.clock()
         WHERE s.limit_name = p_name AND s.key = p_key AND s.n = ANY (v_slots);
         v_taken := cardinality(v_slots);
-        v_left := (
-            v_left::jsonb - (p_name || '/' || p_key)
-            || CASE
-                WHEN cardinality(v_places) > v_taken
-                    THEN jsonb_build_object(p_name || '/' || p_key, to_jsonb(v_places[v_taken + 1:]))
-                ELSE '{}'
-            END
-        )::text;
-        PERFORM set_config('holdfast_call.slots', CASE WHEN v_left = '{}' THEN '' ELSE v_left END, true);
+        IF cardinality(v_places) > v_taken THEN
+            v_left[v_at] := v_places[v_taken + 1:]::text;
+        ELSE
+            v_left := v_left[:v_at - 2] || v_left[v_at + 1:];
+        END IF;
+        PERFORM set_config('holdfast_call.slots', CASE WHEN v_left = '{}' THEN '' ELSE v_left::text END, true);
         IF v_taken = cardinality(p_ids) THEN
             RETURN v_taken;
         END IF;

@@ -224,14 +224,19 @@ VALUES (:name, :key, :n, :job_id, :claim, :worker, :now)
 ON CONFLICT (limit_name, key, n) DO UPDATE
 SET job_id = excluded.job_id, claim = excluded.claim, worker = excluded.worker, taken_at = excluded.taken_at;
 
+-- name: held_slots
+-- Find the slots of claims; an item is [job, claim].
+SELECT slot.limit_name, slot.key, slot.n
+FROM json_each(:items) AS item
+CROSS JOIN holdfast_slots AS slot
+    ON slot.job_id = json_extract(item.value, '$[0]') AND slot.claim = json_extract(item.value, '$[1]')
+WHERE slot.job_id IS NOT NULL;
+
 -- name: free_slots
--- Give back the slots of ended claims; an item is [job, claim].
+-- Give back slots of one key.
 UPDATE holdfast_slots
 SET job_id = NULL, claim = NULL, worker = NULL
-WHERE job_id IS NOT NULL AND (job_id, claim) IN (
-    SELECT json_extract(item.value, '$[0]'), json_extract(item.value, '$[1]') FROM json_each(:items) AS item
-)
-RETURNING limit_name, key;
+WHERE limit_name = :name AND key = :key AND n IN (SELECT value FROM json_each(:places));
 
 -- name: leaked_slots
 -- Find slots of claims that run no more and whose worker is gone.
