@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast import ConfigError, Context, Holdfast, InvalidValue, JobState, ShutdownTimeout, Snooze
-from tests.worker.working import BRISK, MakeApp, drained, ended, until, until_state, working
+from tests.worker.working import BRISK, MakeApp, drained, ended, until, working
 
 # ---- until -----------------------------------------------------------------------------------------------------------
 
@@ -181,17 +181,18 @@ async def test_a_timeout_around_a_worker_is_seen(memory_app: Holdfast) -> None:
 
 
 async def test_a_deaf_handler_does_not_keep_the_worker(make_sqlite_memory: MakeApp) -> None:
-    release = threading.Event()
+    has_begun, release = threading.Event(), threading.Event()
     async with make_sqlite_memory() as app:
 
         @app.task
         def deaf() -> str:
+            has_begun.set()
             release.wait(60)
             return "too late"
 
         handle = await deaf.enqueue()
         worker = asyncio.create_task(app.run_worker())
-        await until_state(handle, JobState.RUNNING)
+        await until(has_begun.is_set, "it runs")
         begun = time.monotonic()
         worker.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -95,13 +95,16 @@ async def test_jobs_and_webhooks_share_one_grace(make_sqlite_memory: MakeApp) ->
     settings = dataclasses.replace(BRISK, shutdown_grace="2s")
     async with posting(make_sqlite_memory, worker=settings) as app, serving(silent) as port:
 
+        has_begun = asyncio.Event()
+
         @app.task
         async def work(ms: int) -> None:
+            has_begun.set()
             await asyncio.sleep(ms / 1_000)
 
         handle = await work.using(webhook=f"http://127.0.0.1:{port}/").enqueue(1_500)
         async with leaving(app) as worker:
-            await until_state(handle, JobState.RUNNING)
+            await has_begun.wait()
             begun = time.monotonic()
         await worker  # the job had ended: no ShutdownTimeout
         took = time.monotonic() - begun
