@@ -94,7 +94,6 @@ async def test_what_ended_before_is_posted_too_however_much_it_is(make_shared_ap
 async def test_jobs_and_webhooks_share_one_grace(make_sqlite_memory: MakeApp) -> None:
     settings = dataclasses.replace(BRISK, shutdown_grace="2s")
     async with posting(make_sqlite_memory, worker=settings) as app, serving(silent) as port:
-
         has_begun = asyncio.Event()
 
         @app.task
