@@ -30,8 +30,12 @@ async def test_an_enqueued_job_comes_by_redis(app: Holdfast) -> None:
     async with working(app):
         await until(lambda: carried(app).is_live, "both servers have answered")
         for priority in (0, 9):
-            await promptly(await work.using(priority=priority).enqueue())
-    assert carried(app).popped == 2
+            before = carried(app).popped
+            for _ in range(5):  # on a busy machine a look at the store may be faster
+                await promptly(await work.using(priority=priority).enqueue())
+                if carried(app).popped > before:
+                    break
+            assert carried(app).popped > before, f"nothing of priority {priority} came by Redis"
 
 
 @pytest.mark.parametrize("delay", [0, "300ms"])

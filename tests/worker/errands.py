@@ -111,11 +111,11 @@ def wait_long():
     while time.monotonic() < end:
         time.sleep(0.01)
 
-@process(timeout="1500ms")
+@process(timeout="3s")
 def deaf() -> None:
     wait_long()
 
-@process(timeout="1500ms")
+@process(timeout="3s")
 async def polite() -> None:
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", "import time; time.sleep(600)")
     (folder / f"{{os.getpid()}}.started").write_text(str(child.pid))
