@@ -22,6 +22,8 @@ EVERY_S = 0.5
 RESCUED_S = 10  # a newcomer has to start, on a machine that does other things too
 A_WHOLE_GROUP = 6  # each kill of so many takes a supervisor with all its children
 
+SAME = 5  # looks at open files that find the same
+
 
 class Killer:
     """Kills children and groups at random, starts groups anew, and remembers when it did what."""
@@ -39,10 +41,14 @@ class Killer:
         return self._place.start("--processes", "2", "--concurrency", "4", **self._env)
 
     async def arrive(self) -> None:
-        """Wait until every child of every group is entered in the store; supervisors then have all their files."""
+        """Wait until every child of every group is entered in the store, and supervisors have opened all files."""
         while len(await self._place.store.list_workers()) < 2 * len(self.groups):
             await asyncio.sleep(0.02)
-        self.files = {group.pid: open_files(group.pid) for group in self.groups}
+        seen: list[dict[int, int]] = []
+        while len(seen) < SAME or any(one != seen[-1] for one in seen[-SAME:]):  # one that was just entered opens more
+            await asyncio.sleep(0.1)
+            seen.append({group.pid: open_files(group.pid) for group in self.groups})
+        self.files = seen[-1]
 
     @property
     def oldest(self) -> list[int]:
