@@ -280,5 +280,5 @@ async def test_a_worker_claims_by_id_again_after_it_was_declared_dead(app: Holdf
                 await ended(handle)
         popped = carried(app).popped
         for _ in range(20):
-            await promptly(await work.enqueue())
+            await ended(await work.enqueue())
         assert carried(app).popped >= popped + 4  # or more: the fresh id lets it look at the lanes too
