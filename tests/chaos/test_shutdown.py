@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import pty
 import random
@@ -424,11 +425,12 @@ async def test_one_job_and_no_more(place: Place) -> None:
 
 
 @pytest.mark.timeout(120)
-async def test_what_is_there_and_no_more(place: Place) -> None:
+async def test_what_is_there_and_no_more(place: Place, tmp_path: Path) -> None:
     """What another worker runs is not waited for."""
+    gate = tmp_path / "gate"
     other = place.start()
     await place.arrived(1)
-    busy = await place.enqueue("plain", "default", plain(*[size(4, 20) * 1_000] * 4))
+    busy = await place.enqueue("gated", "default", [json.dumps({"gate": str(gate)})] * 4)
     await until(lambda: len(begun(place.notes())) == 4, 10, "the other worker has no slot left")
     ids = await place.enqueue("plain", "default", plain(*[20] * 40))
     ids += await place.enqueue("effect", "effects", plain(*[20] * 10))
@@ -437,6 +439,7 @@ async def test_what_is_there_and_no_more(place: Place) -> None:
     jobs = {job.id: job for job in await place.store.get_jobs(ids)}
     assert not charged(jobs.values())
     assert sorted(running(place.notes(), other.children)) == sorted(busy)
+    gate.touch()
     await all_ended(place.store, busy, 30)
 
 

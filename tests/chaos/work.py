@@ -135,6 +135,15 @@ async def patient(ctx: Context, ms: int) -> int:
 
 
 @app.task
+async def gated(ctx: Context, gate: str) -> None:
+    """Work until a file is there."""
+    note("begin", ctx)
+    while not Path(gate).exists():
+        await asyncio.sleep(0.02)
+    note("end", ctx)
+
+
+@app.task
 def orphans(ctx: Context, count: int) -> None:
     """Leave processes behind that nobody waits for; they end a moment later."""
     note("begin", ctx)
