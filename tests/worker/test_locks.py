@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from holdfast import (
 )
 from holdfast.client.locks import Locks
 from holdfast.lock import name_of
+from holdfast.stores.cluster import LockAnswer
 from tests.conformance import raw
 from tests.conformance.effects import Effects
 from tests.worker.working import MakeApp, drained, ended, ran, until, until_state, working
@@ -145,6 +147,41 @@ async def test_the_same_task_cannot_take_it_twice(app: Holdfast) -> None:
                 pass
     async with app.lock("x"), app.lock("y"):
         pass
+
+
+async def test_what_was_let_go_of_while_the_store_answered_is_no_cycle(
+    app: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lock that was lost is released behind its body, and may be asked for again meanwhile."""
+    may_release, is_released, answers = asyncio.Event(), asyncio.Event(), []
+    release, take = app.store.release_lock, app.store.take_lock
+
+    async def release_late(name: str, owner: str) -> bool:
+        await may_release.wait()
+        has_others = await release(name, owner)
+        is_released.set()
+        return has_others
+
+    async def answer_later(*given: Any, **options: Any) -> LockAnswer:
+        answers.append(await take(*given, **options))
+        may_release.set()
+        await is_released.wait()
+        await asyncio.sleep(0)  # whoever released it hears of that first
+        return answers[-1]
+
+    async def lose() -> None:
+        async with app.lock("x"):
+            (held,) = app.client.locking._held
+            held.lose("for the test")
+            await asyncio.sleep(1)
+
+    monkeypatch.setattr(app.store, "release_lock", release_late)
+    with pytest.raises(LockLost):
+        await lose()
+    monkeypatch.setattr(app.store, "take_lock", answer_later)
+    async with app.lock("x"):
+        pass
+    assert [answer.is_cycle for answer in answers] == [True, False]
 
 
 async def test_a_cancelled_wait_and_a_cancelled_body_leave_nothing(app: Holdfast) -> None:

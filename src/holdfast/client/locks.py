@@ -71,6 +71,7 @@ class _Waiter:
         self.request = request
         self.ticket: int | None = None
         self.asking: asyncio.Task[LockAnswer] | None = None
+        self.was_releasing = False  # when it last asked: the store may not have known that yet
         self.failure: HoldfastError | None = None
         self._woken = asyncio.Event()
 
@@ -211,7 +212,7 @@ class Locks:
                 if answer.token is not None and answer.since is not None:
                     return Lock(waiter.request.name, answer.token, answer.since), sent + self._trust_s
                 # Who waits only for what it has let go of itself waits for nobody.
-                if answer.is_cycle and waiter.request.context not in self._releasing.values():
+                if answer.is_cycle and not (waiter.was_releasing or self._is_releasing(waiter)):
                     raise LockCycle(_cycle(waiter.request.name))
             self._be_patient(waiter, answered_at)
             while True:
@@ -229,6 +230,7 @@ class Locks:
         """Ask once; a question is not cancelled with the one who asks, or nobody would know what became of it."""
         if waiter.asking is None:
             lasts_ms, waits_ms = round(self.lasts_s * 1_000), round(self.ticket_s * 1_000)
+            waiter.was_releasing = self._is_releasing(waiter)
             asking = self._store.take_lock(waiter.request, lasts_ms=lasts_ms, waits_ms=waits_ms)
             waiter.asking = asyncio.create_task(asking, name="holdfast takes a lock")
         await asyncio.wait({waiter.asking}, timeout=left)
@@ -249,6 +251,9 @@ class Locks:
         is_out_of_patience = self._patience_s is not None and time.monotonic() - answered_at > self._patience_s
         if waiter.failure is not None and is_out_of_patience:
             raise waiter.failure
+
+    def _is_releasing(self, waiter: _Waiter) -> bool:
+        return waiter.request.context in self._releasing.values()
 
     def _is_first(self, waiter: _Waiter) -> bool:
         return min(self._waiting[waiter.request.name], key=lambda other: other.turn) is waiter
