@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast import Holdfast, JobHandle, JobState
 from holdfast.delivery.redis import ByRedis
-from tests.worker.working import BRISK, Working, ended
+from tests.worker.working import BRISK, Working, ended, until
 
 SELDOM = dataclasses.replace(BRISK, poll="30s")  # so that what starts promptly did so by a hint
 PROMPT_S = 2.0  # about a second, on a machine that does other things too
@@ -17,6 +17,17 @@ def carried(app: Holdfast) -> ByRedis:
     found = app.client.delivery
     assert isinstance(found, ByRedis)
     return found
+
+
+async def settled_in(app: Holdfast, busy: Working) -> None:
+    """Wait until a worker depends on Redis: it has read its lanes, and once more when it heard hints of the store."""
+    listening = busy.worker._promoter.listening
+    assert listening is not None
+
+    def has_settled() -> bool:
+        return carried(app).is_live and listening.is_live and busy.worker._pump.is_dry
+
+    await until(has_settled, "both servers have answered, and no lane is read any more")
 
 
 def known(handle: JobHandle[Any]) -> int:

@@ -124,6 +124,51 @@ def test_ids_of_a_claim_that_nobody_answered_take_no_room() -> None:
     assert pump.room == 2
 
 
+def test_an_id_that_was_not_claimed_is_named_once_more_and_then_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, settled = [0.0], list[int]()
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    pump = Pump(1, ["mail"], Slots(2, {}), settled.append)
+    read = pump.next_claim()
+    assert read is not None
+    pump.took(read, [])
+    pump.offer([ready(1)], abound=False)
+    for _ in range(2):
+        claim = pump.next_claim()
+        assert claim is not None
+        assert claim.ids == (1,)
+        assert settled == []
+        pump.took(claim, [])
+        assert pump.next_claim() is None  # not at once
+        now[0] += 1.0
+    assert settled == [1]
+    assert pump.next_claim() is None
+    assert pump.names_again_in_s is None
+    pump.offer([ready(2)], abound=False)
+    claim = pump.next_claim()
+    assert claim is not None
+    pump.took(claim, [])
+    assert pump.has_ids
+    assert [job.id for job in pump.withdraw()] == [2]  # others may name it meanwhile
+    assert not pump.has_ids
+
+
+def test_hints_that_never_end_do_not_keep_ids_waiting_that_abound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on SQLite, where every commit is one while there is work; ids are dealt by weights, and lanes are not."""
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    pump = Pump(1, ["mail"], Slots(1, {}), lambda _: None)
+    claims = []
+    for number in range(1, 41):
+        pump.hint()
+        pump.offer([ready(number)], abound=True)
+        claim = pump.next_claim()
+        assert claim is not None
+        claims.append(claim)
+        pump.took(claim, [])
+        now[0] += 0.01
+    assert 3 <= sum(not claim.ids for claim in claims) <= 5  # in 0.4 s
+
+
 async def test_the_lanes_are_read_once_in_each_poll(make: MakeApp) -> None:
     """Whoever looks for due jobs in between does not put it off."""
     reads: list[float] = []

@@ -6,15 +6,18 @@ Workers look by themselves only every half a minute here, so that what starts pr
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
 import asyncpg
 import pytest
 
-from holdfast import Context, Holdfast, JobState, Queue, Retry, Snooze
+from holdfast import Context, Holdfast, Job, JobState, Queue, Retry, Snooze
 from holdfast.shards import RedisDelivery
-from tests.redis.prompt import PROMPT_S, SELDOM, Gate, carried, known, promptly
+from holdfast.stores.values import Claim
+from tests.races.making import connected
+from tests.redis.prompt import PROMPT_S, SELDOM, Gate, carried, known, promptly, settled_in
 from tests.redis.valkey import Valkey
 from tests.sizes import size
 from tests.worker.working import MakeApp, drained, ended, until, until_state, working
@@ -27,8 +30,8 @@ async def test_an_enqueued_job_comes_by_redis(app: Holdfast) -> None:
     async def work() -> None:
         pass
 
-    async with working(app):
-        await until(lambda: carried(app).is_live, "both servers have answered")
+    async with working(app) as busy:
+        await settled_in(app, busy)
         for priority in (0, 9):
             await promptly(await work.using(priority=priority).enqueue())
     assert carried(app).popped == 2
@@ -49,7 +52,7 @@ async def test_a_snoozed_job_starts_when_it_is_due(app: Holdfast) -> None:
     @app.task
     async def work(ctx: Context) -> None:
         if ctx.job.claim == 1:
-            raise Snooze("300ms")  # noqa: EM101 - it is a delay
+            raise Snooze("300ms")
 
     async with working(app):
         await promptly(await work.enqueue())
@@ -144,6 +147,33 @@ async def test_a_job_of_the_callers_own_transaction_starts_promptly(
         assert carried(app).pushed == 0  # it came by NOTIFY
 
 
+async def test_an_id_is_named_again_if_somebody_wrote_to_its_row_when_it_was_to_be_claimed(
+    make_postgres: MakeApp, delivery: RedisDelivery, dsn: str, empty_schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As whoever notes that ids were pushed does, a quarter of a second after that."""
+    async with make_postgres(delivery=delivery, worker=SELDOM) as app, connected(dsn) as connection:
+
+        @app.task
+        async def work() -> None:
+            pass
+
+        claim_jobs_by_id, answers = app.store.claim_jobs_by_id, list[list[Job]]()
+
+        async def claimed(claim: Claim, ids: Sequence[int]) -> list[Job]:
+            if answers:
+                return await claim_jobs_by_id(claim, ids)
+            async with connection.transaction():
+                await connection.execute(f"SELECT FROM {empty_schema}.jobs WHERE id = ANY ($1) FOR UPDATE", ids)
+                answers.append(await claim_jobs_by_id(claim, ids))
+            return answers[0]
+
+        monkeypatch.setattr(app.store, "claim_jobs_by_id", claimed)
+        async with working(app) as busy:
+            await settled_in(app, busy)
+            await promptly(await work.enqueue())
+        assert answers == [[]]
+
+
 # ---- order, weights and bounds ---------------------------------------------------------------------------------------
 
 
@@ -231,7 +261,7 @@ async def test_announced_at_is_set_after_the_push_and_cleared_when_the_job_waits
     async def work(ctx: Context) -> None:
         await gate.pass_()
         if ctx.job.attempt == 1:
-            raise Retry("1h")  # noqa: EM101 - it is a delay
+            raise Retry("1h")
 
     async with working(app, concurrency=1):
         handles = [await work.enqueue() for _ in range(2)]

@@ -7,6 +7,7 @@ claimed.
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 
@@ -68,7 +69,9 @@ class Exchange:
     async def serve(self) -> None:
         """Write and claim until closed."""
         while True:
-            await self._changed.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._pump.names_again_in_s):
+                    await self._changed.wait()
             self._changed.clear()
             # Let everything that became ready in this round of the loop join the batch.
             await asyncio.sleep(0)

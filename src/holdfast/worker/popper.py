@@ -61,5 +61,5 @@ class Popper:
             async with asyncio.timeout(_HELD_S):
                 await self._looks.wait()
         except TimeoutError:
-            if self._pump.offered and (self._pump.wanted < 1 or not self._may_claim()):
+            if self._pump.has_ids and (self._pump.wanted < 1 or not self._may_claim()):
                 await self._source.put_back(self._pump.withdraw())

@@ -5,7 +5,8 @@ old, keeps claims from walking over rows that are gone; the first claim of each 
 something was given back, starts at the lane's beginning.
 
 Where the delivery carries ids, those are claimed, and the lanes are read once in a while, in case ids were lost: then
-for as long as they hold more, unless there are as many ids as are wanted.
+for as long as they hold more, unless there are as many ids as are wanted. An id that was not claimed is named once
+more a moment later: somebody may have written to its row just then, if only that it was announced.
 
 A lane that has waited for too long goes before the others with its share of the claimed jobs (see `ageing`).
 """
@@ -24,6 +25,8 @@ from holdfast.worker.slots import Slots
 
 _BOUND_S = 1.0
 _RATE_WINDOW_S = 0.2
+_AGAIN_S = 0.4  # longer than others hold a row, and past the moment when what was pushed is noted as announced
+_SPACING_S = 0.1  # between looks at the lanes while ids abound: what they find first is what the ids name
 
 
 class Pump:
@@ -41,10 +44,13 @@ class Pump:
         self.offered: deque[Ready] = deque()  # ids that were delivered and not claimed yet
         self._is_offered = settled is not None  # whether ids are delivered at all
         self.settled = settled or (lambda _: None)  # told of ids that need this worker no more
-        self._asked = 0  # ids in the claim that is under way
+        self._named: list[Ready] = []  # ids in the claim that is under way
+        self._unclaimed: deque[tuple[float, Ready]] = deque()  # ids to be named once more, and when
+        self._last_tries: set[int] = set()  # those of them that the claim names
         self._abound = False  # there were more ids than the last ones that came
         self._follows = False  # a lane had more jobs than were asked for, and ids do not abound
         self._has_read = False  # the last claim read lanes: if there are ids, it is their turn
+        self._ids_until = 0.0  # and if they abound, until this moment
         self.queues = tuple(queues)
         self.buffer: deque[Run] = deque()
         self.is_closed = False
@@ -93,7 +99,7 @@ class Pump:
         """How many more ids may be taken: what can start now, and what can be asked for next if jobs end quickly."""
         wanted = self.wanted
         ahead = min(self._recently_finished(), self._slots.half) if wanted else 0
-        return max(wanted + ahead - len(self.offered) - self._asked, 0)
+        return max(wanted + ahead - len(self.offered) - len(self._named), 0)
 
     def rooms(self) -> dict[str, int]:
         """How many more ids of each queue may be taken."""
@@ -111,8 +117,22 @@ class Pump:
 
     def withdraw(self) -> list[Ready]:
         """Give up ids that were delivered, for others to take."""
-        given, self.offered = list(self.offered), deque()
+        given = [*self.offered, *(job for _, job in self._unclaimed)]
+        self.offered.clear()
+        self._unclaimed.clear()
         return given
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether ids that were delivered wait here to be claimed."""
+        return bool(self.offered or self._unclaimed)
+
+    @property
+    def names_again_in_s(self) -> float | None:
+        """When to look whether ids can be named once more; None where there are none."""
+        if not self._unclaimed:
+            return None
+        return max(self._unclaimed[0][0] - time.monotonic(), _AGAIN_S)  # there may be no room for a while
 
     @property
     def is_dry(self) -> bool:
@@ -121,7 +141,7 @@ class Pump:
 
     def next_claim(self) -> Claim | None:
         """Describe the next claim, if there is room and reason for one; the last one is over, whatever became of it."""
-        self._asked = 0
+        self._named = []
         if (wanted := self.wanted) < 1:
             return None
         turn = self.ageing.turn(wanted)
@@ -129,11 +149,13 @@ class Pump:
             return self._claim_of_lane(lane)
         # Lanes that are to be read take turns with ids, or jobs whose ids were lost would wait while any others come.
         is_to_read = self._looks or self._follows
-        if self.offered and (self._has_read or not is_to_read):
+        has_ids = bool(self.offered) or self._has_due()
+        now = time.monotonic()
+        is_their_turn = self._has_read or not is_to_read or (self._abound and now < self._ids_until)
+        if has_ids and is_their_turn:
             return self._claim_of_ids(wanted)
         if not is_to_read:
             return None
-        now = time.monotonic()
         if now >= self._bounds_until:
             self._bounds.clear()
             self._bounds_until = now + _BOUND_S
@@ -144,18 +166,28 @@ class Pump:
             if rooms[queue] > 0
         )
         if not lanes:
-            return self._claim_of_ids(wanted) if self.offered else None
+            return self._claim_of_ids(wanted) if has_ids else None
         if turn is not None:
             lanes = self.ageing.ordered(lanes, turn)
         self._has_read = True
+        self._ids_until = now + _SPACING_S
         self._asked_after = self._hints
         return Claim(self.worker, next(self._batches), wanted, lanes)
 
     def _claim_of_ids(self, wanted: int) -> Claim:
-        ids = tuple(self.offered.popleft().id for _ in range(min(wanted, len(self.offered))))
-        self._asked = len(ids)
+        again: list[Ready] = []
+        while self._has_due() and len(again) < wanted:
+            again.append(self._unclaimed.popleft()[1])
+        # Beside them as many others as if they were not there: nearly all of them have run elsewhere.
+        self._named = again + [self.offered.popleft() for _ in range(min(wanted, len(self.offered)))]
+        self._last_tries = {job.id for job in again}
         self._has_read = False
-        return Claim(self.worker, next(self._batches), len(ids), (), ids)
+        limit = min(wanted, len(self._named))
+        return Claim(self.worker, next(self._batches), limit, (), tuple(job.id for job in self._named))
+
+    def _has_due(self) -> bool:
+        """Whether ids are to be named once more by now."""
+        return bool(self._unclaimed) and self._unclaimed[0][0] <= time.monotonic()
 
     def _claim_of_lane(self, lane: Lane) -> Claim:
         self._glance = next(self._batches)
@@ -170,7 +202,7 @@ class Pump:
     def missed(self, claim: Claim) -> None:
         """Look for jobs again whose claim has failed: nobody will deliver their ids soon."""
         if claim.ids:
-            self._asked = 0
+            self._named = []
             self._look_again()
 
     def took(self, claim: Claim, jobs: Iterable[Job]) -> None:
@@ -197,11 +229,20 @@ class Pump:
         self._is_dry = taken == 0 and read_all and not was_hinted
 
     def _took_ids(self, claim: Claim, jobs: Sequence[Job]) -> None:
-        self._asked = 0
+        named, self._named = self._named, []
         self.ageing.took(_lanes_of(jobs), filled=self._abound)
         self.buffer.extend(Run(job) for job in jobs)
-        for job_id in set(claim.ids).difference(job.id for job in jobs):
-            self.settled(job_id)
+        claimed = {job.id for job in jobs}
+        at = time.monotonic() + _AGAIN_S
+        for job in named:
+            if job.id in claimed:
+                continue
+            if len(jobs) >= claim.limit:  # there was no room for it
+                self.offered.append(job)
+            elif job.id in self._last_tries:
+                self.settled(job.id)
+            else:
+                self._unclaimed.append((at, job))
         if self.most is not None:
             self.most -= len(jobs)
 
