@@ -1,7 +1,8 @@
 # Each target makes its own virtual environment in .venv: Python 3.11, pip and make are enough.
 
 PYTHON ?= python3
-WORKERS ?= 2
+# One more than a small machine has cores: many tests wait for a lease to end or a server to come back.
+WORKERS ?= 3
 ARGS ?=
 
 VENV := .venv
@@ -14,15 +15,16 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chaos bench check format docs dist clean
+.PHONY: help demo test chaos bench check format docs screenshots dist clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(READY) ## Watch jobs run, fail, come back and survive a kill -9
-	@$(BIN)/holdfast demo
+demo: $(READY) ## Watch jobs run, fail, come back and survive a kill -9, here and in the dashboard
+	@$(BIN)/holdfast demo $(ARGS)
 
-test: check docs ## Run the checks, build the docs, run every test (ARGS="-k claim" narrows the tests)
+test: $(READY) ## Run the checks, build the docs, run every test (ARGS="-k claim" narrows the tests)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target check docs
 	@echo "== tests"
 	@$(PYTEST) --quiet $(ARGS)
 
@@ -50,6 +52,9 @@ format: $(READY) ## Format the code and apply the safe fixes
 docs: $(READY) ## Build the documentation into docs/_build/html; a warning is an error
 	@echo "== docs"
 	@$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going --builder html docs docs/_build/html
+
+screenshots: $(READY) ## Draw the pictures of the README anew, with the system's Chromium
+	@$(BIN)/python scripts/screenshots.py
 
 dist: $(READY) ## Build the wheel and the source archive into dist/
 	@rm -rf dist

@@ -16,7 +16,10 @@ from tests.sizes import CHAOS
 
 _CHAOS = "tests/chaos/"
 _FAULTS = ("tests/arq/", "tests/redis/", "tests/moving/test_kills.py", "tests/deploy/test_pods.py")
-_ABOVE = ("tests/bench/", "tests/cli/", "tests/crash/", "tests/escalation/", "tests/webhooks/", "tests/worker/")
+_ABOVE = (
+    *("tests/bench/", "tests/cli/", "tests/crash/", "tests/escalation/"),
+    *("tests/server/", "tests/webhooks/", "tests/worker/"),
+)
 _MEANING = "tests/conformance/"
 _STORE = re.compile(r"sqlite-file|sqlite-memory|sqlite|postgres")
 _SQLITE = re.compile(r"sqlite-file|sqlite-memory")

@@ -26,6 +26,7 @@ from holdfast.errors import (
     DeadLetterNotFound,
     DuplicateKind,
     EscalationNotFound,
+    FilterMistakes,
     HoldfastError,
     InvalidValue,
     JobCancelled,
@@ -49,6 +50,7 @@ from holdfast.errors import (
     TransactionTooLong,
     UniqueConflict,
     UnknownKind,
+    WorkerNotFound,
     WrongState,
 )
 from holdfast.events import Event, EventKind
@@ -69,13 +71,17 @@ from holdfast.queues import Queue
 from holdfast.release import RELEASE
 from holdfast.retry import Backoff, backoff
 from holdfast.schedules import Schedule
+from holdfast.server.principal import Principal
+from holdfast.server.roles import Role
+from holdfast.server.settings import ServerSettings
 from holdfast.shards import RedisDelivery, Shard
 from holdfast.stores.alarms import EscalationRow
 from holdfast.stores.bulk import BulkRun, BulkState, BulkVerb
 from holdfast.stores.cluster import LockRow
+from holdfast.stores.deliveries import Endpoint
 from holdfast.stores.failures import DeadCursor, DeadLetter, DeadPage
 from holdfast.stores.limits import LimitRow, LimitUsage
-from holdfast.stores.values import Answer, Answered, Count, Cursor, Endpoint, JobFilter, Page, QueueRow
+from holdfast.stores.values import Answer, Answered, Count, Counted, Cursor, Found, JobFilter, Page, QueueRow
 from holdfast.stream import EventResponse, EventStream
 from holdfast.tasks.call import Call
 from holdfast.tasks.pipeline import Pipeline, phase
@@ -114,6 +120,7 @@ __all__ = [
     "Conflict",
     "Context",
     "Count",
+    "Counted",
     "Cursor",
     "DataRefused",
     "DeadCursor",
@@ -134,6 +141,8 @@ __all__ = [
     "EventStream",
     "EventsMissed",
     "Fatal",
+    "FilterMistakes",
+    "Found",
     "Holdfast",
     "HoldfastError",
     "HoldfastQueueBackend",
@@ -168,6 +177,7 @@ __all__ = [
     "PhaseBlock",
     "PhaseState",
     "Pipeline",
+    "Principal",
     "Progress",
     "Queue",
     "QueueBackend",
@@ -179,9 +189,11 @@ __all__ = [
     "RedisElection",
     "ResultTimeout",
     "Retry",
+    "Role",
     "Schedule",
     "ScheduleNotFound",
     "SchemaError",
+    "ServerSettings",
     "Service",
     "Shard",
     "ShutdownTimeout",
@@ -203,6 +215,7 @@ __all__ = [
     "UnknownKind",
     "WebhookSettings",
     "Why",
+    "WorkerNotFound",
     "WorkerSettings",
     "WrongState",
     "__version__",

@@ -1,32 +1,30 @@
 """`Holdfast`: the app, which only wires the parts together."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
     asynccontextmanager,
-    contextmanager,
     nullcontext,
 )
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from holdfast import names, payload
 from holdfast.arq_delivery import ArqDelivery
-from holdfast.asking import Asking
 from holdfast.backends.jobs import HoldfastQueueBackend
 from holdfast.cadence import Service
 from holdfast.client.blocking import BlockingClient
 from holdfast.client.client import Client, ClientStore
-from holdfast.client.opening import Door
+from holdfast.client.opening import Door, Visit
 from holdfast.client.terms import read_terms
 from holdfast.config import OnError, Settings, Synchronous, read_settings
 from holdfast.context import Around
 from holdfast.duration import Duration
 from holdfast.election import RedisElection
-from holdfast.errors import ConfigError, ShutdownTimeout
+from holdfast.errors import ConfigError
 from holdfast.locations import masked
 from holdfast.policies.budgets import Budget
 from holdfast.policies.channels import Channel
@@ -36,6 +34,7 @@ from holdfast.policies.limits import Limit
 from holdfast.queues import Queue
 from holdfast.retry import Backoff, backoff
 from holdfast.schedules import Schedule
+from holdfast.server import require_server
 from holdfast.services.exporting import Exporter
 from holdfast.services.farewells import Callback
 from holdfast.shards import RedisDelivery
@@ -43,19 +42,25 @@ from holdfast.stores import open_store
 from holdfast.tasks.decorator import TaskDecorator
 from holdfast.tasks.registry import Registry
 from holdfast.tasks.scheduling import Scheduled, ScheduleOptions, Schedules
+from holdfast.telemetry.exposition import require_metrics
 from holdfast.telemetry.settings import TelemetrySettings
 from holdfast.webhooks.settings import WebhookSettings
-from holdfast.worker.embedded import Embedded
-from holdfast.worker.leaving import Left, Until
 from holdfast.worker.parts import Parts
-from holdfast.worker.threaded import ThreadedWorker
 from holdfast.worker_settings import WorkerSettings
+from holdfast.working import Working
 
 if TYPE_CHECKING:
     from holdfast.configuration.configure import Configured
 
 AroundFunction = TypeVar("AroundFunction", bound=Around)
 CallbackFunction = TypeVar("CallbackFunction", bound=Callback)
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from holdfast.configuration.settings import Setting
+    from holdfast.server.served import Served
+    from holdfast.server.settings import ServerSettings
 
 DeliveryOption = str | Mapping[str, str] | RedisDelivery | ArqDelivery | None
 Lifespan = Callable[["Holdfast"], AbstractAsyncContextManager[Any]]
@@ -69,7 +74,7 @@ _NO_CHANNELS: Mapping[str, Channel] = {}
 _TELEMETRY = TelemetrySettings()
 
 
-class Holdfast(Asking):
+class Holdfast(Working):
     """Tasks, and the store their jobs live in.
 
         app = Holdfast("sqlite:///jobs.db")     # or "postgresql://..."
@@ -303,69 +308,58 @@ class Holdfast(Asking):
             raise ConfigError(message)
         return await self._exporter.text()
 
-    async def run_worker(
-        self,
-        *,
-        queues: Iterable[str] | None = None,
-        concurrency: int | None = None,
-        until: Until | str = Until.TOLD,
-        stop: asyncio.Event | None = None,
-    ) -> None:
-        """Run jobs in this event loop until `stop` is set or this is cancelled.
+    def asgi(self, settings: "ServerSettings | None" = None) -> "ASGIApp":
+        """The server as an ASGI application: the HTTP API and the dashboard, to be mounted under any path.
 
-        `stop` lets running jobs end within the shutdown grace; a cancellation gives them back at once. `until="empty"`
-        leaves when nothing is left that may run now, `until="one"` after one job. Many workers may run beside this one,
-        in other processes as well; for handlers that block or crash, `holdfast worker` supervises processes.
+            web.mount("/jobs", app.asgi())
 
-        What has not ended within the grace is given back; ShutdownTimeout then says so, after everything is closed.
+        It needs `holdfast[server]`. It opens the app with the first request, and shares it with whoever has it open.
+        Nobody is let in without a token, or what `ServerSettings` says of other ways; see `holdfast tokens create`.
         """
-        grace_s = self.settings.worker.shutdown_grace_s
-        async with self:
-            worker = Embedded(
-                self.parts,
-                self.store,
-                self.client.delivery,
-                queues=None if queues is None else list(queues),
-                concurrency=concurrency,
-                until=Until(until),
-            )
-            if stop is None:
-                await worker.run()
-                return
-            stopping = asyncio.create_task(_drain_when(stop, worker), name="holdfast stop")
-            try:
-                left = await worker.run()
-            finally:
-                stopping.cancel()
-        if left is Left.INTERRUPTED:
-            message = f"the worker has left, but not all of its jobs had ended within its grace of {grace_s:g} s: they"
-            message += " were given back and run again elsewhere"
-            raise ShutdownTimeout(message)
+        require_server()
+        from holdfast.server.application import make_application  # noqa: PLC0415 - only servers need the web packages
 
-    @contextmanager
-    def worker_thread(
-        self, *, queues: Iterable[str] | None = None, concurrency: int | None = None
-    ) -> Iterator[ThreadedWorker]:
-        """Run jobs in a thread while a `with` block runs, in a program without an event loop.
+        return make_application(self.served(self.server_settings(settings)))
 
-        Leaving the block lets running jobs end within the shutdown grace. `app.blocking()` inside or around it shares
-        the thread's event loop.
-        """
-        chosen = None if queues is None else list(queues)
-        with self.blocking() as client:
-            stop = asyncio.Event()
-            running = self.run_worker(queues=chosen, concurrency=concurrency, stop=stop)
-            worker = ThreadedWorker(client.loop, running, stop)
-            is_left = True
-            try:
-                yield worker
-            except GeneratorExit:  # the program ends without leaving the block; the worker gives its jobs back itself
-                is_left = False
-                raise
-            finally:
-                if is_left:
-                    worker.stop()
-                    worker.join()
+    def server_settings(self, given: "ServerSettings | None" = None) -> "ServerSettings":
+        """What holds for the server: what is given here, and the section `server` of the configuration file over it."""
+        from holdfast.server.settings import ServerSettings  # noqa: PLC0415 - only servers need it
+
+        over = {} if self.configuration is None else self.configuration.server
+        return replace(ServerSettings() if given is None else given, **over)
+
+    def served(self, server: "ServerSettings", *, is_open: bool = False, is_metered: bool = False) -> "Served":
+        """What a server needs of this app; `is_open` lets requests from this machine in without a token."""
+        from holdfast.server.served import Opened, Served  # noqa: PLC0415 - only servers need it
+
+        visit = Visit(self._door, self._connect)
+
+        async def opened() -> Opened:
+            client = await visit.client()
+            return Opened(client, client.store)
+
+        if is_metered and self._exporter is None:
+            require_metrics()
+            self._exporter = Exporter()
+        return Served(
+            self.settings,
+            server,
+            opened,
+            visit.end,
+            self.tasks,
+            tuple(self.schedules.values()),
+            None if self._exporter is None else self.metrics,
+            None if self._exporter is None else self._exporter.meter,
+            is_open=is_open,
+            described=self._described,
+        )
+
+    def _described(self) -> "list[Setting]":
+        """List every setting with where it comes from; what is secret is covered."""
+        from holdfast.configuration.showing import settings_of  # noqa: PLC0415 - most programs never ask
+
+        origins = None if self.configuration is None else self.configuration.origins
+        return settings_of(self.settings, Holdfast("sqlite://").settings, self.schedules.values(), origins)
 
 
 def _configured(config: str | Path | None, **code: Any) -> "tuple[Configured | None, dict[str, Any]]":
@@ -379,8 +373,3 @@ def _configured(config: str | Path | None, **code: Any) -> "tuple[Configured | N
 
     found = configure(config, code)
     return found, {**found.arguments}
-
-
-async def _drain_when(stop: asyncio.Event, worker: Embedded) -> None:
-    await stop.wait()
-    worker.drain()

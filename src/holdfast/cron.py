@@ -14,7 +14,6 @@ import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Self
 
 import msgspec
 from cronsim import CronSim, CronSimError
@@ -22,7 +21,7 @@ from cronsim import CronSim, CronSimError
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import InvalidValue, shown
 from holdfast.hours import Dates, Days, Hours, Window, read_hours
-from holdfast.zones import forward, instant, read_zone, wall_time
+from holdfast.zones import forward, instant, wall_time
 
 HORIZON = timedelta(days=5 * 366)
 """How far `next_after` looks: what does not fire within five years, leap days included, never does."""
@@ -90,28 +89,6 @@ class Times(msgspec.Struct, frozen=True, omit_defaults=True):
             rhythm = explained[:1].lower() + explained[1:]
         text = f"{rhythm}, {self.hours.describe()}"
         return f"{text}, up to {_span(self.jitter_ms)} later" if self.jitter_ms else text
-
-    def to_json(self) -> str:
-        """Write it as the JSON that a store keeps."""
-        return msgspec.json.encode(self).decode()
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Self:
-        """Read what `to_json` wrote."""
-        try:
-            times = msgspec.json.decode(text, type=cls)
-        except msgspec.DecodeError as error:
-            message = f"times: expected the JSON of a schedule's times, got {shown(text)}: {error}"
-            raise InvalidValue(message) from error
-        if (times.cron is None) == (times.every_ms is None):
-            message = f"times: expected either cron or every_ms, got {shown(text)}; describe the schedule anew"
-            raise InvalidValue(message)
-        read_zone(times.hours.tz)  # it may have been written where more zones are known
-        if times.cron is not None:
-            _read_cron(times.cron)
-        if times.every_ms is not None:
-            _read_every(timedelta(milliseconds=times.every_ms))
-        return times
 
     def _next_interval(self, moment: datetime) -> datetime | None:
         zone, step = self.hours.zone, (self.every_ms or 0) * _MS

@@ -6,13 +6,15 @@ HoldfastError
 │   ├── DuplicateKind         two tasks claim the same kind
 │   └── NotOpen               the app was used outside `async with app`
 ├── InvalidValue              a name, key, time or option is outside its limits
-│   └── ArgumentError         the arguments of a task are wrong
+│   ├── ArgumentError         the arguments of a task are wrong
+│   └── FilterMistakes        a filter of jobs has mistakes: all of them are listed
 ├── UnknownKind               no task is registered under that kind
 ├── JobNotFound               no such job, or its retention has ended
 ├── DeadLetterNotFound        no such group of failed jobs
 ├── BudgetNotFound            no such budget holds
 ├── LimitNotFound             no such limit is in force
 ├── BulkNotFound              no such bulk run, or it ended long ago
+├── WorkerNotFound            no such worker is alive
 ├── Conflict                  the request does not fit the state it met
 │   ├── KeyConflict           an idempotency key was used for another request
 │   ├── RateLimited           a rate limit refuses the job: it was not stored
@@ -88,6 +90,25 @@ class ArgumentError(InvalidValue):
     """The arguments do not fit the task, or cannot be kept as JSON."""
 
 
+class FilterMistake(NamedTuple):
+    """What is wrong with one term of a filter; without a term, with the filter as a whole."""
+
+    term: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{shown(self.term)}: {self.message}" if self.term else self.message
+
+
+class FilterMistakes(InvalidValue):
+    """A filter of jobs has mistakes; `mistakes` holds all of them, one line of the message each."""
+
+    def __init__(self, mistakes: Sequence[FilterMistake]) -> None:
+        lines = [f"filter: {mistakes[0]}"] if len(mistakes) == 1 else [f"filter: {len(mistakes)} mistakes"]
+        super().__init__("\n".join([*lines, *(f"  {mistake}" for mistake in mistakes[:20] if len(mistakes) > 1)]))
+        self.mistakes = tuple(mistakes)
+
+
 class UnknownKind(HoldfastError, LookupError):
     """No task is registered under that kind."""
 
@@ -114,6 +135,10 @@ class BulkNotFound(HoldfastError, LookupError):
 
 class EscalationNotFound(HoldfastError, LookupError):
     """There is no escalation of that number, or it was closed long ago."""
+
+
+class WorkerNotFound(HoldfastError, LookupError):
+    """There is no living worker of that id, and no instance of that name."""
 
 
 class JobNotFound(HoldfastError, LookupError):

@@ -59,14 +59,16 @@ def from_text(error_class: str, message: str) -> Failure:
 
 
 def covered(why: Failure, secrets: Iterable[str]) -> Failure:
-    """Cover secrets in a description, as long as they are long enough to be any."""
+    """Cover secrets in a description."""
+    known = tuple(secrets)
+    trace = None if why.traceback is None else hidden(why.traceback, known)
+    return Failure(why.error_class, hidden(why.message, known), trace, hidden(why.fingerprint, known))
+
+
+def hidden(text: str, secrets: Iterable[str]) -> str:
+    """Cover secrets in a text, as long as they are long enough to be any."""
     longest = sorted((secret for secret in secrets if len(secret) >= _SHORTEST_SECRET), key=len, reverse=True)
-    if not longest:
-        return why
-    pattern = re.compile("|".join(map(re.escape, longest)))
-    trace = None if why.traceback is None else pattern.sub(_COVER, why.traceback)
-    message, fingerprint = pattern.sub(_COVER, why.message), pattern.sub(_COVER, why.fingerprint)
-    return Failure(why.error_class, message, trace, fingerprint)
+    return text if not longest else re.sub("|".join(map(re.escape, longest)), _COVER, text)
 
 
 def clean(text: str, most_bytes: int) -> str:

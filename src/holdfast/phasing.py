@@ -6,7 +6,7 @@ stored before anything else happens; how far it is, is said as often as the hand
 
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
@@ -79,7 +79,7 @@ class Phasing:
         self.said = Said()
         self.open: OpenPhase | None = None
         self.failed_items: dict[str, int] = {}  # of each set, how many
-        self.secrets: Callable[[], Iterable[str]] = tuple  # among the arguments, which no error may quote
+        self.secrets: Callable[[], Collection[str]] = tuple  # among the arguments, which nothing told may quote
         self._job = job
         self._plan = plan
         self._limits = {} if limits is None else dict(limits)
@@ -125,10 +125,13 @@ class Phasing:
 
     def progress(self, percent: float | None, message: str | None, data: Mapping[str, Any]) -> None:
         """Say how far the open phase is, or without one the whole job."""
+        known = self.secrets()
+        words = None if message is None else failure.hidden(str(message), known)
+        told = payload.marked(dict(data), known) if known else dict(data)
         said = Said(
             percent=None if percent is None else float(percent),
-            message=None if message is None else failure.clean(str(message), failure.MESSAGE_BYTES),
-            data=payload.encode(dict(data), "progress data", most_bytes=DATA_BYTES) if data else None,
+            message=None if words is None else failure.clean(words, failure.MESSAGE_BYTES),
+            data=payload.encode(told, "progress data", most_bytes=DATA_BYTES) if data else None,
         )
         if self.open is not None:
             said = msgspec.structs.replace(

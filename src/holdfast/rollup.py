@@ -1,6 +1,7 @@
 """Counted outcomes and mergeable histograms of wait and run time, written with finish batches."""
 
 from bisect import bisect_right
+from datetime import datetime
 
 import msgspec
 
@@ -33,6 +34,15 @@ class Rollup(msgspec.Struct, frozen=True):
     jobs: int
     wait: dict[int, int]
     run: dict[int, int]
+
+
+class SeriesPoint(msgspec.Struct, frozen=True):
+    """How many jobs of one queue ended in one state within one step of time."""
+
+    at: datetime
+    queue: str
+    state: JobState
+    jobs: int
 
 
 def percentile(histogram: dict[int, int], share: float) -> float | None:

@@ -6,20 +6,35 @@ snapshot. A client that does not read costs a bounded number of events and slows
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
-from contextlib import aclosing
+import logging
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, MutableMapping
+from contextlib import aclosing, suppress
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from holdfast.client.client import Client
+from holdfast.client.covering import Covering
 from holdfast.client.subscription import EventFilter, EventsMissed, Numbered, Subscription, read_filter
+from holdfast.errors import HoldfastError
 from holdfast.events import Event
 from holdfast.job import LIVE, Job
+from holdfast.payload import covered
 from holdfast.stores.values import JobFilter
+from holdfast.telemetry.redaction import hide
+
+_logger = logging.getLogger("holdfast")
 
 PING_S = 15.0
+WRITE_S = 15.0  # that a client may take to read what was sent, before it is given up
 MOST_SHOWN = 100  # jobs of a snapshot
+_GAP_S = 0.1  # between two writes: what happens meanwhile goes together
+_CALM_S = 1.0  # after a reset, so that one who always falls behind costs the store one snapshot a second
+_CHUNK = 64_000  # bytes that are written at once, or a little more
+_FAREWELL_S = 1.0
+_SOONEST_MS, _LATEST_MS = 500, 3_000  # when those who are sent away come back, each at a time of its own
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -33,7 +48,10 @@ _HEADERS = [
 
 
 class EventStream:
-    """The events of some jobs for one client; `async for chunk in stream` gives bytes until the client leaves."""
+    """The events of some jobs for one client; `async for chunk in stream` gives bytes until the client leaves.
+
+    `check` is asked with every ping, and ends the stream when it says no: whoever was let in may be let in no more.
+    """
 
     def __init__(
         self,
@@ -45,41 +63,56 @@ class EventStream:
         snapshot: bool = True,
         last_event_id: str | None = None,
         ping_s: float = PING_S,
+        check: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
         self._client = client
         self._wanted: EventFilter = read_filter(kinds, queues, (), () if job is None else (job,))
         self._has_snapshot = snapshot
         self._last_event_id = last_event_id
         self._ping_s = ping_s
+        self._check = check
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    async def __aiter__(self) -> AsyncGenerator[bytes, None]:
         watching, after = self._client.watching, self._last_event_id
+        now = asyncio.get_running_loop().time
         async with watching.subscribe(self._wanted, after=after) as events:
             if after is None and self._has_snapshot:
                 yield await self._snapshot()
+            ping_at = now() + self._ping_s
             while True:
                 try:
-                    numbered = await self._next(events)
+                    chunk = await self._next(events, ping_at)
                 except EventsMissed:
                     yield _frame("reset", {})
                     if self._has_snapshot:
                         yield await self._snapshot()
+                    await asyncio.sleep(min(_CALM_S, self._ping_s))
                     continue
                 except StopAsyncIteration:
                     return
-                yield _PING if numbered is None else self._event(numbered)
+                if chunk is not None:
+                    yield chunk
+                    await asyncio.sleep(_GAP_S)
+                elif self._check is None or await self._check():
+                    yield _PING
+                    ping_at = now() + self._ping_s
+                else:
+                    return
 
-    async def _next(self, events: Subscription) -> Numbered | None:
-        """Wait for the next event; None when nothing came for a while."""
+    async def _next(self, events: Subscription, ping_at: float) -> bytes | None:
+        """Wait for the next events; None when it is time for a ping, however much happens."""
+        if asyncio.get_running_loop().time() >= ping_at:
+            return None
         try:
-            async with asyncio.timeout(self._ping_s):
-                return await events.next()
+            async with asyncio.timeout_at(ping_at):
+                numbered: Numbered | None = await events.next()
         except TimeoutError:
             return None
-
-    def _event(self, numbered: Numbered) -> bytes:
-        event = numbered.event
-        return _frame(event.kind, as_json(event), self._client.watching.id_of(numbered.number))
+        chunk = b""
+        while numbered is not None:
+            chunk += _event_frame(self._client.watching.id_of(numbered.number), numbered)
+            numbered = events.next_waiting() if len(chunk) < _CHUNK else None
+        return chunk
 
     async def _snapshot(self) -> bytes:
         # Before the jobs are read: a client that is cut off then comes back to here, and hears of what happened since.
@@ -90,42 +123,74 @@ class EventStream:
     async def _jobs(self) -> list[Job]:
         wanted = self._wanted
         if wanted.jobs:
-            return list((await self._client.get_many(list(wanted.jobs))).values())
+            found = (await self._client.get_many(list(wanted.jobs))).values()
+            return [job for job in found if not wanted.queues or job.queue in wanted.queues]
         live = JobFilter(states=tuple(LIVE), queues=tuple(wanted.queues))
         return (await self._client.list(live, limit=MOST_SHOWN)).jobs
 
 
 class EventResponse:
-    """An `EventStream` as an ASGI application of one response; everything is released when the client leaves."""
+    """An `EventStream` as an ASGI application of one response; everything is released when the client leaves.
 
-    def __init__(self, stream: EventStream, headers: Mapping[str, str] | None = None) -> None:
+    A client that takes nothing for 15 seconds is given up. `until` ends the stream early: the client is then told to
+    come back in a moment.
+    """
+
+    def __init__(
+        self,
+        stream: EventStream,
+        headers: Mapping[str, str] | None = None,
+        *,
+        until: "asyncio.Future[None] | None" = None,
+    ) -> None:
         self._stream = stream
         self._headers = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
+        self._until = until
+        self._has_begun = False
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         """Stream until the client leaves or the app is closed."""
         sending = asyncio.create_task(self._send(send), name="holdfast stream")
         leaving = asyncio.create_task(_left(receive), name="holdfast stream client")
+        ends: set[asyncio.Future[None]] = {sending, leaving, *([] if self._until is None else [self._until])}
         try:
-            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in (sending, leaving):
                 task.cancel()
             await asyncio.gather(sending, leaving, return_exceptions=True)
-        if not sending.cancelled() and (error := sending.exception()) is not None and not isinstance(error, OSError):
+        if sending.cancelled() and self._until is not None and self._until.done():
+            await self._send_away(send)
+        elif not sending.cancelled() and (error := sending.exception()) is not None and not isinstance(error, OSError):
             raise error
 
     async def _send(self, send: Send) -> None:
+        await self._begin(send)
+        try:
+            async with aclosing(aiter(self._stream)) as chunks:
+                async for chunk in chunks:
+                    async with asyncio.timeout(WRITE_S):
+                        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        except HoldfastError as error:
+            _logger.info("a stream of events ends, and its client may come back: %s", error)
+        await send(_farewell())
+
+    async def _begin(self, send: Send) -> None:
+        self._has_begun = True
         await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS, *self._headers]})
-        async with aclosing(_chunks(self._stream)) as chunks:
-            async for chunk in chunks:
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send_away(self, send: Send) -> None:
+        with suppress(OSError):  # it has left, or takes nothing: then nothing can be said to it
+            async with asyncio.timeout(_FAREWELL_S):
+                if not self._has_begun:
+                    await self._begin(send)
+                await send(_farewell())
 
 
-async def _chunks(stream: EventStream) -> Any:
-    async for chunk in stream:
-        yield chunk
+def _farewell() -> MutableMapping[str, Any]:
+    """The end of a stream: when to come back, so that not all who are sent away come back at once."""
+    again_ms = random.randint(_SOONEST_MS, _LATEST_MS)
+    return {"type": "http.response.body", "body": f"retry: {again_ms}\n\n".encode(), "more_body": False}
 
 
 async def _left(receive: Receive) -> None:
@@ -144,13 +209,14 @@ def as_json(event: Event) -> dict[str, Any]:
         "status": event.state,
         "life": event.life,
         "attempt": event.attempt,
-        "data": event.data,
+        "data": _hidden(covered(event.data)),
     }
 
 
 def job_as_json(job: Job) -> dict[str, Any]:
     """Write what a page shows of a job while it is under way."""
-    progress = job.progress
+    covering = Covering(job)
+    progress = covering.progress
     return {
         "id": job.public_id,
         "kind": job.kind,
@@ -165,8 +231,23 @@ def job_as_json(job: Job) -> dict[str, Any]:
         "phase_progress": None if progress is None else progress.phase_percent,
         "progress": None if progress is None else progress.percent,
         "message": None if progress is None else progress.message,
-        "error": job.error,
+        "error": covering.text(job.error),
     }
+
+
+def _hidden(value: Any) -> Any:
+    """Cover the secrets that this process was given, wherever they are quoted."""
+    if isinstance(value, str):
+        return hide(value)
+    if isinstance(value, dict):
+        return {name: _hidden(inner) for name, inner in value.items()}
+    return [_hidden(inner) for inner in value] if isinstance(value, list) else value
+
+
+@lru_cache(maxsize=1_000)
+def _event_frame(event_id: str, numbered: Numbered) -> bytes:
+    """Write an event, once for all who watch."""
+    return _frame(numbered.event.kind, as_json(numbered.event), event_id)
 
 
 def _frame(event: str, data: object, event_id: str | None = None) -> bytes:

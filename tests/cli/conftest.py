@@ -90,7 +90,7 @@ class Shop:
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Start in an empty folder, with nothing chosen and nothing imported from an earlier test."""
     monkeypatch.chdir(tmp_path)
-    for name in ("HOLDFAST_APP", "HOLDFAST_STORE", "NO_COLOR", "FORCE_COLOR"):
+    for name in ("HOLDFAST_APP", "HOLDFAST_STORE", "HOLDFAST_SERVER", "HOLDFAST_TOKEN", "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)

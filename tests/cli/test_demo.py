@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 from rich.live import Live
 
-from holdfast import JobState
+from holdfast import Holdfast, JobFilter, JobState
 from holdfast.cli import demo_run, demo_view
+from holdfast.cli.demo_processes import DemoServer
 from holdfast.cli.demo_run import Demo, Story
 from holdfast.cli.demo_view import Snapshot
 from holdfast.cli.main import standalone
@@ -26,6 +28,7 @@ from holdfast.job import Job
 from holdfast.stores.sqlite.store import SqliteStore
 
 LONG_ENOUGH_S = 150
+stays: list[bool] = []
 
 
 @pytest.fixture
@@ -84,15 +87,71 @@ def test_it_runs_to_a_good_end(temporary: Path) -> None:
     planned = [*plan.jobs(), plan.unwanted()]
     numbers = {state: sum(one.state is state for one in planned) for state in JobState}
     assert re.search(rf"^{len(planned)} of {len(planned)} jobs ended in [0-9.]+ s$", text, re.MULTILINE)
-    for state in (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED):
+    for state in (JobState.COMPLETED, JobState.COMPLETED_WITH_ERRORS, JobState.FAILED, JobState.CANCELLED):
         assert re.search(rf"^  {state} +{numbers[state]}$", text, re.MULTILINE)
     retried = sum(one.attempts > 1 for one in planned)
     assert re.search(rf"^  retried +{retried} ", text, re.MULTILINE)
-    assert int(re.findall(r"^  rescued +(\d+) ", text, re.MULTILINE)[0]) > 0
+    for beside in ("rescued", "fired", "escalated", "spent"):
+        assert int(re.findall(rf"^  {beside} +(\d+) ", text, re.MULTILINE)[0]) > 0
+    assert len(re.findall(r"await_stock \S+ snoozed, due in \S+: not in stock yet", text)) > 0
     assert text.endswith("everything ended as planned\n")
     assert len(re.findall(r"kill -9 \d+: worker \d+, which held \d+ jobs", text)) == 1
     assert re.search(r"export \S+ was rescued: claim 2 of it, by worker \d", text)
     assert len(re.findall(r" queued, \d+ scheduled, \d+ running, ", text)) > 3, "a line per second"
+    assert len(re.findall(r"dashboard: http://127\.0\.0\.1:\d+/login\?link=hf_\S+ \(works once\)", text)) == 1
+    assert asyncio.run(left_by(f"sqlite:///{folder}/jobs.db")) == {"spent", "escalated", "scheduled", "items", "phases"}
+
+
+async def left_by(url: str) -> set[str]:
+    """Look what there is to see of it in the dashboard."""
+    found: set[str] = set()
+    async with Holdfast(url) as app:
+        (budget,) = await app.budgets()
+        found |= {"spent"} if budget.share > 0.5 else set()
+        found |= {"escalated"} if await app.escalations() else set()
+        page = await app.list(JobFilter(kinds=("count_stock",)))
+        found |= {"scheduled"} if any(job.schedule for job in page.jobs) else set()
+        for listed in (await app.list(JobFilter(kinds=("import_catalogue",)))).jobs:
+            job = await app.get(listed.id)
+            found |= {"items"} if job.items["pages"]["pages_failed"] else set()
+            found |= {"phases"} if [phase.state for phase in job.phases] == ["completed"] * 3 else set()
+    return found
+
+
+class Onlooker:
+    """A person who has seen enough as soon as something is drawn."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.shown: list[Snapshot] = []
+
+    def say(self, at: float, text: str, style: str = "") -> None:
+        """Hear something."""
+        self.said.append(text)
+
+    def show(self, snapshot: Snapshot) -> None:
+        """See how it stands, and press Ctrl-C."""
+        self.shown.append(snapshot)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+async def test_where_a_person_looks_on_more_jobs_come_until_ctrl_c(tmp_path: Path) -> None:
+    view = Onlooker()
+    async with shop.app.open_on(SqliteStore(":memory:")):
+        demo = Demo(f"sqlite:///{tmp_path}/jobs.db", tmp_path, view, stays=True)
+        waiting = await asyncio.create_subprocess_exec("sleep", "60")
+        server = DemoServer(None, tmp_path / "serve.log", None)
+        server.address = "http://127.0.0.1:1/"
+        try:
+            async with asyncio.timeout(20):
+                await demo._stay(waiting, server)
+        finally:
+            waiting.kill()
+            await waiting.wait()
+        stored = [job.kind async for job in shop.app.iterate()]
+    assert sorted(stored) == sorted(call.kind for call in plan.more(1))
+    assert len(view.shown[0].jobs) == len(stored)
+    assert view.said[-1] == "dashboard: http://127.0.0.1:1/ (the link above lets you in)"
 
 
 @pytest.mark.parametrize(
@@ -119,15 +178,17 @@ def test_it_leaves_nothing_behind_when_it_is_stopped(temporary: Path, number: si
 # ---- not as planned ------------------------------------------------------------------------------------------------
 
 
-def told(monkeypatch: pytest.MonkeyPatch, *problems: str) -> Result:
+def told(monkeypatch: pytest.MonkeyPatch, *problems: str, args: Sequence[str] = (), is_seen: bool = False) -> Result:
     """Run the command with a course that is already known."""
+    monkeypatch.setattr("holdfast.cli.output.is_terminal", lambda: is_seen)
 
     async def run(self: Demo) -> Story:
+        stays.append(self._stays)
         return Story(2, 1.5, Summary({JobState.COMPLETED: 1}, 0, 0, 0, ()), problems)
 
     monkeypatch.setattr(demo_run.Demo, "run", run)
     monkeypatch.setattr("tempfile.tempdir", None)  # it is read from the environment only once
-    return CliRunner().invoke(standalone, ["demo"])
+    return CliRunner().invoke(standalone, ["demo", *args])
 
 
 def test_what_did_not_go_as_planned_is_1_and_kept(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,6 +199,16 @@ def test_what_did_not_go_as_planned_is_1_and_kept(temporary: Path, monkeypatch: 
     assert "kept: holdfast jobs list --store" in result.stderr
     assert "as planned" not in result.stdout
     assert len(list(temporary.iterdir())) == 1
+
+
+@pytest.mark.parametrize("args, is_seen, goes_on", [([], True, True), (["--exit"], True, False), ([], False, False)])
+def test_it_goes_on_where_a_person_looks_on(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], is_seen: bool, goes_on: bool
+) -> None:
+    stays.clear()
+    assert told(monkeypatch, args=args, is_seen=is_seen).exit_code == 0
+    assert stays == [goes_on]
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_good_end_is_0_and_removed(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,14 +242,19 @@ def test_the_plan_is_compared_with_what_happened() -> None:
 
 def test_the_plan_shows_every_sort_of_job() -> None:
     planned, found = stored()
-    assert {one.call.kind for one in planned.values()} == {task.kind for task in shop.app.tasks}
+    assert {one.call.kind for one in planned.values()} == {task.kind for task in shop.app.tasks} - {"count_stock"}
+    assert {schedule.kind for schedule in shop.app.schedules.values()} == {"count_stock"}
     assert {job.queue for job in found.values()} == set(shop.app.settings.queues)
     assert len({job.priority for job in found.values()}) == len(shop.app.settings.queues)
     assert {one.state for one in [*planned.values(), plan.unwanted()]} == {
         JobState.COMPLETED,
+        JobState.COMPLETED_WITH_ERRORS,
         JobState.FAILED,
         JobState.CANCELLED,
     }
+    more = {call.kind for number in range(1, 15) for call in plan.more(number)}
+    assert more < {task.kind for task in shop.app.tasks}
+    assert len(more) == 7
 
 
 # ---- the view ------------------------------------------------------------------------------------------------------

@@ -8,11 +8,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast.cli import checks, mounts
-from holdfast.cli.checks import Level
+from holdfast.health import checks, mounts
+from holdfast.health.checks import Level
+from holdfast.stores.diagnosis import Diagnosis, Holder
 from holdfast.stores.postgres import migrator as postgres_migrator
 from holdfast.stores.sqlite import migrator as sqlite_migrator
-from holdfast.stores.values import Diagnosis, Holder, WorkerInfo
+from holdfast.stores.values import WorkerInfo
 from tests.cli import working
 from tests.cli.conftest import Shop
 

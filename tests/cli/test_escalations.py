@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.stores.alarms import Alarm
 from tests.cli.conftest import Shop
+from tests.conformance import raw
 from tests.escalation.receiving import Receiver, free_port
 
 TWO = [
@@ -28,7 +29,7 @@ app = Holdfast(
 async def escalated(store: Any) -> None:
     """Let two kinds of things have gone wrong."""
     for alarm in TWO:
-        await store.raise_alarm(alarm)
+        await raw.raise_alarm(store, alarm)
     await store.fold_alarms({"ops": ["failed"]}, 10)
 
 

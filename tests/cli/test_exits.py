@@ -19,13 +19,13 @@ def _all(kind: type[HoldfastError]) -> Iterator[type[HoldfastError]]:
 
 
 def test_every_error_has_a_code() -> None:
-    usage = {"InvalidValue", "ArgumentError", "ConfigMistakes", "Refused"}
+    usage = {"InvalidValue", "ArgumentError", "ConfigMistakes", "FilterMistakes", "Refused"}
     conflict = {"Conflict", "KeyConflict", "RateLimited", "UniqueConflict", "WrongState"}
     missing, late = (
         {"JobNotFound", "LimitNotFound", "ScheduleNotFound", "UnknownKind"},
         {"OutcomeUnknown", "ResultTimeout"},
     )
-    missing |= {"BudgetNotFound", "DeadLetterNotFound", "BulkNotFound", "EscalationNotFound"}
+    missing |= {"BudgetNotFound", "DeadLetterNotFound", "BulkNotFound", "EscalationNotFound", "WorkerNotFound"}
     for kind in _all(HoldfastError):
         error = kind.__new__(kind)
         expected = {

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import public_id
-from holdfast.cli.ages import iso
+from holdfast.ages import iso
 from holdfast.stores.values import Answer
 from tests.cli import working
 from tests.cli.conftest import Shop
@@ -54,17 +54,35 @@ def test_pages_follow_each_other(shop: Shop) -> None:
     assert listed(shop, "--after", text.stderr.split()[-1]) == ids[2::-1]
 
 
+def test_one_filter_says_the_same_as_options_and_joins_them(shop: Shop) -> None:
+    mail = shop.enqueue("send_email", "to=anna", "--tag", "customer=17", "--tag", "plan=b")
+    later = shop.enqueue("send_email", "to=b", "--tag", "customer=17", "--in", "1h")
+    video = shop.enqueue("transcode", "url=u")
+    assert listed(shop, "kind:send_email tag:customer=17 since:1h") == [later, mail]
+    assert listed(shop, "state:queued") == [video, mail]
+    assert listed(shop, "args.to=anna") == [mail]
+    assert listed(shop, "ANNA") == [mail]
+    assert listed(shop, mail) == [mail]
+    assert listed(shop, mail[5:]) == [mail]
+    assert listed(shop, "tag:plan=b", "--tag", "customer=17", "--kind", "send_email") == [mail]
+    assert listed(shop, "kind:send_email", "--state", "scheduled") == [later]
+    assert listed(shop, "kind:none") == []
+
+
 @pytest.mark.parametrize(
     "args, said",
     [
         (["--state", "dead"], "'dead' is not one of"),
         (["--limit", "0"], "0 is not in the range"),
         (["--limit", "1001"], "1001 is not in the range"),
-        (["--after", "x"], "--after: expected the cursor that a page printed, got 'x'"),
+        (["--after", "x"], "--after: expected the cursor that a page gave, got 'x'"),
         (["--after", f"2026-01-01T00:00:00/{UNKNOWN}"], "--after: expected the cursor"),
         (["--since", "yesterday"], "--since: expected how long ago"),
         (["--tag", "red"], "--tag: expected name=value"),
         (["--kind", "a b"], "kind: expected 1 to 64 letters"),
+        (["stat:failed since:x"], "did you mean state?"),
+        (["stat:failed since:x"], "since: expected how long ago"),
+        (["actor:a", "--actor", "b"], "actor: expected it once, got it in the filter and as an option"),
     ],
 )
 def test_wrong_filters_are_refused_with_2(sqlite_shop: Shop, args: list[str], said: str) -> None:
@@ -90,7 +108,7 @@ def test_a_pipe_gets_whole_lines_separated_by_tabs(shop: Shop) -> None:
 def test_no_job_fits(shop: Shop) -> None:
     result = shop("jobs", "list", "--state", "failed")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "no job fits\n")
-    assert json.loads(shop.ok("jobs", "list", "--json")) == {"jobs": [], "next": None}
+    assert json.loads(shop.ok("jobs", "list", "--json")) == {"jobs": [], "next": None, "searched_to": None}
 
 
 # ---- show ----------------------------------------------------------------------------------------------------------

@@ -40,3 +40,15 @@ def test_json_has_everything(shop: Shop) -> None:
     assert first["token"] < second["token"]
     assert (second["job_id"], second["job_public_id"], second["claim"]) == ("12", public_id.encode(12), 1)
     assert {"since", "until", "worker", "waiters", "name", "owner"} <= set(first)
+
+
+def test_a_lock_is_taken_from_its_holder(shop: Shop) -> None:
+    shop.on_store(held)
+    unasked = shop("locks", "release", "project:1")
+    assert unasked.exit_code == 2
+    assert "--yes" in unasked.stderr
+    assert shop.ok("locks", "release", "project:1", "--yes") == "project:1 was taken from there/8\n"
+    assert [row["name"] for row in json.loads(shop.ok("locks", "list", "--json"))["locks"]] == ["edition:42"]
+    gone = shop("locks", "release", "project:1", "--yes", "--json")
+    assert (gone.exit_code, json.loads(gone.stderr)["error"]["type"]) == (3, "LockNotFound")
+    assert json.loads(shop.ok("locks", "release", "edition:42", "--yes", "--json"))["owner"] == "here/7"

@@ -13,7 +13,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast.cli import ages, output
+from holdfast import ages
+from holdfast.cli import output
 from tests.cli import working
 from tests.cli.conftest import Shop
 from tests.cli.working import HOSTILE

@@ -35,12 +35,23 @@ def test_unknown_commands_are_refused_with_2(sqlite_shop: Shop) -> None:
         assert sqlite_shop(*args).exit_code == 2
 
 
+JOBS = ["list", "show", "why", "logs", "wait", "watch", "tail", "cancel", "retry"]
+JOBS += ["reschedule", "priority", "edit", "delete", "export"]
+
+
 def test_every_command_ends_its_help_with_examples() -> None:
-    nouns = {"jobs": ["list", "show", "why", "logs", "wait", "watch", "cancel", "retry", "delete"]}
-    nouns |= {"queues": ["list", "families", "show", "pause", "resume"], "webhooks": ["list", "enable"], "prune": []}
+    nouns = {"jobs": JOBS, "failures": [], "webhooks": ["list", "enable"], "prune": []}
+    nouns |= {"queues": ["list", "families", "show", "pause", "resume", "limit", "purge"]}
     nouns |= {"migrate": ["up", "status", "plan", "sql", "grants"], "enqueue": [], "doctor": [], "version": []}
-    nouns |= {"worker": [], "workers": ["list"], "demo": [], "bench": [], "stats": []}
-    nouns |= {"deploy": ["kubernetes"], "move": [], "upkeep": [], "locks": ["list"], "limits": ["list", "show"]}
+    nouns |= {"worker": [], "workers": ["list", "drain"], "demo": [], "bench": [], "stats": []}
+    nouns |= {"top": [], "completion": [], "serve": [], "dev": [], "tokens": ["create", "list", "revoke"]}
+    nouns |= {
+        "deploy": ["kubernetes"],
+        "move": [],
+        "upkeep": [],
+        "locks": ["list", "release"],
+        "limits": ["list", "show"],
+    }
     nouns |= {"services": ["list", "set", "reset"], "config": ["check", "show", "schema", "apply", "set", "reset"]}
     nouns |= {"tasks": ["list"], "budgets": ["list", "show", "ledger", "set", "settle"]}
     nouns |= {
@@ -56,6 +67,8 @@ def test_every_command_ends_its_help_with_examples() -> None:
         assert result.exit_code == 0
         assert "\nExamples:\n" in result.output, path
         assert result.output.rpartition("Examples:\n")[2].startswith(f"  {' '.join(['holdfast', *path])}")
+        named = result.output.partition("\nCommands:\n")[2].partition("\nExamples:\n")[0]
+        assert "..." not in named, f"{path}: what a command does is cut off at 80 columns"
 
 
 # ---- as a process --------------------------------------------------------------------------------------------------
@@ -99,11 +112,18 @@ def test_a_reader_that_leaves_early(sqlite_shop: Shop) -> None:
 
 def test_completion_knows_the_commands() -> None:
     completing = BashComplete(standalone, {}, "holdfast", "_HOLDFAST_COMPLETE")
-    assert [item.value for item in completing.get_completions(["jobs"], "")] == [
-        *("list", "show", "why", "logs", "wait", "watch", "cancel", "retry", "delete")
-    ]
+    assert [item.value for item in completing.get_completions(["jobs"], "")] == JOBS
     assert [item.value for item in completing.get_completions(["jobs", "list"], "--st")] == ["--state", "--store"]
     assert "failed" in [item.value for item in completing.get_completions(["jobs", "list", "--state"], "f")]
+
+
+@pytest.mark.parametrize("shell, mark", [("bash", "complete -o"), ("zsh", "#compdef holdfast"), ("fish", "complete ")])
+def test_completion_is_printed_for_each_shell(shell: str, mark: str) -> None:
+    result = CliRunner().invoke(standalone, ["completion", shell], prog_name="holdfast")
+    assert result.exit_code == 0
+    assert mark in result.stdout
+    assert "_HOLDFAST_COMPLETE" in result.stdout
+    assert CliRunner().invoke(standalone, ["completion", "tcsh"]).exit_code == 2
 
 
 # ---- mounted -------------------------------------------------------------------------------------------------------

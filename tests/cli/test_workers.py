@@ -1,6 +1,11 @@
-"""`workers list`: who is alive, who is not, and what to do when there is nobody."""
+"""`workers list|drain`: who is alive, who is not, what to do when there is nobody, and who is asked to leave."""
 
 import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +18,27 @@ from tests.cli.test_output import ACTING, STYLE, in_terminal
 from tests.cli.working import HOSTILE
 
 INSTANCE = "619c2b4f665145a0a888ac0f6a99ff84"
+
+
+SLOW = """
+import asyncio, pathlib
+from holdfast import Holdfast, WorkerSettings
+
+app = Holdfast({url!r}, synchronous="normal", worker=WorkerSettings(lease="3s", transaction_budget="300ms"))
+
+@app.task
+async def wait() -> None:
+    pathlib.Path("begun").touch()
+    while not pathlib.Path("go").exists():
+        await asyncio.sleep(0.01)
+"""
+
+
+def until(is_so: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + 40
+    while not is_so():
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
 
 
 async def arrive(store: Any, lease_ms: int = 60_000, host: str = "web-1") -> int:
@@ -66,6 +92,7 @@ def test_as_json(shop: Shop) -> None:
     assert all(moment.endswith("Z") for moment in times.values())
     expected = {"id": alive, "host": "web-1", "pid": 4194303, "instance": INSTANCE, "version": "1.2.3"}
     expected |= {"queues": ["high", "default"], "slots": 8, "running": 0, "state": "alive", "dead_at": None}
+    expected |= {"drain_at": None, "drain_by": None}
     assert first == expected
     assert (second["id"], second["state"]) == (late, "lease ended")
     third = json.loads(shop.ok("workers", "list", "--all", "--json"))["workers"][2]
@@ -99,3 +126,63 @@ def test_the_table_fits_the_terminal(sqlite_shop: Shop, columns: int) -> None:
     assert all(len(line) <= columns for line in plain.splitlines()), plain
     assert INSTANCE[:5] in plain
     assert INSTANCE not in plain
+
+
+# ---- drain ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_instance_is_asked_to_leave(shop: Shop) -> None:
+    alive, _late, _dead = shop.on_store(populate)
+    said = shop.ok("workers", "drain", INSTANCE[:6], "--actor", "alice")
+    assert f"{alive} (web-1, process 4194303) leaves; it runs 0 jobs\n" in said
+    assert {(row[0], row[8]) for row in rows(shop)[1:]} >= {(str(alive), "leaving")}
+    first = json.loads(shop.ok("workers", "drain", str(alive), "--json"))["workers"][0]
+    assert (first["id"], first["state"], first["drain_by"]) == (alive, "leaving", "alice"), "the first one is kept"
+
+
+@pytest.mark.parametrize("named", ["4711", INSTANCE[:3], "ffff", "0"])
+def test_who_is_not_there_is_not_asked(sqlite_shop: Shop, named: str) -> None:
+    sqlite_shop.on_store(arrive)
+    result = sqlite_shop("workers", "drain", named, "--json")
+    assert (result.exit_code, json.loads(result.stderr)["error"]["type"]) == (3, "WorkerNotFound")
+    assert rows(sqlite_shop)[1][8] == "alive"
+
+
+def test_a_name_that_two_instances_begin_with_is_refused(sqlite_shop: Shop) -> None:
+    async def two(store: Any) -> None:
+        for instance in ("abcd1", "abcd2"):
+            await store.register_worker(WorkerInfo(instance=instance, host="h", pid=1), 60_000)
+
+    sqlite_shop.on_store(two)
+    result = sqlite_shop("workers", "drain", "abcd")
+    assert result.exit_code == 2
+    assert "abcd1, abcd2" in result.stderr
+    assert sqlite_shop("workers", "drain", "abcd2").exit_code == 0
+
+
+def test_a_real_worker_leaves_when_it_is_asked(sqlite_shop: Shop) -> None:
+    (sqlite_shop.folder / "shop.py").write_text(SLOW.format(url=sqlite_shop.url), encoding="utf-8")
+    sqlite_shop.ok("migrate", "up")
+    first = sqlite_shop.enqueue("wait")
+    environment = {**os.environ, "HOLDFAST_APP": "shop:app"}
+    with (sqlite_shop.folder / "log").open("wb") as log:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "holdfast", "worker", "--processes", "2"],
+            cwd=sqlite_shop.folder,
+            env=environment,
+            stderr=log,
+        )
+    try:
+        until((sqlite_shop.folder / "begun").exists, "the job runs")
+        (named, *_) = [row[3] for row in rows(sqlite_shop)[1:]]
+        sqlite_shop.ok("workers", "drain", named)
+        until(lambda: b"asked to leave" in (sqlite_shop.folder / "log").read_bytes(), "it heard of it")
+        later = sqlite_shop.enqueue("wait")
+        (sqlite_shop.folder / "go").touch()
+        assert worker.wait(20) == 0
+    finally:
+        worker.kill()
+        worker.wait()
+    states = {job: json.loads(sqlite_shop.ok("jobs", "show", job, "--json"))["state"] for job in (first, later)}
+    assert states == {first: "completed", later: "queued"}, "what ran has ended, and nothing more was claimed"
+    assert rows(sqlite_shop) == [], "and nobody has taken its place"

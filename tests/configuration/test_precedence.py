@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Queue, Schedule, WorkerSettings, backoff
+from holdfast import Holdfast, Queue, Role, Schedule, ServerSettings, WorkerSettings, backoff
 from holdfast.policies.channels import PagerDuty
 from holdfast.policies.limits import Limit
 from holdfast.presets import FIVE_QUEUES
@@ -273,3 +273,32 @@ def test_a_wrong_variable_is_named(
     (found,) = mistakes_of(write(FILE))
     assert (found.place, found.path) == (f"environment {name}", path)
     assert said in found.message
+
+
+# ---- the server ----------------------------------------------------------------------------------------------------
+
+
+def test_the_server_of_a_file_lies_over_code_and_below_the_environment(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write("""
+store: sqlite:///jobs.db
+server:
+  host: 0.0.0.0
+  port: 9000
+  proxies: 10.0.0.0/8
+  users: {ada@example.org: admin}
+  default_role: none
+  user_header: X-User
+""")
+    monkeypatch.setenv("HOLDFAST_SERVER__PORT", "9001")
+    app = Holdfast(config=file)
+    found = app.server_settings(ServerSettings(port=1, max_body=5_000))
+    assert (found.host, found.port, found.max_body, found.proxies) == ("0.0.0.0", 9001, 5_000, ("10.0.0.0/8",))  # noqa: S104 - as the file says
+    assert (found.role_of("ada@example.org"), found.role_of("bob")) == (Role.ADMIN, None)
+    assert Holdfast("sqlite://").server_settings() == ServerSettings()
+
+
+def test_mistakes_of_a_server_are_found_with_all_others(write: Write) -> None:
+    text = "store: sqlite:///jobs.db\nserver: {prot: 1, proxies: [here], url: ftp://x, default_role: root}\n"
+    assert len(mistakes_of(write(text))) == 4

@@ -4,18 +4,23 @@ import sqlite3
 from typing import Any
 
 import asyncpg
+import msgspec
 
+from holdfast.stores.alarms import Alarm
+from holdfast.stores.postgres.alarms import alarm_columns
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import quoted
+from holdfast.stores.sqlite import statements
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.store import Store
 
 TABLES = (
-    *("jobs", "history", "attempts", "progress", "idempotency", "workers", "queues", "rollups"),
+    *("jobs", "history", "attempts", "progress", "idempotency", "workers", "drains", "queues", "rollups"),
     *("schedules", "fires", "overrides", "leaders", "locks", "lock_waiters", "gauges", "service_reports"),
     *("budgets", "budget_periods", "reservations", "ledger"),
     *("kinds", "limits", "limit_keys", "slots", "policies"),
     *("sla_states", "tunings"),
+    *("passes", "audit"),
     *("failures", "dead_letters", "bulk_runs"),
     *("alarms", "escalations", "escalation_policies", "notices"),
 )
@@ -42,6 +47,16 @@ async def column(store: Store, sql: str) -> list[Any]:
     assert isinstance(store, SqliteStore)
     statement = sql.replace("holdfast.", "holdfast_")
     return await store.connection.read(lambda database, _: [row[0] for row in database.execute(statement)])
+
+
+async def raise_alarm(store: Store, alarm: Alarm) -> None:
+    """Put an alarm into the inbox, as what notices that something is wrong does."""
+    if isinstance(store, PostgresStore):
+        await store.fetch("raise_alarm", *alarm_columns(alarm))
+        return
+    assert isinstance(store, SqliteStore)
+    asked = msgspec.structs.asdict(alarm)
+    await store.connection.write(lambda database, now: statements.change(database, "raise_alarm", now=now, **asked))
 
 
 async def clear(store: Store) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from holdfast.job import JobState
-from holdfast.stores.budgets import Reservation, Reserving
+from holdfast.stores.budgets import Reservation, Reserving, SpendPoint
 from holdfast.stores.store import Store
 from holdfast.transitions import Transition, completed, crashed, failed, interrupted, retried, snoozed
 from tests.conformance.builders import (
@@ -408,6 +408,14 @@ async def test_the_ledger_is_broken_down(store: Store, clock: Clock) -> None:
     assert await parts("actor") == {"a": (210, 4), "b": (14, 2), None: (2, 2)}
     assert await parts("key") == {"tenant-a": (210, 4), "tenant-b": (14, 2), "tenant-None": (2, 2)}
     assert await store.break_down("ai", "kind", until, until + timedelta(days=1), 10) == []
+    points = await store.spend_series("ai", "tenant-a", since, until, 60_000)
+    assert points == [SpendPoint(since, 210)]
+    await clock.advance(minutes=3)
+    late = await running(store, worker, actor="a", kind="draw")
+    await spend(store, late, 4, key="tenant-a")
+    points = await store.spend_series("ai", "tenant-a", since, since + timedelta(hours=1), 60_000)
+    assert points == [SpendPoint(since, 210), SpendPoint(since + timedelta(minutes=3), 4)]
+    assert await store.spend_series("ai", "tenant-c", since, until, 60_000) == []
     assert await store.mean_spend("ai", "read") == 101
     assert await store.mean_spend("ai", "other") is None
     await clock.advance(days=7)

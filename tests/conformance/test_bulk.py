@@ -11,7 +11,7 @@ from holdfast.delivery.in_store import InStore
 from holdfast.errors import DataRefused, StoreUnavailable
 from holdfast.job import JobState
 from holdfast.services.bulk import BulkWork
-from holdfast.stores.bulk import MOST_ERRORS, BulkRun, BulkState, BulkVerb, NewBulk
+from holdfast.stores.bulk import MOST_ERRORS, BulkRun, BulkState, BulkVerb, Due, NewBulk, written
 from holdfast.stores.store import Store
 from holdfast.stores.values import Cursor, JobFilter
 from holdfast.transitions import failed
@@ -243,6 +243,25 @@ async def test_waiting_jobs_are_moved_to_another_priority(store: Store, clock: C
     assert (await read(store, later)).priority == 5
 
 
+async def test_waiting_jobs_are_put_off_and_called_back(store: Store, clock: Clock) -> None:
+    waiting = JobFilter(states=(JobState.QUEUED, JobState.SCHEDULED))
+    ids = await enqueue_many(store, 3)
+    at = (await read(store, ids[0])).enqueued_at.replace(microsecond=0) + timedelta(days=1)
+    run = await start(store, BulkVerb.RESCHEDULE, waiting, due=Due(run_at=at))
+    assert (run.verb, run.due) == (BulkVerb.RESCHEDULE, Due(run_at=at))
+    assert await work(store, batch=2) == 3
+    assert {(job.state, job.run_at) for job in await store.get_jobs(ids)} == {(JobState.SCHEDULED, at)}
+    assert (await look(store, run)).verb is BulkVerb.RESCHEDULE
+    kept = written(NewBulk(key="k", verb=BulkVerb.RESCHEDULE, which=waiting, due=Due(delay_ms=0), expected=0))
+    assert kept[0] == "reprioritise"  # which the tables of an older release take
+    with pytest.raises(msgspec.ValidationError):  # and whoever leads there does not take it for that
+        msgspec.json.decode(kept[1], type=JobFilter | tuple[JobFilter])
+    await clock.advance(seconds=1)
+    await start(store, BulkVerb.RESCHEDULE, waiting, due=Due(delay_ms=0), key="now")
+    assert await work(store, batch=2) == 3
+    assert {job.state for job in await store.get_jobs(ids)} == {JobState.QUEUED}
+
+
 async def test_ended_runs_are_forgotten_after_a_month(store: Store, clock: Clock) -> None:
     ended = await start(store, key="ended")
     await work(store)
@@ -373,3 +392,28 @@ async def test_a_store_that_is_away_is_no_fault_of_a_run(store: Store, monkeypat
     with pytest.raises(StoreUnavailable):
         await service(store).run(2)
     assert (await look(store, run)).errors == 0
+
+
+async def test_a_run_keeps_every_condition_and_an_older_release_cannot_read_those_it_does_not_know(
+    store: Store,
+) -> None:
+    plain = JobFilter(states=(JobState.FAILED,), kinds=("work",), tags=(("a", "1"),))
+    assert (await start(store, which=plain, key="plain")).which == plain
+    assert written(NewBulk(key="k", verb=BulkVerb.RETRY, which=plain, expected=0))[1].startswith("{")
+    conditions: list[dict[str, Any]] = [
+        {"args": ((("to", "city"), "Rome"),)},
+        {"words": ("x",)},
+        {"priorities": (0,)},
+        {"schedule": "nightly"},
+        {"error_name": "E"},
+        {"has_error": True},
+        {"id_range": (0, 5)},
+        {"id_ending": (97, 3)},
+    ]
+    for newer in conditions:
+        which = JobFilter(states=(JobState.FAILED,), **newer)
+        run = await start(store, which=which, key=str(newer))
+        assert run.which == which
+        assert (await store.list_bulk(1, run=run.id))[0].which == which
+        with pytest.raises(msgspec.ValidationError):  # as one that knows the first conditions only would
+            msgspec.json.decode(written(NewBulk(key="k", verb=run.verb, which=which, expected=0))[1], type=JobFilter)

@@ -11,9 +11,10 @@ import pytest
 from holdfast.errors import StoreError
 from holdfast.events import Event, EventKind
 from holdfast.job import TERMINAL, Delivery, JobState
+from holdfast.stores.deliveries import Message
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.store import Store
-from holdfast.stores.values import Answer, Message, QueueTerms, Started, Verdict
+from holdfast.stores.values import Answer, QueueTerms, Started, Verdict
 from holdfast.transitions import cancelled, completed, crashed, interrupted, retried, snoozed
 from tests.conformance import raw
 from tests.conformance.builders import (

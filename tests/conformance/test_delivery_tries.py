@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.events import Event, EventKind
 from holdfast.job import Delivery, JobState
+from holdfast.stores.deliveries import Endpoint, Message
 from holdfast.stores.store import Store
-from holdfast.stores.values import Endpoint, Message
 from tests.conformance import raw
 from tests.conformance.builders import finished, keeping, read
 from tests.conformance.clock import Clock

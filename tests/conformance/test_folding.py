@@ -21,7 +21,7 @@ OTHERS = [
     Rollup("default", "work", JobState.FAILED, 1, {}, {}),
     Rollup("high", "work", JobState.COMPLETED, 1, {1: 1}, {2: 1}),
 ]
-MINUTE, HOUR, DAY = 60, 3_600, 86_400
+MINUTE, HALF, HOUR, DAY = 60, 1_800, 3_600, 86_400
 NOON = datetime(2031, 5, 6, 12, 0, tzinfo=UTC)  # Tuesday, and far from any change of the clocks
 
 
@@ -47,6 +47,14 @@ async def spans(store: Store) -> list[tuple[int, datetime, str, str, str]]:
 
 async def count(store: Store, *rollups: Rollup) -> None:
     await store.finish_jobs([], rollups=rollups)
+
+
+async def fold_all(store: Store) -> int:
+    """Fold until nothing is left, and say how many rows that made."""
+    made = 0
+    while found := await store.fold_rollups(100):
+        made += found
+    return made
 
 
 async def test_nothing_to_fold(store: Store, clock: Clock) -> None:
@@ -89,12 +97,12 @@ async def test_minutes_become_hours_and_hours_become_days(store: Store, clock: C
     before = await store.read_rollups(NOON)
     assert before[0].jobs == 26 * 5
     await clock.advance(days=1, hours=9)
+    await fold_all(store)
     # Two days ago it was 23:00, and the first 11 hours had ended by then.
-    assert await store.fold_rollups(100) == 11
-    assert [row[0] for row in await spans(store)] == [HOUR] * 11 + [MINUTE] * 30
+    assert [row[0] for row in await spans(store)] == [HOUR] * 11 + [HALF] * 30
     assert await store.read_rollups(NOON) == before
     await clock.advance(days=90)
-    assert await store.fold_rollups(100) == 15 + 2
+    assert await fold_all(store) == 15 + 2
     midnight = NOON.replace(hour=0)
     assert await spans(store) == [
         (DAY, midnight, "default", "work", "completed"),
@@ -141,4 +149,40 @@ async def test_the_limit_holds_for_all_spans_together(store: Store, clock: Clock
     assert await store.fold_rollups(1) == 1
     assert sorted(row[0] for row in await spans(store)) == [MINUTE, MINUTE]
     assert await store.fold_rollups(1) == 1
+    assert sorted(row[0] for row in await spans(store)) == [MINUTE, HALF]
+    assert await store.fold_rollups(1) == 1
     assert sorted(row[0] for row in await spans(store)) == [MINUTE, HOUR]
+
+
+async def test_minutes_become_half_hours_after_two_hours(store: Store, clock: Clock) -> None:
+    for minutes in (29, 1, 30):
+        await count(store, A)
+        await clock.advance(minutes=minutes)
+    await clock.advance(hours=1, minutes=59)
+    await fold_all(store)  # the second half hour ended less than two hours ago
+    assert [(row[0], row[1] - NOON) for row in await spans(store)] == [
+        (HALF, timedelta(0)),
+        (MINUTE, timedelta(minutes=30)),
+    ]
+
+
+async def test_a_series_counts_by_step_queue_and_state(store: Store, clock: Clock) -> None:
+    await count(store, A, *OTHERS)
+    await clock.advance(minutes=1)
+    await count(store, B)
+    await clock.advance(minutes=10)
+    await count(store, A)
+    seen = [(point.at, point.queue, point.state, point.jobs) for point in await store.read_series(NOON, 300)]
+    assert seen == [
+        (NOON, "default", JobState.COMPLETED, 5),
+        (NOON, "default", JobState.FAILED, 2),
+        (NOON, "high", JobState.COMPLETED, 1),
+        (NOON + timedelta(minutes=10), "default", JobState.COMPLETED, 3),
+    ]
+    late = await store.read_series(NOON + timedelta(minutes=1), 60)
+    assert [(point.at, point.jobs) for point in late] == [
+        (NOON + timedelta(minutes=1), 2),
+        (NOON + timedelta(minutes=11), 3),
+    ]
+    await fold_all(store)
+    assert [point.jobs for point in await store.read_series(NOON, 300)] == [5, 2, 1, 3]

@@ -263,6 +263,26 @@ async def test_the_usage_names_who_holds_and_counts_who_waits(store: Store) -> N
     assert (whole.most, whole.taken, whole.held, whole.available) == (4, 3, 1, 1)
     assert b in {holder.job_id for holder in whole.holders}
     assert await store.limit_usage("nothing") is None
+    assert await store.limit_usages() == [whole]
+
+
+async def test_the_usage_of_all_limits_is_that_of_each(store: Store) -> None:
+    assert await store.limit_usages() == []
+    keyed = LimitRow(name="tenants", queue="default", path=TENANT, concurrency=1)
+    await store.define_limits([keyed, LimitRow(name="second", queue="other", concurrency=1)], ["default", "other"])
+    for tenant in ("a", "a", "b"):
+        await of(store, tenant)
+    for _ in range(3):
+        await enqueue(store, queue="other")
+    worker = await register(store)
+    await claim(store, worker)
+    await claim(store, worker, lane("other"))
+    found = await store.limit_usages()
+    assert found == [await store.limit_usage("second"), await store.limit_usage("tenants")]
+    assert [(usage.name, usage.most, usage.taken, usage.held, len(usage.holders)) for usage in found] == [
+        ("second", 1, 1, 2, 1),
+        ("tenants", 2, 2, 1, 2),
+    ]
 
 
 async def test_limits_are_kept_as_defined(store: Store) -> None:

@@ -242,3 +242,14 @@ async def test_many_at_once_get_different_tokens_one_after_the_other(store: Stor
     await store.release_lock("x", f"owner {winner}")
     again = await asyncio.gather(*(take(store, "x", f"owner {number}") for number in range(20) if number != winner))
     assert len([answer for answer in again if answer.token is not None]) <= 1
+
+
+async def test_a_lock_is_taken_from_the_holder_of_a_token_only(store: Store) -> None:
+    token = await taken(store, "x", "a")
+    await waiting(store, "x", "b")
+    assert not await store.break_lock("x", token + 1)
+    assert not await store.break_lock("y", token)
+    assert await store.break_lock("x", token)
+    assert not await store.break_lock("x", token), "it is gone"
+    assert await store.renew_locks(["a"], LASTS_MS) == frozenset(), "its holder hears of it"
+    assert await taken(store, "x", "b") > token

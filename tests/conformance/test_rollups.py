@@ -57,3 +57,13 @@ async def test_only_minutes_since_the_given_time_are_read(store: Store, clock: C
     assert await store.read_rollups(clock.now - timedelta(minutes=30)) == [later]
     assert await store.read_rollups(clock.now.replace(second=0)) == [later]
     assert await store.read_rollups(clock.now + timedelta(minutes=1)) == []
+
+
+async def test_the_counts_of_one_queue_can_be_read_alone(store: Store, clock: Clock) -> None:
+    other = Rollup("bulk", "work", JobState.FAILED, 2, {}, {3: 2})
+    await store.finish_jobs([], rollups=[A, other])
+    since = clock.now - timedelta(minutes=1)
+    assert await store.read_rollups(since, "bulk") == [other]
+    assert await store.read_rollups(since, "default") == [A]
+    assert await store.read_rollups(since, "none") == []
+    assert len(await store.read_rollups(since)) == 2

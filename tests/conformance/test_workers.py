@@ -6,6 +6,7 @@ from holdfast.job import JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import Held, WorkerInfo, WorkerRow
 from holdfast.transitions import completed
+from tests.conformance import raw
 from tests.conformance.builders import (
     LEASE_MS,
     cancel,
@@ -136,3 +137,41 @@ async def test_a_dead_worker_may_leave(store: Store, clock: Clock) -> None:
     await store.rescue_jobs(10)
     assert await store.retire_worker(worker) == 0
     assert await store.list_workers() == []
+
+
+# ---- being asked to leave ------------------------------------------------------------------------------------------
+
+
+async def test_an_instance_that_is_asked_to_leave_learns_of_it_with_its_renewal(store: Store, clock: Clock) -> None:
+    one, two = [await store.register_worker(INFO, LEASE_MS) for _ in range(2)]
+    other = await register(store)
+    assert not (await store.renew_workers([one, two], LEASE_MS)).is_draining
+    await store.drain_instance("pod-7", "alice")
+    assert (await store.renew_workers([one], LEASE_MS)).is_draining
+    assert not (await store.renew_workers([other], LEASE_MS)).is_draining
+    asked = {row.id: (row.drain_at, row.drain_by) for row in await store.list_workers()}
+    assert asked == {one: (clock.now, "alice"), two: (clock.now, "alice"), other: (None, None)}
+
+
+async def test_the_first_who_asks_is_kept_and_a_renewed_process_forgets_nothing(store: Store, clock: Clock) -> None:
+    worker = await store.register_worker(INFO, LEASE_MS)
+    first = clock.now
+    await store.drain_instance("pod-7", None)
+    await clock.advance(seconds=3)
+    await store.drain_instance("pod-7", "bob")
+    await store.retire_worker(worker)
+    after = await store.register_worker(INFO, LEASE_MS)
+    assert (await store.renew_workers([after], LEASE_MS)).is_draining
+    (row,) = await store.list_workers()
+    assert (row.drain_at, row.drain_by) == (first, None)
+
+
+async def test_what_was_asked_is_forgotten_a_day_after_the_instance_is_gone(store: Store, clock: Clock) -> None:
+    worker = await store.register_worker(INFO, LEASE_MS)
+    await store.drain_instance("pod-7", None)
+    await clock.advance(hours=25)
+    await store.prune_keys(100)
+    assert (await store.renew_workers([worker], LEASE_MS)).is_draining, "it is still there"
+    await store.retire_worker(worker)
+    assert await store.prune_keys(100) == 1
+    assert await raw.column(store, "SELECT count(*) FROM holdfast.drains") == [0]

@@ -25,6 +25,7 @@ CHOICES: list[dict[str, Any]] = [
     *CHOSEN.values(),
     {"autoscale": "keda", "min_replicas": 0},
     {"autoscale": "hpa", "schedules": "cronjob"},
+    {"server_replicas": 2, "server_url": "https://jobs.example.org/shop", "metrics": 9464},
     {"namespace": "shop", "queues": ["high", "low"], "concurrency": 4, "processes": 2, "replicas": 7},
 ]
 
@@ -84,6 +85,42 @@ def test_there_are_no_two_objects_of_one_name() -> None:
         assert len(named) == len(set(named))
         for kind, name in named:
             assert re.fullmatch(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", name), (kind, name)
+
+
+# ---- the server ----------------------------------------------------------------------------------------------------
+
+
+def test_the_server_is_reached_by_its_service() -> None:
+    found = objects(server_replicas=2, server_url="https://jobs.example.org/shop", metrics=9464)
+    (service,) = of_kind("Service", found)
+    (server,) = of_kind("Deployment", found, "server")
+    template = server["spec"]["template"]
+    assert server["spec"]["replicas"] == 2
+    assert service["spec"]["selector"] == template["metadata"]["labels"]
+    (container,) = template["spec"]["containers"]
+    assert container["args"] == [
+        *("serve", "--host", "0.0.0.0", "--port", "8470"),  # noqa: S104 - a pod is reached from outside
+        *("--url", "https://jobs.example.org/shop"),
+        *("--host-name", "holdfast-server", "--metrics"),
+    ]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert [port["targetPort"] for port in service["spec"]["ports"]] == list(ports)
+    asked = {probe: container[probe]["httpGet"] for probe in ("livenessProbe", "readinessProbe")}
+    assert {probe: get["path"] for probe, get in asked.items()} == {
+        "livenessProbe": "/healthz",
+        "readinessProbe": "/readyz",
+    }
+    assert all(get["port"] in ports for get in asked.values())
+    assert "annotations" not in template["metadata"], "its metrics need a token"
+    assert of_kind("PodDisruptionBudget", found, "server")
+    assert not of_kind("Service", objects())
+
+
+def test_an_address_needs_a_server() -> None:
+    with pytest.raises(InvalidValue, match="expected server_replicas with it"):
+        objects(server_url="https://jobs.example.org")
+    with pytest.raises(InvalidValue, match="server_url: expected an address"):
+        objects(server_replicas=1, server_url="jobs.example.org")
 
 
 # ---- pods ----------------------------------------------------------------------------------------------------------

@@ -3,8 +3,8 @@
 The Python blocks of a page share a namespace. Blocks with `await` at their top level run inside `async with app:`,
 which ends at the next block that opens something itself. `#> text` states what a block prints. A block whose first line
 is a comment with a file's name is also written to that file. Of shell blocks, the lines with `holdfast`, `python` and
-`export` run, in the same folder; the sample id there stands for the job of the line before. A worker with `&` runs on
-beside the page, until `kill -9 %1` or the end of the page kills it.
+`export` run, in the same folder; the sample id there stands for the job of the line before. A worker with `&` and
+`holdfast dev` run on beside the page, until `kill -9 %1` or the end of the page kills them.
 """
 
 import ast
@@ -149,6 +149,8 @@ class PageRunner:
                 self._environment[variable[1]] = variable[2]
             elif line.startswith("holdfast worker") and line.endswith(" &"):
                 self._start_worker(line.removesuffix(" &"))
+            elif line == "holdfast dev":
+                self._start_worker(f"{line} --port 0")
             elif line == "kill -9 %1":
                 self._kill_workers()
             elif line.startswith(("holdfast ", "python ")):

@@ -31,6 +31,7 @@ PRINTED = {
     "testing_example.py": ["one reminder, due after 1 day, 0:00:00", "completed on attempt 2", "three days later: 2"],
     "transactional_postgres.py": ["order 2: the card was declined", "orders: [1]", "jobs:   [1]"],
     "transactional_sqlite.py": ["order 2: the card was declined", "orders: [1]", "jobs:   [1]"],
+    "web.py": ["the same job: True", "a stranger: 401", "ada: order 17 is on its way"],
     "webhooks.py": ["the same id on every try: True", "job.completed: cat.png is smaller now", "sent: True"],
     "worker.py": ["orders: 1000", "attempt 1: retry, the shop is closed", "80 %", "there is no such day"],
 }

@@ -1,5 +1,6 @@
 """The reference names everything there is, and nothing that is not."""
 
+import ast
 import inspect
 import pkgutil
 import re
@@ -10,9 +11,26 @@ import click
 import pytest
 
 import holdfast
-from holdfast import errors, testing
+from holdfast import errors, filtering, testing
+from holdfast.cli.listing import Form
 from holdfast.cli.main import standalone
-from holdfast.stores import alarms, budgets, bulk, cluster, failures, limits, moving, policies, sla, store, why
+from holdfast.server import problems
+from holdfast.stores import (
+    access,
+    alarms,
+    budgets,
+    bulk,
+    cluster,
+    deliveries,
+    failures,
+    limits,
+    moving,
+    policies,
+    searching,
+    sla,
+    store,
+    why,
+)
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import quoted
 from holdfast.tasks.options import TaskOptions, UsingOptions
@@ -21,7 +39,8 @@ from tests.docs import moves
 from tests.docs.pages import DOCS, PAGES, README, ROOT, blocks, name
 
 WRITTEN = (*PAGES, ROOT / "CHANGELOG.md")
-CHOICES = {"-A", "--app", "--store", "--schema", "-h", "--help"}
+CHOICES = {"-A", "--app", "--store", "--schema", "--server", "--token", "-h", "--help"}
+FORMS = {"-o", "--format"}
 
 
 def read(page: str) -> str:
@@ -138,6 +157,41 @@ def test_parameter_is_described(owner: type) -> None:
             assert rows[key] == f"`{shown}`"
 
 
+# ---- the server ----------------------------------------------------------------------------------------------------
+
+SERVER = ROOT / "src" / "holdfast" / "server"
+
+
+def error_words() -> Iterator[str]:
+    """List the words of all errors that the server answers with, as they stand in its code."""
+    yield from (word for _, _, word in problems._STATUSES)
+    for file in SERVER.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Problem":
+                yield from (str(word.value) for word in node.args[2:3] if isinstance(word, ast.Constant))
+
+
+def test_errors_of_the_server_are_described() -> None:
+    table = read("reference/http.md").partition("### Errors")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)) == set(error_words())
+
+
+def test_terms_of_the_filter_language_are_described() -> None:
+    text = read("reference/filters.md")
+    described = {mark.rstrip(":") for mark in re.findall(r"`([a-z-]+:?)(?:[^`]*)`", text)}
+    assert set(filtering.TERMS) - described == set()
+    states = re.search(r"^\| `state:` .*$", text, re.MULTILINE)
+    assert states is not None
+    assert set(filtering._STATES) - code(states[0]) == set()
+
+
+def test_keys_of_the_dashboard_are_described() -> None:
+    layout = (SERVER / "pages" / "templates" / "layout.html").read_text(encoding="utf-8")
+    table = section("operate/dashboard.md", "On every page")
+    written = {key for row in re.findall(r"^\| (`.*`.*?) \|", table, re.MULTILINE) for key in code(row)}
+    assert written == set(re.findall(r"<kbd>(.*?)</kbd>", layout))
+
+
 # ---- command line --------------------------------------------------------------------------------------------------
 
 
@@ -168,13 +222,17 @@ def test_command_is_described(path: str) -> None:
         if isinstance(parameter, click.Option)
     }
     described = {flag for flag in code(text) if flag.startswith("-")}
-    assert own - CHOICES - described == set(), "not described"
+    assert own - CHOICES - FORMS - described == set(), "not described"
     assert described - own - CHOICES - {"-"} == set(), "does not exist"
     assert f"`holdfast {path}" in text
 
 
 def test_options_that_choose_an_app_are_described() -> None:
     assert {"-A", "--app", "--store", "--schema"} <= code(section("reference/cli.md", "Which app"))
+
+
+def test_the_forms_of_lists_are_described_once_for_all() -> None:
+    assert {*FORMS, *Form} <= code(section("reference/cli.md", "Output"))
 
 
 def test_exit_codes_are_those_of_the_help() -> None:
@@ -250,13 +308,14 @@ def test_every_verb_of_a_move_is_explained() -> None:
 def test_every_verb_says_how_the_unknown_is_resolved() -> None:
     roles = (
         store.JobStore,
+        searching.SearchStore,
         store.WorkStore,
         store.UpkeepStore,
         store.LeaseStore,
         store.QueueStore,
         policies.PolicyStore,
         store.EventStore,
-        store.DeliveryStore,
+        deliveries.DeliveryStore,
         alarms.AlarmStore,
         alarms.NoticeStore,
         store.RetentionStore,
@@ -265,6 +324,7 @@ def test_every_verb_says_how_the_unknown_is_resolved() -> None:
         sla.SlaStore,
         sla.TuningStore,
         why.WhyStore,
+        access.AccessStore,
         cluster.LockStore,
         limits.LimitStore,
         budgets.BudgetStore,

@@ -3,10 +3,11 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-from holdfast.escalation.clock import answer_by, latest_digest
+from holdfast.escalation.clock import answer_by, latest_digest, next_digest
 from holdfast.hours import read_hours
 from holdfast.policies.escalation import BusinessHours, Escalation
 from holdfast.stores.store import Store
+from tests.conformance import raw
 from tests.conformance.clock import Clock
 from tests.escalation.receiving import Mailbox, text_of
 from tests.escalation.staff import Staff, alarm, channels
@@ -30,14 +31,14 @@ async def test_it_arrives_once_with_all_of_yesterday(store: Store, clock: Clock,
     await staff.work()
     for number in range(5):
         for _ in range(number + 1):
-            await store.raise_alarm(alarm(f"error {number}", title=f"resize failed: {number}"))
-    await store.raise_alarm(alarm("over", source="budget", kind="", title="the budget ai is spent"))
+            await raw.raise_alarm(store, alarm(f"error {number}", title=f"resize failed: {number}"))
+    await raw.raise_alarm(store, alarm("over", source="budget", kind="", title="the budget ai is spent"))
     await staff.work()
     await clock.advance(hours=2)  # by now each of them has been quiet for an hour
     await staff.work()
     assert mailbox.mails == []
     await until(clock, 9, days=1)
-    await store.raise_alarm(alarm("late", title="resize failed: late"))
+    await raw.raise_alarm(store, alarm("late", title="resize failed: late"))
     await asyncio.gather(*(leader.escalating.run(500) for leader in leaders))
     await asyncio.gather(*(leader.work() for leader in leaders))
     (mail,) = mailbox.mails
@@ -57,7 +58,7 @@ async def test_one_day_has_one_digest_whoever_is_late(store: Store, clock: Clock
     await staff.escalating.run(500)
     day = clock.now + timedelta(hours=1)
     assert await store.tell_together([], [], due_at=None, digest=("ops", day))
-    await store.raise_alarm(alarm())
+    await raw.raise_alarm(store, alarm())
     await staff.escalating.run(500)
     rows = await store.undigested("ops", 10)
     assert len(rows) == 1
@@ -69,7 +70,7 @@ async def test_a_day_without_anything_passes_in_silence(store: Store, clock: Clo
     await until(clock, 12, days=1)
     staff = Staff(store, daily(), to=channels(mailbox=mailbox))
     await staff.work()
-    await store.raise_alarm(alarm())
+    await raw.raise_alarm(store, alarm())
     for day in range(3):
         await until(clock, 12, days=1 if day else 0)
         await staff.work()
@@ -83,10 +84,10 @@ async def test_the_next_one_holds_what_came_since(store: Store, clock: Clock, ma
     await staff.work()
     for count in (3, 2):
         for _ in range(count):
-            await store.raise_alarm(alarm())
+            await raw.raise_alarm(store, alarm())
         await staff.work()
         await until(clock, 12, days=1)
-        await store.raise_alarm(alarm())  # keeps it open
+        await raw.raise_alarm(store, alarm())  # keeps it open
         await staff.work()
     first, second = (text_of(mail) for mail in mailbox.mails)
     assert "4 x resize failed" in first
@@ -98,7 +99,7 @@ async def test_days_without_a_leader_are_one_digest(store: Store, clock: Clock, 
     staff = Staff(store, daily(), to=channels(mailbox=mailbox))
     await staff.work()
     for _ in range(3):
-        await store.raise_alarm(alarm())
+        await raw.raise_alarm(store, alarm())
         await clock.advance(days=1)
     await staff.work()
     (mail,) = mailbox.mails
@@ -110,7 +111,7 @@ async def test_an_unanswered_digest_goes_on_to_the_next_policy(store: Store, clo
     boss = Escalation(name="boss", channels=["pager"])
     staff = Staff(store, daily(respond_within="8h", then="boss"), boss, to=channels(mailbox=mailbox))
     await staff.escalating.run(500)
-    await store.raise_alarm(alarm())
+    await raw.raise_alarm(store, alarm())
     await staff.escalating.run(500)
     await until(clock, 12, days=1)
     await staff.escalating.run(500)
@@ -127,7 +128,7 @@ async def test_what_nobody_answers_may_end_in_a_digest(store: Store, clock: Cloc
     staff = Staff(store, ops, daily(name="daily"), to=channels(mailbox=mailbox))
     await staff.escalating.run(500)
     for _ in range(3):
-        await store.raise_alarm(alarm())
+        await raw.raise_alarm(store, alarm())
         await staff.escalating.run(500)
         await clock.advance(minutes=40)
     await until(clock, 12, days=1)
@@ -139,6 +140,8 @@ def test_digests_follow_the_clocks_of_their_zone() -> None:
     summer, winter = datetime(2026, 10, 24, 7, tzinfo=UTC), datetime(2026, 10, 25, 7, 30, tzinfo=UTC)
     assert latest_digest("08:00", "Europe/Berlin", summer) == datetime(2026, 10, 24, 6, tzinfo=UTC)
     assert latest_digest("08:00", "Europe/Berlin", winter) == datetime(2026, 10, 25, 7, tzinfo=UTC)
+    assert next_digest("08:00", "Europe/Berlin", summer) == datetime(2026, 10, 25, 7, tzinfo=UTC)
+    assert next_digest("08:00", "Europe/Berlin", winter) == datetime(2026, 10, 26, 7, tzinfo=UTC)
     gap = datetime(2026, 3, 29, 12, tzinfo=UTC)  # 02:30 is not shown on this day
     assert latest_digest("02:30", "Europe/Berlin", gap) == datetime(2026, 3, 29, 1, tzinfo=UTC)
 

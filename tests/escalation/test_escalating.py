@@ -8,6 +8,7 @@ import pytest
 from holdfast.policies.escalation import BusinessHours, Escalation
 from holdfast.stores.alarms import Pace
 from holdfast.stores.store import Store
+from tests.conformance import raw
 from tests.conformance.clock import Clock
 from tests.escalation.staff import Staff, alarm
 
@@ -20,11 +21,11 @@ def ops(**changes: object) -> Escalation:
 async def test_what_repeats_is_one_escalation_that_is_told_once(store: Store, clock: Clock) -> None:
     staff = Staff(store, ops())
     for job_id in range(1, 8):
-        await store.raise_alarm(alarm(job_id=job_id, title=f"resize failed: {job_id}"))
-    await store.raise_alarm(alarm("KeyError@work.py:run"))
+        await raw.raise_alarm(store, alarm(job_id=job_id, title=f"resize failed: {job_id}"))
+    await raw.raise_alarm(store, alarm("KeyError@work.py:run"))
     await staff.escalating.run(500)
     await clock.advance(minutes=5)
-    await store.raise_alarm(alarm(job_id=8))
+    await raw.raise_alarm(store, alarm(job_id=8))
     await staff.escalating.run(500)
     first, second = sorted(await staff.rows(), key=lambda row: -row.count)
     assert (first.count, first.jobs, second.count) == (8, (8, 7, 6, 5, 4), 1)
@@ -34,14 +35,14 @@ async def test_what_repeats_is_one_escalation_that_is_told_once(store: Store, cl
 
 async def test_an_alarm_without_a_policy_or_from_an_unwanted_source_tells_nobody(store: Store, clock: Clock) -> None:
     staff = Staff(store, ops(sources=["failed"]))
-    await store.raise_alarm(alarm(policy=None, queue="unheard"))
-    await store.raise_alarm(alarm(source="sla"))
+    await raw.raise_alarm(store, alarm(policy=None, queue="unheard"))
+    await raw.raise_alarm(store, alarm(source="sla"))
     await staff.escalating.run(500)
     assert await staff.rows() == []
 
 
 async def test_an_alarm_of_a_policy_that_this_program_does_not_know_waits(store: Store, clock: Clock) -> None:
-    await store.raise_alarm(alarm(policy="others"))
+    await raw.raise_alarm(store, alarm(policy="others"))
     await Staff(store, ops()).escalating.run(500)
     others = Staff(store, ops(name="others"))
     await others.escalating.run(500)
@@ -50,7 +51,7 @@ async def test_an_alarm_of_a_policy_that_this_program_does_not_know_waits(store:
 
 async def test_an_answer_closes_it_and_the_next_alarm_opens_another(store: Store, clock: Clock) -> None:
     staff = Staff(store, ops())
-    await store.raise_alarm(alarm())
+    await raw.raise_alarm(store, alarm())
     await staff.escalating.run(500)
     (first,) = await staff.rows()
     answered = await store.ack_escalation(first.id, actor="ann", note="on it")
@@ -59,7 +60,7 @@ async def test_an_answer_closes_it_and_the_next_alarm_opens_another(store: Store
     again = await store.ack_escalation(first.id, actor="bob", note=None)
     assert again is not None
     assert again.acked_by == "ann", "the first answer counts"
-    await store.raise_alarm(alarm())
+    await raw.raise_alarm(store, alarm())
     await staff.escalating.run(500)
     assert await staff.events(first) == [("pager", "trigger"), ("chat", "trigger"), ("pager", "acknowledge")]
     assert [row.id == first.id for row in await staff.rows(is_open=True)] == [False]
@@ -70,10 +71,10 @@ async def test_an_answer_closes_it_and_the_next_alarm_opens_another(store: Store
 
 async def test_a_quiet_hour_closes_it_and_a_repeat_keeps_it_open(store: Store, clock: Clock) -> None:
     staff = Staff(store, ops())
-    await store.raise_alarm(alarm())
+    await raw.raise_alarm(store, alarm())
     await staff.escalating.run(500)
     await clock.advance(minutes=59)
-    await store.raise_alarm(alarm())
+    await raw.raise_alarm(store, alarm())
     await staff.escalating.run(500)
     await clock.advance(minutes=59)
     await staff.escalating.run(500)
@@ -87,10 +88,10 @@ async def test_a_quiet_hour_closes_it_and_a_repeat_keeps_it_open(store: Store, c
 
 async def test_what_has_grown_meanwhile_is_not_closed(store: Store, clock: Clock) -> None:
     staff = Staff(store, ops())
-    await store.raise_alarm(alarm())
+    await raw.raise_alarm(store, alarm())
     await staff.escalating.run(500)
     (seen,) = await staff.rows()
-    await store.raise_alarm(alarm())
+    await raw.raise_alarm(store, alarm())
     await store.fold_alarms({"ops": ["failed"]}, 10)
     closed = type(seen)(**{name: getattr(seen, name) for name in seen.__struct_fields__} | {"closed_at": clock.now})
     assert not await store.move_escalation(seen, closed, [])
@@ -103,7 +104,7 @@ async def test_no_answer_in_time_is_said_again_and_then_by_the_next(store: Store
         ops(channels=["chat"], respond_within="15m", repeat=1, then="boss"),
         ops(name="boss", channels=["pager"], respond_within="5m"),
     )
-    await store.raise_alarm(alarm())
+    await raw.raise_alarm(store, alarm())
     told: list[list[tuple[str, str]]] = []
     for minutes in (0, 14, 1, 15, 5, 1):
         await clock.advance(minutes=minutes)
@@ -117,7 +118,7 @@ async def test_no_answer_in_time_is_said_again_and_then_by_the_next(store: Store
 
 async def test_a_response_clock_keeps_a_quiet_one_open_until_it_has_run_out(store: Store, clock: Clock) -> None:
     staff = Staff(store, ops(respond_within="2h"))
-    await store.raise_alarm(alarm())
+    await raw.raise_alarm(store, alarm())
     await staff.escalating.run(500)
     await clock.advance(minutes=90)
     await staff.escalating.run(500)
@@ -133,7 +134,7 @@ async def test_business_hours_stop_the_clock(store: Store, clock: Clock) -> None
     await clock.advance(friday.replace(hour=16, minute=0, second=0) - clock.now)
     hours = BusinessHours(holidays=[(clock.now + timedelta(days=3)).date()])  # a Monday
     staff = Staff(store, ops(respond_within="4h", business_hours=hours, repeat=1))
-    await store.raise_alarm(alarm())
+    await raw.raise_alarm(store, alarm())
     await staff.escalating.run(500)
     (row,) = await staff.rows()
     assert row.due_at == clock.now + timedelta(days=4, hours=-4), "an hour of Friday, three of Tuesday"
@@ -141,12 +142,12 @@ async def test_business_hours_stop_the_clock(store: Store, clock: Clock) -> None
 
 async def test_a_snooze_is_silent_until_it_ends(store: Store, clock: Clock) -> None:
     staff = Staff(store, ops(channels=["chat"], respond_within="15m", repeat=3))
-    await store.raise_alarm(alarm())
+    await raw.raise_alarm(store, alarm())
     await staff.escalating.run(500)
     (row,) = await staff.rows()
     assert await store.snooze_escalation(row.id, until=None, delay_ms=7_200_000, actor="ann") is not None
     await clock.advance(minutes=90)
-    await store.raise_alarm(alarm())
+    await raw.raise_alarm(store, alarm())
     await staff.escalating.run(500)
     assert await staff.events(row) == [("chat", "trigger")]
     await clock.advance(minutes=30)
@@ -159,13 +160,13 @@ async def test_a_snooze_is_silent_until_it_ends(store: Store, clock: Clock) -> N
 async def test_what_is_over_the_rate_is_told_together(store: Store, clock: Clock) -> None:
     staff = Staff(store, ops(channels=["chat"], rate="3/h"))
     for number in range(10):
-        await store.raise_alarm(alarm(f"error {number}"))
+        await raw.raise_alarm(store, alarm(f"error {number}"))
     await staff.escalating.run(500)
     rows = await staff.rows()
     assert all(row.told_at is not None for row in rows)
     notices = await store.claim_notices(["chat"], 100, 1_000)
     assert sorted(notice.event for notice in notices) == ["rest", "trigger", "trigger"]
-    await store.raise_alarm(alarm("one more"))
+    await raw.raise_alarm(store, alarm("one more"))
     await staff.escalating.run(500)
     assert [row.told_at for row in await staff.rows() if row.fingerprint == "one more"] == [None]
     await clock.advance(minutes=20)
@@ -176,7 +177,7 @@ async def test_what_is_over_the_rate_is_told_together(store: Store, clock: Clock
 async def test_two_leaders_tell_once(store: Store, clock: Clock) -> None:
     first, second = Staff(store, ops(respond_within="5m", repeat=5)), Staff(store, ops(respond_within="5m", repeat=5))
     for number in range(20):
-        await store.raise_alarm(alarm(f"error {number}"))
+        await raw.raise_alarm(store, alarm(f"error {number}"))
     await asyncio.gather(first.escalating.run(500), second.escalating.run(500))
     await first.escalating.run(500)
     await clock.advance(minutes=5)
@@ -189,16 +190,16 @@ async def test_two_leaders_tell_once(store: Store, clock: Clock) -> None:
 async def test_two_leaders_share_one_rate(store: Store, clock: Clock) -> None:
     first, second = Staff(store, ops(channels=["chat"], rate="3/h")), Staff(store, ops(channels=["chat"], rate="3/h"))
     for number in range(3):
-        await store.raise_alarm(alarm(f"error {number}"))
+        await raw.raise_alarm(store, alarm(f"error {number}"))
     await first.escalating.run(500)
     (seen, *_) = await first.rows()
     pace = Pace("ops", 1_200_000_000, 3)
     assert not await store.move_escalation(seen, seen, [], pace), "all three are used"
     assert not await store.tell_together([], [], due_at=None, pace=pace)
-    await store.raise_alarm(alarm("one more"))
+    await raw.raise_alarm(store, alarm("one more"))
     await asyncio.gather(first.escalating.run(500), second.escalating.run(500))
     await clock.advance(minutes=20)
-    await store.raise_alarm(alarm("and another"))
+    await raw.raise_alarm(store, alarm("and another"))
     await asyncio.gather(first.escalating.run(500), second.escalating.run(500))
     assert len(await store.claim_notices(["chat"], 100, 1_000)) == 4
 

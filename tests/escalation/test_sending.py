@@ -13,6 +13,7 @@ from holdfast.policies.channels import Email, PagerDuty, SignedWebhook, Slack
 from holdfast.policies.escalation import Escalation
 from holdfast.services.sending import GIVE_UP_MS
 from holdfast.stores.store import Store
+from tests.conformance import raw
 from tests.conformance.builders import enqueue
 from tests.conformance.clock import Clock
 from tests.escalation.receiving import Mailbox, Receiver, free_port, text_of
@@ -27,9 +28,9 @@ def told_by(*names: str, **changes: Any) -> Escalation:
 
 async def test_pagerduty_gets_events_of_version_2(store: Store, clock: Clock, receiver: Receiver) -> None:
     staff = Staff(store, told_by("pager", link=LINK), to=channels(receiver))
-    await store.raise_alarm(alarm(details='{"error": "OSError: disk full", "attempt": 5, "max_attempts": 5}'))
+    await raw.raise_alarm(store, alarm(details='{"error": "OSError: disk full", "attempt": 5, "max_attempts": 5}'))
     await staff.work()
-    await store.raise_alarm(alarm())  # a repeat says nothing new
+    await raw.raise_alarm(store, alarm())  # a repeat says nothing new
     await staff.work()
     (row,) = await staff.rows()
     await store.ack_escalation(row.id, actor="ann", note=None)
@@ -60,7 +61,7 @@ async def test_slack_gets_blocks_within_its_bounds(store: Store, clock: Clock, r
     job_id = await enqueue(
         store, kind="resize", queue="high", payload='{"url": "http://x/?a<b&c", "password": "hunter2"}'
     )
-    await store.raise_alarm(alarm(job_id=job_id, title="<!channel> " + "x" * 4_000))
+    await raw.raise_alarm(store, alarm(job_id=job_id, title="<!channel> " + "x" * 4_000))
     await staff.work()
     (message,) = receiver.bodies
     header, *sections = message["blocks"]
@@ -76,7 +77,7 @@ async def test_slack_gets_blocks_within_its_bounds(store: Store, clock: Clock, r
 
 async def test_a_webhook_is_signed(store: Store, clock: Clock, receiver: Receiver) -> None:
     staff = Staff(store, told_by("hook"), to=channels(receiver))
-    await store.raise_alarm(alarm())
+    await raw.raise_alarm(store, alarm())
     await staff.work()
     ((_, headers, body),) = receiver.requests
     said = Webhook(SECRET).verify(body, headers)
@@ -89,7 +90,9 @@ async def test_a_webhook_is_signed(store: Store, clock: Clock, receiver: Receive
 
 async def test_mail_reaches_everybody_and_names_what_happened(store: Store, clock: Clock, mailbox: Mailbox) -> None:
     staff = Staff(store, told_by("mail"), to=channels(mailbox=mailbox))
-    await store.raise_alarm(alarm(title="resize failed\r\nBcc: evil@example.org", details='{"error": "OSError: full"}'))
+    await raw.raise_alarm(
+        store, alarm(title="resize failed\r\nBcc: evil@example.org", details='{"error": "OSError: full"}')
+    )
     await staff.work()
     (mail,) = mailbox.mails
     assert (mail["To"], mail["From"]) == ("ops@example.org, lead@example.org", "jobs@example.org")
@@ -107,7 +110,7 @@ async def test_http_is_retried_through_an_outage_and_arrives_once(
 ) -> None:
     staff = Staff(store, told_by("pager"), to=channels(receiver))
     receiver.answers = [answer, answer]
-    await store.raise_alarm(alarm())
+    await raw.raise_alarm(store, alarm())
     await staff.work()
     assert receiver.requests == []
     waits: list[timedelta] = []
@@ -131,7 +134,7 @@ async def test_nobody_listens_for_a_while(store: Store, clock: Clock) -> None:
     receiver, mailbox = Receiver(), Mailbox()
     receiver.port, mailbox.port = free_port(), free_port()
     staff = Staff(store, told_by("pager", "chat", "mail"), to=channels(receiver, mailbox))
-    await store.raise_alarm(alarm())
+    await raw.raise_alarm(store, alarm())
     await staff.work()
     async with receiver.listening(), mailbox.listening():
         mailbox.answers = ["451 Try again later"]
@@ -144,7 +147,7 @@ async def test_nobody_listens_for_a_while(store: Store, clock: Clock) -> None:
 async def test_the_end_waits_for_the_beginning(store: Store, clock: Clock, receiver: Receiver) -> None:
     staff = Staff(store, told_by("pager"), to=channels(receiver))
     receiver.answers = ["503 Away"]
-    await store.raise_alarm(alarm())
+    await raw.raise_alarm(store, alarm())
     await staff.work()
     (row,) = await staff.rows()
     await store.ack_escalation(row.id, actor=None, note=None)
@@ -161,7 +164,7 @@ async def test_what_is_refused_or_too_old_is_given_up_and_logged(
 ) -> None:
     staff = Staff(store, told_by("pager", "chat"), to=channels(receiver))
     receiver.answers = ["400 Bad Request", "503 Away"]
-    await store.raise_alarm(alarm())
+    await raw.raise_alarm(store, alarm())
     await staff.escalating.run(500)
     for name in ("pager", "chat"):  # one after the other, so that each gets its answer
         (notice,) = await store.claim_notices([name], 1, 0)
@@ -181,7 +184,7 @@ async def test_what_is_refused_or_too_old_is_given_up_and_logged(
 async def test_two_senders_send_once(store: Store, clock: Clock, receiver: Receiver) -> None:
     staff = Staff(store, told_by("chat"), to=channels(receiver))
     for number in range(10):
-        await store.raise_alarm(alarm(f"error {number}"))
+        await raw.raise_alarm(store, alarm(f"error {number}"))
     await staff.escalating.run(500)
     others = [Staff(store, told_by("chat"), to=channels(receiver)) for _ in range(3)]
     for _ in range(4):
@@ -193,7 +196,7 @@ async def test_a_sender_that_died_is_replaced_when_its_lease_ends(
     store: Store, clock: Clock, receiver: Receiver
 ) -> None:
     staff = Staff(store, told_by("chat"), to=channels(receiver))
-    await store.raise_alarm(alarm())
+    await raw.raise_alarm(store, alarm())
     await staff.escalating.run(500)
     assert len(await store.claim_notices(["chat"], 8, 30_000)) == 1
     await staff.work()
@@ -210,7 +213,7 @@ async def test_secrets_stay_where_they_belong(
     to = channels(receiver)
     staff = Staff(store, told_by("pager", "chat", "hook"), to=to)
     receiver.answers = ["503 Away"] * 3
-    await store.raise_alarm(alarm())
+    await raw.raise_alarm(store, alarm())
     await staff.work()
     (row,) = await staff.rows()
     kept = str(await store.get_escalation(row.id)) + str(await store.claim_notices(list(to), 10, 0))

@@ -12,6 +12,7 @@ from holdfast.services.firing import Firing
 from holdfast.stores.cluster import Fire
 from holdfast.stores.store import Store
 from holdfast.stores.values import QueueTerms
+from tests.conformance import raw
 from tests.conformance.builders import keeping, new_job
 from tests.conformance.clock import Clock
 from tests.escalation.staff import Staff, alarm
@@ -65,21 +66,21 @@ async def test_a_leader_that_comes_late_tells_what_it_has_missed(store: Store, c
 async def test_the_policy_of_the_queue_counts_where_an_alarm_names_none(store: Store, clock: Clock) -> None:
     staff = Staff(store, OPS)
     await store.define_queues({"high": escalated()})
-    await store.raise_alarm(alarm(policy=None, source="sla", kind="", fingerprint="high"))
+    await raw.raise_alarm(store, alarm(policy=None, source="sla", kind="", fingerprint="high"))
     await staff.escalating.run(500)
     assert [row.policy for row in await staff.rows()] == ["ops"]
     await store.define_queues({"high": keeping(1_000, 1_000, 1_000, 1_000)})
-    await store.raise_alarm(alarm(policy=None, fingerprint="after"))
+    await raw.raise_alarm(store, alarm(policy=None, fingerprint="after"))
     await staff.escalating.run(500)
     assert len(await staff.rows()) == 1
 
 
 async def test_nothing_is_kept_for_ever(store: Store, clock: Clock) -> None:
     staff = Staff(store, OPS)
-    await store.raise_alarm(alarm())
+    await raw.raise_alarm(store, alarm())
     await staff.escalating.run(500)
     (row,) = await staff.rows()
-    await store.raise_alarm(alarm(policy="unknown"))
+    await raw.raise_alarm(store, alarm(policy="unknown"))
     assert await store.prune_alarms(10) == 0
     await clock.advance(days=3)
     assert await store.prune_alarms(10) == 1

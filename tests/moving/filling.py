@@ -202,7 +202,7 @@ async def escalate(store: Side, job_id: int) -> None:
 
     await store.define_escalations(["ops"])
     for fingerprint in ("told", "snoozed", "over", "over"):
-        await store.raise_alarm(alarm(fingerprint))
+        await raw.raise_alarm(store, alarm(fingerprint))
     await store.fold_alarms({"ops": ["failed"]}, 10)
     rows = {
         row.fingerprint: row for row in await store.list_escalations(is_open=None, policy=None, limit=9, before=None)
@@ -217,7 +217,7 @@ async def escalate(store: Side, job_id: int) -> None:
     await store.snooze_escalation(rows["snoozed"].id, until=None, delay_ms=DAY_MS, actor="me")
     (sent, *_) = await store.claim_notices(["chat"], 9, 1_000)
     await store.end_notice(sent, "sent", 0, None)
-    await store.raise_alarm(alarm("inbox"))
+    await raw.raise_alarm(store, alarm("inbox"))
 
 
 async def begin_runs(store: Side) -> None:

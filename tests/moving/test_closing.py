@@ -20,6 +20,7 @@ from holdfast.stores.values import Inserted, Insertion
 from holdfast.transitions import completed
 from tests.conformance import raw
 from tests.conformance.builders import claim, enqueue, new_jobs, register
+from tests.conformance.test_access import new
 from tests.moving.filling import fill, read_all, snapshot
 from tests.moving.test_move import quiet
 from tests.sizes import size
@@ -180,6 +181,7 @@ async def test_an_application_that_writes_to_the_file_itself_is_refused(tmp_path
 
 async def test_every_table_is_closed_and_opened_again(source: Side, sqlite_memory: SqliteStore) -> None:
     await fill(source, 110)
+    await source.add_pass(new(digest="token"))
     before = await snapshot(source)
     await source.mark_move(Move("0c", NEW_URL, with_history=True, stage=Stage.DRAINING))
     await source.mark_move(Move("0c", NEW_URL, with_history=True, stage=Stage.CLOSED))

@@ -45,7 +45,7 @@ async def open_own(store: Side, *fingerprints: str, title: str = "own") -> None:
     await store.define_escalations(["ops"])
     for fingerprint in fingerprints:
         alarm = Alarm(source="failed", title=title, policy="ops", kind="work", fingerprint=fingerprint)
-        await store.raise_alarm(alarm)
+        await raw.raise_alarm(store, alarm)
         await store.fold_alarms({"ops": ["failed"]}, 10)
 
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from secrets import token_hex
 from typing import Any
 
+from holdfast.stores.access import AccessStore, AuditFilter, Deed, NewPass
 from holdfast.stores.alarms import Alarm, AlarmStore, EscalationRow, Notice, NoticeStore
 from holdfast.stores.budgets import BudgetRow, BudgetStore, Reservation, Spend
 from holdfast.stores.bulk import BulkRun, BulkState, BulkStore, BulkVerb, NewBulk
@@ -17,15 +19,16 @@ from holdfast.stores.cluster import (
     ServiceReport,
     SettingStore,
 )
+from holdfast.stores.deliveries import DeliveryStore, Message
 from holdfast.stores.failures import DeadFilter, FailureStore
 from holdfast.stores.limits import LimitRow, LimitStore
 from holdfast.stores.moving import JOBS, PARTS, Move, MoveProgress, MoveStore, Release, Stage
 from holdfast.stores.policies import KindRow, PolicyRow, PolicyStore
 from holdfast.stores.policies import Move as KindMove
 from holdfast.stores.postgres.store import PostgresStore
+from holdfast.stores.searching import SearchStore
 from holdfast.stores.sla import Look, SlaRow, SlaStore, Tuning, TuningStore
 from holdfast.stores.store import (
-    DeliveryStore,
     EventStore,
     JobStore,
     LeaseStore,
@@ -35,7 +38,7 @@ from holdfast.stores.store import (
     WakeStore,
     WorkStore,
 )
-from holdfast.stores.values import JobFilter, Message, ProgressReport, RetentionDue, Started, WorkerInfo
+from holdfast.stores.values import JobFilter, ProgressReport, RetentionDue, Started, WorkerInfo
 from holdfast.stores.why import WhyStore
 from holdfast.transitions import completed
 from tests.conformance.builders import keeping
@@ -43,6 +46,7 @@ from tests.races.making import new_job, request
 
 Call = Callable[[PostgresStore], Awaitable[Any]]
 ROLES: tuple[Any, ...] = (
+    SearchStore,
     PolicyStore,
     JobStore,
     WorkStore,
@@ -66,6 +70,7 @@ ROLES: tuple[Any, ...] = (
     SlaStore,
     TuningStore,
     WhyStore,
+    AccessStore,
     WakeStore,
     MoveStore,
 )
@@ -133,6 +138,7 @@ WAITS = SlaRow(
     ended_at=None,
     told_at=None,
 )
+DEED = Deed(actor="me", role="admin", action="pause", target="/", queue="q", status=200, detail="{}", request="r")
 TUNING = Tuning(instance="i", queue="q", workers=2, lowest=1, highest=3, reason="2, its minimum")
 
 VERBS: dict[str, Call] = {
@@ -141,6 +147,8 @@ VERBS: dict[str, Call] = {
     "get_jobs": lambda store: store.get_jobs([1]),
     "finished_jobs": lambda store: store.finished_jobs([1]),
     "list_jobs": lambda store: store.list_jobs(JobFilter(), limit=10),
+    "search_jobs": lambda store: store.search_jobs(JobFilter(words=("x",)), limit=10),
+    "count_found": lambda store: store.count_found(JobFilter()),
     "count_jobs": lambda store: store.count_jobs(),
     "cancel_jobs": lambda store: store.cancel_jobs([1], actor=None, reason=None),
     "retry_jobs": lambda store: store.retry_jobs([1]),
@@ -161,6 +169,7 @@ VERBS: dict[str, Call] = {
     "diagnose": lambda store: store.diagnose(),
     "prune_keys": lambda store: store.prune_keys(10),
     "read_rollups": lambda store: store.read_rollups(datetime.now(UTC)),
+    "read_series": lambda store: store.read_series(datetime.now(UTC), 60),
     "fold_rollups": lambda store: store.fold_rollups(10),
     "measure_lanes": lambda store: store.measure_lanes(),
     "read_gauges": lambda store: store.read_gauges(),
@@ -170,6 +179,7 @@ VERBS: dict[str, Call] = {
     "retire_worker": lambda store: store.retire_worker(99),
     "release_worker": lambda store: store.release_worker(99, [completed(1, 1)]),
     "list_workers": lambda store: store.list_workers(),
+    "drain_instance": lambda store: store.drain_instance("0a", None),
     "define_queues": lambda store: store.define_queues({"q": keeping(1_000, 1_000, 1_000, 1_000)}),
     "pause_queue": lambda store: store.pause_queue("q", actor=None, reason=None),
     "resume_queue": lambda store: store.resume_queue("q"),
@@ -189,7 +199,6 @@ VERBS: dict[str, Call] = {
     "enable_endpoint": lambda store: store.enable_endpoint("https://example.org/"),
     "list_endpoints": lambda store: store.list_endpoints(),
     "prune_deliveries": lambda store: store.prune_deliveries(10),
-    "raise_alarm": lambda store: store.raise_alarm(ALARM),
     "define_escalations": lambda store: store.define_escalations(["ops"]),
     "fold_alarms": lambda store: store.fold_alarms({"ops": ["failed"]}, 10),
     "waiting_escalations": lambda store: store.waiting_escalations(["ops"], [], 10),
@@ -208,12 +217,14 @@ VERBS: dict[str, Call] = {
     "renew_locks": lambda store: store.renew_locks(["a"], 1_000),
     "renew_tickets": lambda store: store.renew_tickets(["a"], 1_000),
     "release_lock": lambda store: store.release_lock("x", "a"),
+    "break_lock": lambda store: store.break_lock("x", 1),
     "free_locks": lambda store: store.free_locks(1, 1),
     "list_locks": lambda store: store.list_locks(10),
     "prune_locks": lambda store: store.prune_locks(10),
     "define_limits": lambda store: store.define_limits([LimitRow(name="l", queue="q", concurrency=1)], ["q"]),
     "list_limits": lambda store: store.list_limits(),
     "limit_usage": lambda store: store.limit_usage("l"),
+    "limit_usages": lambda store: store.limit_usages(),
     "sweep_limits": lambda store: store.sweep_limits("", 10, leaks=True),
     "prune_limits": lambda store: store.prune_limits(10),
     "define_budgets": lambda store: store.define_budgets([BUDGET]),
@@ -225,6 +236,7 @@ VERBS: dict[str, Call] = {
     "list_periods": lambda store: store.list_periods("ai", NOW, 10),
     "list_lost": lambda store: store.list_lost("ai", 10),
     "mean_spend": lambda store: store.mean_spend("ai", "work"),
+    "spend_series": lambda store: store.spend_series("ai", "", NOW, NOW, 1_000),
     "break_down": lambda store: store.break_down("ai", "kind", NOW, NOW, 10),
     "read_ledger": lambda store: store.read_ledger("ai", 10),
     "prune_ledger": lambda store: store.prune_ledger(10),
@@ -285,6 +297,25 @@ VERBS: dict[str, Call] = {
     "list_tunings": lambda store: store.list_tunings(),
     "prune_tunings": lambda store: store.prune_tunings(10),
     "explain_job": lambda store: store.explain_job(1),
+    "add_pass": lambda store: store.add_pass(
+        NewPass(
+            kind="token",
+            name="me",
+            digest=token_hex(32),
+            hint="h",
+            role="admin",
+            queues=None,
+            created_by="me",
+            lasts_ms=None,
+        )
+    ),
+    "find_pass": lambda store: store.find_pass("d"),
+    "use_link": lambda store: store.use_link("d"),
+    "list_passes": lambda store: store.list_passes("token"),
+    "revoke_pass": lambda store: store.revoke_pass(1, actor="me"),
+    "add_deed": lambda store: store.add_deed(DEED),
+    "list_deeds": lambda store: store.list_deeds(AuditFilter(), limit=10),
+    "prune_access": lambda store: store.prune_access(10),
     "announce": lambda store: store.announce(["q"]),
     "read_move": lambda store: store.read_move(),
     "mark_move": lambda store: store.mark_move(MOVE),

@@ -16,6 +16,7 @@ from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import quoted
 from holdfast.transitions import completed
 from tests.races.making import connected, insert, register, request
+from tests.server.visiting import PAGE, bearing, filled, made_pass, routes_of, visit
 
 
 class Rights(NamedTuple):
@@ -69,7 +70,7 @@ async def worked(rights: Rights) -> AsyncIterator[PostgresStore]:
     await store.close()
 
 
-async def test_it_enqueues_and_works(rights: Rights) -> None:
+async def test_it_enqueues_works_and_serves(rights: Rights) -> None:
     queue = Queue("default", retention="90d", tell_retention=True)
     app = Holdfast(rights.worker, schema=rights.schema, queues=[queue])
 
@@ -86,6 +87,45 @@ async def test_it_enqueues_and_works(rights: Rights) -> None:
         await app.run_worker(until="empty")
         assert [await handle.result(timeout=10) for handle in handles] == [0, 2, 4, 6, 8]
         assert await app.prune() == 0
+    await serves(rights)
+
+
+async def serves(rights: Rights) -> None:
+    """Ask a server for every page and list, and let it do something of every sort that people do (H18)."""
+    app = Holdfast(rights.worker, schema=rights.schema, queues=[Queue("default")])
+
+    @app.task(max_attempts=1)
+    async def fail(number: int = 0) -> None:
+        raise ValueError(number)
+
+    async with app, visit(app) as web:
+        web.headers |= bearing(await made_pass(app))
+        failed = await fail.enqueue()
+        await app.run_worker(until="empty")
+        waiting = await fail.using(run_in="1h").enqueue()
+        (group,) = (await app.dead_letters()).groups
+        known = {"id": failed.public_id, "job": failed.public_id, "group": group.id, "kind": "fail"}
+        known |= {"queue": "default", "name": "default"}
+        for method, path, body in (
+            ("POST", "queues/default/pause", None),
+            ("POST", "queues/default/resume", None),
+            ("PUT", "queues/default/settings/workers", {"value": 3}),
+            ("POST", "jobs", {"kind": "fail"}),
+            ("POST", f"jobs/{waiting.public_id}/reprioritise", {"priority": 1}),
+            ("POST", f"jobs/{waiting.public_id}/cancel", None),
+            ("POST", f"jobs/{failed.public_id}/retry", None),
+            ("POST", "schedules", {"name": "default", "kind": "fail", "cron": "0 3 * * *"}),
+            ("POST", "schedules/default/run", None),
+            ("POST", "bulk", {"verb": "cancel", "q": "state:queued"}),
+            ("POST", "tokens", {"name": "other"}),
+            ("DELETE", "schedules/default", None),
+        ):
+            answer = await web.request(method, f"/api/v1/{path}", json=body)
+            assert answer.status_code < 300, (path, answer.text)
+        for route in routes_of(app):
+            if route.method == "GET" and not route.is_stream:
+                answer = await web.get(filled(route.path, **known), headers=PAGE)
+                assert answer.status_code < 500, (route, answer.text)
 
 
 async def finish_one(store: PostgresStore) -> int:
@@ -152,6 +192,13 @@ async def test_it_cannot_change_tables(rights: Rights) -> None:
         ):
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
                 await connection.execute(statement)
+        found = await connection.fetch(
+            "SELECT p.proname, p.proconfig FROM pg_proc AS p INNER JOIN pg_namespace AS n ON n.oid = p.pronamespace"
+            " WHERE n.nspname = $1 AND p.prosecdef",
+            rights.schema,
+        )
+        assert {row["proname"] for row in found} == {"keep_partitions", "make_weeks"}, "with the rights of the owner"
+        assert all("search_path=pg_catalog, pg_temp" in row["proconfig"] for row in found)
 
 
 async def test_what_the_owner_makes_later_can_be_used(rights: Rights) -> None:

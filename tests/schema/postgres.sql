@@ -31,6 +31,20 @@ CREATE TABLE attempts (
     CONSTRAINT attempts_pkey PRIMARY KEY (job_id, claim)
 );
 
+CREATE TABLE audit (
+    id bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    actor text NOT NULL,
+    role text NOT NULL,
+    action text NOT NULL,
+    target text NOT NULL,
+    queue text,
+    status integer NOT NULL,
+    detail jsonb NOT NULL,
+    request text NOT NULL,
+    CONSTRAINT audit_pkey PRIMARY KEY (id)
+);
+
 CREATE TABLE budget_periods (
     budget text NOT NULL,
     key text NOT NULL,
@@ -136,6 +150,13 @@ CREATE TABLE disabled_endpoints (
     disabled_at timestamp with time zone NOT NULL,
     reason text NOT NULL,
     CONSTRAINT disabled_endpoints_pkey PRIMARY KEY (endpoint)
+);
+
+CREATE TABLE drains (
+    instance text NOT NULL,
+    asked_at timestamp with time zone NOT NULL,
+    asked_by text,
+    CONSTRAINT drains_pkey PRIMARY KEY (instance)
 );
 
 CREATE TABLE escalation_policies (
@@ -565,6 +586,25 @@ CREATE TABLE overrides (
     CONSTRAINT overrides_pkey PRIMARY KEY (path)
 );
 
+CREATE TABLE passes (
+    id bigint NOT NULL,
+    kind text NOT NULL,
+    name text NOT NULL,
+    digest text NOT NULL,
+    hint text NOT NULL,
+    role text NOT NULL,
+    queues text[],
+    created_at timestamp with time zone NOT NULL,
+    created_by text NOT NULL,
+    expires_at timestamp with time zone,
+    used_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    revoked_by text,
+    parent bigint,
+    CONSTRAINT passes_digest_key UNIQUE (digest),
+    CONSTRAINT passes_pkey PRIMARY KEY (id)
+);
+
 CREATE TABLE phases (
     job_id bigint NOT NULL,
     name text NOT NULL,
@@ -770,6 +810,10 @@ CREATE TABLE workers (
 
 CREATE INDEX alarms_at ON holdfast.alarms USING btree (at);
 
+CREATE INDEX audit_at ON holdfast.audit USING btree (at);
+
+CREATE INDEX audit_target ON holdfast.audit USING btree (target, id);
+
 CREATE INDEX budget_periods_ends ON holdfast.budget_periods USING btree (ends_at);
 
 CREATE INDEX budget_periods_starts ON holdfast.budget_periods USING btree (budget, starts_at, key);
@@ -798,29 +842,65 @@ CREATE INDEX escalations_unresolved ON holdfast.escalations USING btree (id) WHE
 
 CREATE INDEX fires_expiry ON holdfast.fires USING btree (expires_at);
 
-CREATE INDEX history_dead ON ONLY holdfast.history USING btree (kind, error_fingerprint, enqueued_at, id) WHERE (state = 'failed'::text);
+CREATE INDEX history_actor ON ONLY holdfast.history USING btree (actor, enqueued_at, id) WHERE (actor IS NOT NULL);
 
-CREATE INDEX history_failed ON ONLY holdfast.history USING btree (enqueued_at, id) WHERE (state = 'failed'::text);
+CREATE INDEX history_dead ON ONLY holdfast.history USING btree (kind, error_fingerprint, enqueued_at, id) INCLUDE (delete_at) WHERE (state = 'failed'::text);
+
+CREATE INDEX history_errors ON ONLY holdfast.history USING btree (enqueued_at, id) WHERE (error_class IS NOT NULL);
+
+CREATE INDEX history_failed ON ONLY holdfast.history USING btree (enqueued_at, id) INCLUDE (delete_at) WHERE (state = 'failed'::text);
 
 CREATE INDEX history_fingerprint ON ONLY holdfast.history USING btree (error_fingerprint, enqueued_at, id) WHERE (error_fingerprint IS NOT NULL);
 
+CREATE INDEX history_forever_actor_enqueued_at_id_idx ON holdfast.history_forever USING btree (actor, enqueued_at, id) WHERE (actor IS NOT NULL);
+
+CREATE INDEX history_forever_enqueued_at_id_delete_at_idx ON holdfast.history_forever USING btree (enqueued_at, id) INCLUDE (delete_at) WHERE (state = 'failed'::text);
+
 CREATE INDEX history_forever_enqueued_at_id_idx ON holdfast.history_forever USING btree (enqueued_at, id);
 
-CREATE INDEX history_forever_enqueued_at_id_idx1 ON holdfast.history_forever USING btree (enqueued_at, id) WHERE (state = 'failed'::text);
+CREATE INDEX history_forever_enqueued_at_id_idx2 ON holdfast.history_forever USING btree (enqueued_at, id) WHERE (error_class IS NOT NULL);
 
 CREATE INDEX history_forever_error_fingerprint_enqueued_at_id_idx ON holdfast.history_forever USING btree (error_fingerprint, enqueued_at, id) WHERE (error_fingerprint IS NOT NULL);
 
 CREATE INDEX history_forever_id_idx ON holdfast.history_forever USING btree (id);
 
-CREATE INDEX history_forever_kind_error_fingerprint_enqueued_at_id_idx ON holdfast.history_forever USING btree (kind, error_fingerprint, enqueued_at, id) WHERE (state = 'failed'::text);
+CREATE INDEX history_forever_kind_enqueued_at_id_idx ON holdfast.history_forever USING btree (kind, enqueued_at, id);
+
+CREATE INDEX history_forever_kind_enqueued_at_id_state_delete_at_idx ON holdfast.history_forever USING btree (kind, enqueued_at, id) INCLUDE (state, delete_at) WHERE (state <> 'completed'::text);
+
+CREATE INDEX history_forever_kind_error_fingerprint_enqueued_at_id_delet_idx ON holdfast.history_forever USING btree (kind, error_fingerprint, enqueued_at, id) INCLUDE (delete_at) WHERE (state = 'failed'::text);
+
+CREATE INDEX history_forever_queue_enqueued_at_id_idx ON holdfast.history_forever USING btree (queue, enqueued_at, id);
+
+CREATE INDEX history_forever_queue_enqueued_at_id_state_delete_at_idx ON holdfast.history_forever USING btree (queue, enqueued_at, id) INCLUDE (state, delete_at) WHERE (state <> 'completed'::text);
+
+CREATE INDEX history_forever_schedule_enqueued_at_id_idx ON holdfast.history_forever USING btree (schedule, enqueued_at, id) WHERE (schedule IS NOT NULL);
+
+CREATE INDEX history_forever_state_enqueued_at_id_delete_at_idx ON holdfast.history_forever USING btree (state, enqueued_at, id) INCLUDE (delete_at) WHERE (state = ANY (ARRAY['cancelled'::text, 'completed_with_errors'::text]));
 
 CREATE INDEX history_forever_tags_idx ON holdfast.history_forever USING gin (tags jsonb_path_ops) WHERE (tags IS NOT NULL);
 
+CREATE INDEX history_forever_unique_key_enqueued_at_id_idx ON holdfast.history_forever USING btree (unique_key, enqueued_at, id) WHERE (unique_key IS NOT NULL);
+
 CREATE INDEX history_id ON ONLY holdfast.history USING btree (id);
+
+CREATE INDEX history_kind ON ONLY holdfast.history USING btree (kind, enqueued_at, id);
 
 CREATE INDEX history_listed ON ONLY holdfast.history USING btree (enqueued_at, id);
 
+CREATE INDEX history_queue ON ONLY holdfast.history USING btree (queue, enqueued_at, id);
+
+CREATE INDEX history_schedule ON ONLY holdfast.history USING btree (schedule, enqueued_at, id) WHERE (schedule IS NOT NULL);
+
 CREATE INDEX history_tags ON ONLY holdfast.history USING gin (tags jsonb_path_ops) WHERE (tags IS NOT NULL);
+
+CREATE INDEX history_trouble ON ONLY holdfast.history USING btree (state, enqueued_at, id) INCLUDE (delete_at) WHERE (state = ANY (ARRAY['cancelled'::text, 'completed_with_errors'::text]));
+
+CREATE INDEX history_trouble_kind ON ONLY holdfast.history USING btree (kind, enqueued_at, id) INCLUDE (state, delete_at) WHERE (state <> 'completed'::text);
+
+CREATE INDEX history_trouble_queue ON ONLY holdfast.history USING btree (queue, enqueued_at, id) INCLUDE (state, delete_at) WHERE (state <> 'completed'::text);
+
+CREATE INDEX history_unique ON ONLY holdfast.history USING btree (unique_key, enqueued_at, id) WHERE (unique_key IS NOT NULL);
 
 CREATE INDEX idempotency_expiry ON holdfast.idempotency USING btree (expires_at);
 
@@ -831,6 +911,8 @@ CREATE UNIQUE INDEX jobs_debounce ON holdfast.jobs USING btree (kind, debounce_k
 CREATE INDEX jobs_deferred ON holdfast.jobs USING btree (run_at, id) WHERE ((state = 'held'::text) AND ("position" IS NULL));
 
 CREATE INDEX jobs_due ON holdfast.jobs USING btree (run_at, id) INCLUDE (queue) WHERE (state = 'scheduled'::text);
+
+CREATE INDEX jobs_errors ON holdfast.jobs USING btree (enqueued_at, id) WHERE (error_class IS NOT NULL);
 
 CREATE INDEX jobs_fifo ON holdfast.jobs USING btree (fifo_key, enqueued_seq) WHERE (fifo_key IS NOT NULL);
 
@@ -886,6 +968,10 @@ CREATE INDEX notices_escalation ON holdfast.notices USING btree (escalation, id)
 
 CREATE INDEX notices_order ON holdfast.notices USING btree (escalation, channel, id) WHERE (state = 'pending'::text);
 
+CREATE UNIQUE INDEX passes_digest_key ON holdfast.passes USING btree (digest);
+
+CREATE INDEX passes_parent ON holdfast.passes USING btree (parent) WHERE (parent IS NOT NULL);
+
 CREATE INDEX reservations_lost ON holdfast.reservations USING btree (budget, job_id) WHERE (state = 'lost'::text);
 
 CREATE INDEX retention_due_at ON holdfast.retention_due USING btree (at);
@@ -899,6 +985,8 @@ CREATE INDEX rollups_minute ON holdfast.rollups USING btree (minute);
 CREATE INDEX slots_worker ON holdfast.slots USING btree (worker) WHERE (worker IS NOT NULL);
 
 CREATE SEQUENCE alarms_id_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
+
+CREATE SEQUENCE audit_id_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
 
 CREATE SEQUENCE bulk_runs_id_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
 
@@ -919,6 +1007,8 @@ CREATE SEQUENCE lock_token_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE
 CREATE SEQUENCE lock_waiters_ticket_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
 
 CREATE SEQUENCE notices_id_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
+
+CREATE SEQUENCE passes_id_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
 
 CREATE SEQUENCE position_seq AS bigint START 1 INCREMENT 1 MINVALUE 1 MAXVALUE 9223372036854775807 NO CYCLE;
 
@@ -1323,7 +1413,7 @@ RETURNS text[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitma
 CREATE FUNCTION fold_rollups(
     p_limit integer
 )
-RETURNS integer LANGUAGE plpgsql VOLATILE -- md5 aa51495cb6806683be71f19a3057f890
+RETURNS integer LANGUAGE plpgsql VOLATILE -- md5 d4a0bc5770b62f83bca8f480782fcd9c
 
 CREATE FUNCTION folded_deliveries(
     p_id bigint

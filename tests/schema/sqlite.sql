@@ -244,6 +244,19 @@ CREATE TABLE holdfast_attempts (
     PRIMARY KEY (job_id, claim)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE holdfast_audit (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    role TEXT NOT NULL,
+    action TEXT NOT NULL,
+    target TEXT NOT NULL,
+    queue TEXT,
+    status INTEGER NOT NULL,
+    detail TEXT NOT NULL,
+    request TEXT NOT NULL
+) STRICT;
+
 CREATE TABLE holdfast_budget_periods (
     budget TEXT NOT NULL,
     key TEXT NOT NULL,
@@ -351,6 +364,12 @@ CREATE TABLE holdfast_disabled_endpoints (
     disabled_at INTEGER NOT NULL,
     reason TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_drains (
+    instance TEXT PRIMARY KEY,
+    asked_at INTEGER NOT NULL,
+    asked_by TEXT
+) STRICT;
 
 CREATE TABLE holdfast_escalation_policies (
     name TEXT PRIMARY KEY,
@@ -718,6 +737,23 @@ CREATE TABLE holdfast_overrides (
     CONSTRAINT overrides_json CHECK (json_valid(value))
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE holdfast_passes (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    digest TEXT NOT NULL UNIQUE,
+    hint TEXT NOT NULL,
+    role TEXT NOT NULL,
+    queues TEXT,
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL,
+    expires_at INTEGER,
+    used_at INTEGER,
+    revoked_at INTEGER,
+    revoked_by TEXT,
+    parent INTEGER
+) STRICT;
+
 CREATE TABLE holdfast_phases (
     job_id INTEGER NOT NULL,
     name TEXT NOT NULL,
@@ -911,6 +947,10 @@ CREATE TABLE sqlite_sequence(name,seq);
 
 CREATE INDEX holdfast_alarms_at ON holdfast_alarms (at);
 
+CREATE INDEX holdfast_audit_at ON holdfast_audit (at);
+
+CREATE INDEX holdfast_audit_target ON holdfast_audit (target, id);
+
 CREATE INDEX holdfast_budget_periods_ends ON holdfast_budget_periods (ends_at);
 
 CREATE INDEX holdfast_budget_periods_starts ON holdfast_budget_periods (budget, starts_at, key);
@@ -936,8 +976,12 @@ CREATE INDEX holdfast_escalations_unresolved ON holdfast_escalations (id) WHERE 
 
 CREATE INDEX holdfast_fires_expiry ON holdfast_fires (expires_at);
 
+CREATE INDEX holdfast_history_actor ON holdfast_history (actor, enqueued_at, id) WHERE actor IS NOT NULL;
+
 CREATE INDEX holdfast_history_dead ON holdfast_history (kind, error_fingerprint, enqueued_at, id)
 WHERE state = 'failed';
+
+CREATE INDEX holdfast_history_errors ON holdfast_history (enqueued_at, id) WHERE error_class IS NOT NULL;
 
 CREATE INDEX holdfast_history_expiry ON holdfast_history (delete_at);
 
@@ -946,7 +990,22 @@ CREATE INDEX holdfast_history_failed ON holdfast_history (enqueued_at, id) WHERE
 CREATE INDEX holdfast_history_fingerprint ON holdfast_history (error_fingerprint, enqueued_at, id)
     WHERE error_fingerprint IS NOT NULL;
 
+CREATE INDEX holdfast_history_kind ON holdfast_history (kind, enqueued_at, id);
+
 CREATE INDEX holdfast_history_listed ON holdfast_history (enqueued_at, id);
+
+CREATE INDEX holdfast_history_queue ON holdfast_history (queue, enqueued_at, id);
+
+CREATE INDEX holdfast_history_schedule ON holdfast_history (schedule, enqueued_at, id) WHERE schedule IS NOT NULL;
+
+CREATE INDEX holdfast_history_trouble ON holdfast_history (state, enqueued_at, id)
+    WHERE state IN ('cancelled', 'completed_with_errors');
+
+CREATE INDEX holdfast_history_trouble_kind ON holdfast_history (kind, enqueued_at, id) WHERE state <> 'completed';
+
+CREATE INDEX holdfast_history_trouble_queue ON holdfast_history (queue, enqueued_at, id) WHERE state <> 'completed';
+
+CREATE INDEX holdfast_history_unique ON holdfast_history (unique_key, enqueued_at, id) WHERE unique_key IS NOT NULL;
 
 CREATE INDEX holdfast_idempotency_expiry ON holdfast_idempotency (expires_at);
 
@@ -958,6 +1017,8 @@ WHERE debounce_key IS NOT NULL AND state = 'scheduled' AND claim = 0;
 CREATE INDEX holdfast_jobs_deferred ON holdfast_jobs (run_at, id) WHERE state = 'held' AND position IS NULL;
 
 CREATE INDEX holdfast_jobs_due ON holdfast_jobs (run_at, id, queue, state) WHERE state = 'scheduled';
+
+CREATE INDEX holdfast_jobs_errors ON holdfast_jobs (enqueued_at, id) WHERE error_class IS NOT NULL;
 
 CREATE INDEX holdfast_jobs_fifo ON holdfast_jobs (fifo_key, enqueued_seq) WHERE fifo_key IS NOT NULL;
 
@@ -1006,6 +1067,8 @@ CREATE INDEX holdfast_notices_due ON holdfast_notices (next_at) WHERE state = 'p
 CREATE INDEX holdfast_notices_escalation ON holdfast_notices (escalation, id);
 
 CREATE INDEX holdfast_notices_order ON holdfast_notices (escalation, channel, id) WHERE state = 'pending';
+
+CREATE INDEX holdfast_passes_parent ON holdfast_passes (parent) WHERE parent IS NOT NULL;
 
 CREATE INDEX holdfast_reservations_lost ON holdfast_reservations (budget, job_id) WHERE state = 'lost';
 

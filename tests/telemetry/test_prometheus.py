@@ -153,15 +153,17 @@ async def drained(app: Holdfast, expected: int) -> None:
 
 
 @pytest.mark.timeout(180)
-async def test_two_workers_are_scraped_and_every_query_runs(app: Holdfast, tmp_path: Path) -> None:
+async def test_two_workers_and_a_server_are_scraped_and_every_query_runs(app: Holdfast, tmp_path: Path) -> None:
     jobs = size(100, 5_000)
-    ports = free_ports(3)
+    ports = free_ports(4)
     async with app:
         await enqueue(app, jobs)
         with ExitStack() as stack:
             for port in ports[:2]:
                 stack.enter_context(started(tmp_path, "worker", "--processes", "2", "--metrics", f"127.0.0.1:{port}"))
             stack.enter_context(started(tmp_path, "upkeep", "--metrics", f"127.0.0.1:{ports[2]}"))
+            # A server runs no jobs and leads nothing, so it adds to no sum.
+            stack.enter_context(started(tmp_path, "serve", "--port", str(ports[3]), "--metrics"))
             prometheus = stack.enter_context(scraping(tmp_path, ports, RULES))
             await drained(app, 2 * jobs)
             wait_for("the sums are those of the store", shows(prometheus, *await ends_of(app)))
@@ -180,7 +182,7 @@ async def test_two_workers_are_scraped_and_every_query_runs(app: Holdfast, tmp_p
             assert spent == pytest.approx((jobs // 10 + 2) * 0.004)
             look_at_queries(prometheus)
             assert prometheus.value("sum(holdfast_leader)") == 1
-            assert prometheus.value("sum(up)") == 3
+            wait_for("the server is scraped too", lambda: prometheus.value("sum(up)") == 4)
             assert len(prometheus.query('holdfast_queue_backlog{queue="bulk"}')) == 1, "by the leader alone"
             assert prometheus.value('holdfast_queue_backlog{queue="bulk"}') == 0
 

@@ -2,13 +2,13 @@
 
 import ast
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.chromium import chromium
 from tests.docs.pages import ROOT
 
 VILLAGE = ROOT / "examples" / "village"
@@ -22,20 +22,10 @@ FAMILIES = {
 LONGEST_HANDLER = 20
 
 
-@pytest.fixture(scope="module")
-def chromium() -> str:
-    """Find Chromium, or install it where that is possible."""
-    if shutil.which("chromium") is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        subprocess.run(["apt-get", "install", "-y", "chromium"], check=True, capture_output=True)
-    found = shutil.which("chromium")
-    if found is None:
-        pytest.skip("Chromium is missing: apt-get install chromium")
-    return found
-
-
 @pytest.mark.xdist_group("chromium")
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
-def test_each_kind_does_its_work(store: str, chromium: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_each_kind_does_its_work(store: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    chromium()
     environment = os.environ | {"VILLAGE_STORE": f"sqlite:///{tmp_path / 'jobs.db'}"}
     if store == "postgres":
         names = {"VILLAGE_STORE": "dsn", "VILLAGE_SCHEMA": "schema"}

@@ -362,3 +362,30 @@ async def test_the_neighbours_of_a_crashed_job_run_after_it(memory_app: Holdfast
     await drained(memory_app)
     found = await ran(memory_app, *handles)
     assert {(job.state, job.crashes) for job in found} == {(JobState.COMPLETED, 1)}
+
+
+# ---- asked to leave --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("brisk")
+async def test_an_embedded_worker_that_is_asked_to_leave_ends_what_it_runs(app: Holdfast) -> None:
+    release = asyncio.Event()
+
+    @app.task
+    async def long_one() -> str:
+        await release.wait()
+        return "mine"
+
+    handle = await long_one.enqueue()
+    async with working(app) as work:
+        await until_state(handle, JobState.RUNNING)
+        (row,) = await app.drain_worker(work.id, actor="alice")
+        assert row.drain_by == "alice"
+        worker: Any = work.embedded._worker
+        await until(lambda: worker.is_leaving, "it has heard of it")
+        later = await long_one.enqueue()
+        release.set()
+        async with asyncio.timeout(20):
+            await work.task
+    assert (await handle.get()).state is JobState.COMPLETED
+    assert (await later.get()).state is JobState.QUEUED

@@ -1,18 +1,23 @@
 """Events as a stream for web pages: nothing twice, nothing lost without `reset`, and nothing left behind."""
 
 import asyncio
+import re
+from collections import deque
 from collections.abc import AsyncIterator, Callable, MutableMapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, cast
 
 import msgspec
 import pytest
+from pydantic import SecretStr
 
-from holdfast import Holdfast, JobHandle, JobState, Task
+from holdfast import Context, Fatal, Holdfast, JobHandle, JobState, Task, stream
 from holdfast.client.subscription import MOST_WAITING
 from holdfast.client.watching import REMEMBERED, Watching
+from holdfast.errors import StoreError
 from holdfast.events import EventKind
 from holdfast.stream import MOST_SHOWN, EventResponse, EventStream
+from holdfast.telemetry import redaction
 from tests.sizes import size
 from tests.worker.working import PATIENCE_S, drained, until, working
 
@@ -33,12 +38,21 @@ class Frame(msgspec.Struct):
         return str(self.data["id"])
 
 
-def read(chunk: bytes) -> Frame:
-    """Read a frame as a browser does."""
+def read_all(chunk: bytes) -> list[Frame]:
+    """Read what was written at once, as a browser does."""
     assert chunk.endswith(b"\n\n")
-    fields = dict(line.split(": ", 1) for line in chunk.decode().rstrip("\n").split("\n"))
-    assert set(fields) <= {"id", "event", "data"}
-    return Frame(fields["event"], msgspec.json.decode(fields["data"]), fields.get("id"))
+    frames = []
+    for text in chunk.decode().removesuffix("\n\n").split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in text.split("\n"))
+        assert set(fields) <= {"id", "event", "data"}
+        frames.append(Frame(fields["event"], msgspec.json.decode(fields["data"]), fields.get("id")))
+    return frames
+
+
+def read(chunk: bytes) -> Frame:
+    """Read what is one frame."""
+    (frame,) = read_all(chunk)
+    return frame
 
 
 class Page:
@@ -46,12 +60,15 @@ class Page:
 
     def __init__(self, chunks: AsyncIterator[bytes]) -> None:
         self._chunks = chunks
+        self._frames: deque[Frame] = deque()
         self.last_id: str | None = None
 
     async def take(self) -> Frame:
         """Take the next frame."""
-        async with asyncio.timeout(PATIENCE_S):
-            frame = read(await anext(self._chunks))
+        while not self._frames:
+            async with asyncio.timeout(PATIENCE_S):
+                self._frames.extend(read_all(await anext(self._chunks)))
+        frame = self._frames.popleft()
         self.last_id = frame.id or self.last_id
         return frame
 
@@ -120,6 +137,73 @@ async def test_a_quiet_stream_pings(app: Holdfast, work: Work) -> None:
             assert frame.id is None
             frame = await page.take()
         assert frame.job == handle.public_id
+
+
+async def test_a_busy_stream_pings_too_and_ends_when_the_check_says_no(memory_app: Holdfast) -> None:
+    """However much happens: whoever may look no more sees at most what happens until the next ping."""
+
+    @memory_app.task
+    async def work(number: int) -> None: ...
+
+    asked, answers = [], [True, True, False]
+
+    async def check() -> bool:
+        asked.append(len(seen))
+        return answers[len(asked) - 1]
+
+    seen: list[str] = []
+    async with opened(memory_app, snapshot=False, ping_s=0.3, check=check) as page:
+        with suppress(StopAsyncIteration):
+            while len(asked) < 4:
+                await work.enqueue(len(seen))
+                seen.append((await page.take()).event)
+    assert len(asked) == 3
+    assert seen.count("ping") == 2
+    assert seen.count("job:enqueued") > 2
+
+
+async def test_what_happens_together_is_written_together_and_never_too_much_at_once(memory_app: Holdfast) -> None:
+    @memory_app.task
+    async def work(number: int) -> None: ...
+
+    quiet = cast("Any", EventStream(memory_app.client, snapshot=False, ping_s=0.5).__aiter__())
+    async with aclosing(quiet) as chunks:
+        assert read(await anext(chunks)).event == "ping"
+        handles = await memory_app.enqueue_many(work.call(number) for number in range(900))
+        await until(lambda: memory_app.client.watching.number == 900, "all is heard of")
+        sizes: list[int] = []
+        jobs: list[str] = []
+        while len(jobs) < len(handles):
+            chunk = await anext(chunks)
+            sizes.append(len(chunk))
+            jobs += [frame.job for frame in read_all(chunk) if frame.event != "ping"]
+    assert jobs == [handle.public_id for handle in handles]
+    assert len(sizes) < 20
+    assert max(sizes) < 66_000
+
+
+async def test_secrets_are_covered_in_events_and_snapshots(memory_app: Holdfast) -> None:
+    redaction.keep(["hunter22-of-the-database"])
+
+    @memory_app.task(max_attempts=1)
+    async def leak(ctx: Context, key: SecretStr) -> None:
+        await ctx.progress(10, "dialled hunter22-of-the-database", key=key, at=["hunter22-of-the-database"])
+        message = f"refused {key.get_secret_value()} and hunter22-of-the-database"
+        raise Fatal(message)
+
+    async with opened(memory_app) as page:
+        await page.take()
+        handle = await leak.enqueue(SecretStr("hunter22-of-the-user"))
+        await drained(memory_app)
+        frames = [await page.take()]
+        while frames[-1].event != EventKind.FAILED:
+            frames.append(await page.take())
+    async with opened(memory_app, job=handle.public_id) as page:
+        frames.append(await page.take())
+    written = msgspec.json.encode(frames).decode()
+    assert "refused" in written
+    assert "dialled" in written
+    assert "hunter22" not in written
 
 
 async def test_closing_the_app_ends_the_stream(memory_app: Holdfast) -> None:
@@ -330,7 +414,7 @@ class Browser:
     @property
     def frames(self) -> list[Frame]:
         """What came so far."""
-        return [read(message["body"]) for message in self.sent[1:] if message["body"]]
+        return [frame for message in self.sent[1:] if message["more_body"] for frame in read_all(message["body"])]
 
 
 def respond(app: Holdfast, browser: Browser, **headers: str) -> "asyncio.Task[None]":
@@ -389,4 +473,57 @@ async def test_a_response_ends_properly_when_the_app_is_closed(memory_app: Holdf
     await until(lambda: len(browser.frames) == 1, "the snapshot has come")
     await memory_app.client.watching.close()
     await asyncio.wait_for(responding, PATIENCE_S)
-    assert browser.sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
+    last = browser.sent[-1]
+    assert re.fullmatch(rb"retry: \d+\n\n", last["body"])
+    assert not last["more_body"]
+
+
+async def test_a_response_ends_when_it_is_told_to_even_if_nobody_reads(memory_app: Holdfast) -> None:
+    """A web server that stops waits for its responses: those of clients that take nothing must not hold it up."""
+    until_then, reader, stuck = asyncio.get_running_loop().create_future(), Browser(), Browser()
+    async with memory_app.events():
+        before = inside(memory_app)
+        responding = [
+            asyncio.create_task(response({"type": "http"}, browser.receive, browser.send))
+            for browser in (reader, stuck)
+            for response in [EventResponse(EventStream(memory_app.client), until=until_then)]
+        ]
+        await until(lambda: len(reader.frames) == len(stuck.frames) == 1, "both have the snapshot")
+        stuck.takes.clear()
+        until_then.set_result(None)
+        async with asyncio.timeout(PATIENCE_S):
+            await asyncio.gather(*responding)
+        await until(lambda: {task for task in inside(memory_app)[0] if task not in responding} == before[0], "no more")
+    assert re.fullmatch(rb"retry: \d+\n\n", reader.sent[-1]["body"])
+    assert len(stuck.sent) == 2
+
+
+async def test_a_client_that_takes_nothing_for_long_is_given_up(
+    memory_app: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "WRITE_S", 0.01)
+
+    @memory_app.task
+    async def work() -> None: ...
+
+    async with memory_app.events():
+        before, browser = inside(memory_app), Browser()
+        responding = respond(memory_app, browser)
+        await until(lambda: len(browser.frames) == 1, "the snapshot has come")
+        browser.takes.clear()
+        await work.enqueue()
+        await asyncio.wait_for(responding, PATIENCE_S)
+        await until(lambda: inside(memory_app) == before, "nothing is left")
+
+
+async def test_a_store_that_is_away_ends_a_response_properly(
+    memory_app: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: Any, **__: Any) -> None:
+        message = "the store is away"
+        raise StoreError(message)
+
+    monkeypatch.setattr(memory_app.client, "list", away)
+    browser = Browser()
+    await asyncio.wait_for(respond(memory_app, browser), PATIENCE_S)
+    assert [message.get("more_body") for message in browser.sent] == [None, False]

@@ -12,7 +12,7 @@ import pytest
 from holdfast import Holdfast, JobState, Queue
 from holdfast.events import EventKind
 from holdfast.services.courier import Courier
-from holdfast.stores.values import Message
+from holdfast.stores.deliveries import Message
 from holdfast.webhooks.settings import WebhookSettings
 from tests.conformance.clock import set_time
 from tests.webhooks.hostile import Trap, dripping, dripping_body, serving, silent

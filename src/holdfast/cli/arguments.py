@@ -5,7 +5,7 @@ number 5 for `n: int` and the text "5" for `n: str`, `n: Any` or no annotation. 
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,19 @@ STDIN = "-"
 FILE_MARK = "@"
 
 
-def read_pairs(task: Task[..., Any] | None, pairs: Sequence[str]) -> str:
-    """Write `key=value` and `key:=JSON` as a payload; the task, if it is known, checks it afterwards."""
+def read_pairs(task: Task[..., Any] | None, pairs: Sequence[str], schema: Mapping[str, Any] | None = None) -> str:
+    """Write `key=value` and `key:=JSON` as a payload; the task, if it is known, checks it afterwards.
+
+    Without the task, the JSON Schema of its arguments says which of them take text.
+    """
     annotations = _annotations(task)
+
+    def takes(name: str, encoded: bytes) -> bool:
+        if schema is not None:
+            of_name = _resolved(schema, schema).get("properties", {}).get(name, {})
+            return _allows_text(schema, of_name, msgspec.json.decode(encoded))
+        return _fits(encoded, annotations.get(name, Any))
+
     found: dict[str, msgspec.Raw] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -34,7 +44,7 @@ def read_pairs(task: Task[..., Any] | None, pairs: Sequence[str]) -> str:
         if name in found:
             message = f'argument {name} is given twice; a list is written {name}:=\'["a", "b"]\''
             raise ArgumentError(message)
-        found[name] = _forced(name, value) if key != name else _chosen(name, value, annotations)
+        found[name] = _forced(name, value) if key != name else _chosen(name, value, takes)
     return msgspec.json.encode(found).decode()
 
 
@@ -69,14 +79,14 @@ def _forced(name: str, value: str) -> msgspec.Raw:
     return msgspec.Raw(value.encode())
 
 
-def _chosen(name: str, value: str, annotations: Mapping[str, Any]) -> msgspec.Raw:
+def _chosen(name: str, value: str, takes: Callable[[str, bytes], bool]) -> msgspec.Raw:
     try:
         as_text = msgspec.json.encode(value)
     except UnicodeEncodeError as error:
         message = f"argument {name}: expected text in UTF-8, got {value!a}"
         raise ArgumentError(message) from error
     # What is neither goes on as text: the task's own refusal names the argument and what it expects.
-    is_text = _fits(as_text, annotations.get(name, Any)) or not _is_json(value)
+    is_text = takes(name, as_text) or not _is_json(value)
     return msgspec.Raw(as_text if is_text else value.encode())
 
 
@@ -86,6 +96,24 @@ def _fits(encoded: bytes, annotation: Any) -> bool:
     except msgspec.DecodeError:
         return False
     return True
+
+
+def _allows_text(schema: Mapping[str, Any], spec: Mapping[str, Any], value: str) -> bool:
+    """Whether a JSON Schema takes a text; one that says nothing takes everything."""
+    spec = _resolved(schema, spec)
+    if "enum" in spec:
+        return value in spec["enum"]
+    if choices := spec.get("anyOf") or spec.get("oneOf"):
+        return any(_allows_text(schema, choice, value) for choice in choices)
+    kinds = spec.get("type", "string")
+    return "string" in ([kinds] if isinstance(kinds, str) else kinds)
+
+
+def _resolved(schema: Mapping[str, Any], spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Follow a reference to what stands under `$defs`."""
+    name = str(spec.get("$ref", "")).rpartition("/")[2]
+    found: Mapping[str, Any] = schema.get("$defs", {}).get(name, {}) if name else spec
+    return found
 
 
 def _is_json(value: str) -> bool:

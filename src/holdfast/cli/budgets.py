@@ -6,7 +6,8 @@ from typing import get_args
 
 import click
 
-from holdfast.cli import ages, budget_shapes, options, output
+from holdfast import ages
+from holdfast.cli import budget_shapes, completing, listing, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.exits import Exit, Refusal
 from holdfast.cli.grammar import Noun
@@ -24,6 +25,27 @@ _STYLES: dict[Level, str] = {
     "defer": "red",
     "stop": "red",
 }
+_STATES = (
+    Column("BUDGET", is_flexible=True),
+    Column("KEY", is_flexible=True),
+    Column("SPENT", is_number=True),
+    Column("SHARE", is_number=True),
+    Column("RESERVED", is_number=True),
+    Column("LOST", is_number=True),
+    Column("CEILING", is_number=True),
+    Column("UNTIL"),
+    Column("LEVEL"),
+)
+_ENTRIES = (
+    Column("TIME"),
+    Column("AMOUNT", is_number=True),
+    Column("BUDGET", is_flexible=True),
+    Column("KIND", is_flexible=True),
+    Column("KEY", is_flexible=True),
+    Column("ACTOR", is_flexible=True),
+    Column("JOB"),
+    Column("NOTE", is_flexible=True),
+)
 
 
 @click.group("budgets", cls=Noun, examples=("list", "show ai --by actor", "ledger ai", "set ai '$800'"))
@@ -31,10 +53,10 @@ def budgets() -> None:
     """Look at what jobs spend, and change how much they may."""
 
 
-@budgets.command("list", examples=("", "--json"))
-@options.as_json
+@budgets.command("list", examples=("", "-o csv", "--json"))
+@listing.form
 @click.pass_context
-def list_budgets(ctx: click.Context, *, as_json: bool) -> None:
+def list_budgets(ctx: click.Context, *, form: listing.Form) -> None:
     """List the budgets.
 
     What was spent in the period so far, what is set aside for jobs that run, and what was set aside for jobs whose
@@ -45,16 +67,13 @@ def list_budgets(ctx: click.Context, *, as_json: bool) -> None:
         return await session.client.budgets()
 
     states = with_store(ctx, read)
-    if as_json:
-        output.write_json(budget_shapes.BudgetsShape(budget_shapes.budgets(states)))
-    elif states:
-        _write_states(states)
-    else:
-        output.note("no budget holds: none is defined, or none of its keys has come up in this period")
+    shape = budget_shapes.BudgetsShape(budget_shapes.budgets(states))
+    empty = "no budget holds: none is defined, or none of its keys has come up in this period"
+    listing.write(form, shape, _STATES, [_state(state) for state in states], empty=empty)
 
 
 @budgets.command("show", examples=("ai", "ai --by actor", "ai --json"))
-@click.argument("name")
+@click.argument("name", shell_complete=completing.budgets)
 @click.option("--by", type=click.Choice(get_args(By)), default="kind", help="What to break it down by.")
 @options.as_json
 @click.pass_context
@@ -91,13 +110,15 @@ def show(ctx: click.Context, *, name: str, by: By, as_json: bool) -> None:
         output.note(f"{message} `budgets settle {encode(row.job_id)} {row.claim}` frees them")
 
 
-@budgets.command("ledger", examples=("", "ai", "ai --limit 20 --json"))
-@click.argument("name", required=False)
-@click.option("--limit", type=click.IntRange(1, 1_000), default=100, help="How many entries to show.")
+@budgets.command("ledger", examples=("", "ai", "ai --limit 20 --json", "ai -o csv > spent.csv"))
+@click.argument("name", required=False, shell_complete=completing.budgets)
+@click.option(
+    "--limit", type=click.IntRange(1, 1_000), default=100, show_default=True, metavar="N", help="How many entries."
+)
 @click.option("--before", type=int, metavar="ID", help="Only older ones than this entry.")
-@options.as_json
+@listing.form
 @click.pass_context
-def ledger(ctx: click.Context, *, name: str | None, limit: int, before: int | None, as_json: bool) -> None:
+def ledger(ctx: click.Context, *, name: str | None, limit: int, before: int | None, form: listing.Form) -> None:
     """Show what handlers have reported.
 
     Newest first: of one budget, or all. Entries of a worker that had lost its job are marked as late.
@@ -109,20 +130,13 @@ def ledger(ctx: click.Context, *, name: str | None, limit: int, before: int | No
         return await session.client.ledger(name, limit=limit, before=before)
 
     rows = with_store(ctx, read)
-    if as_json:
-        output.write_json(budget_shapes.LedgerShape(budget_shapes.ledger(rows)))
-    elif rows:
-        titles = ("TIME", "AMOUNT", "BUDGET", "KIND", "KEY", "ACTOR", "JOB", "NOTE")
-        columns = [
-            Column(title, is_number=title == "AMOUNT", is_flexible=title in ("KIND", "NOTE")) for title in titles
-        ]
-        output.table(columns, [_entry(row) for row in rows])
-    else:
-        output.note("nothing was spent")
+    shape = budget_shapes.LedgerShape(budget_shapes.ledger(rows))
+    ids = [str(row.id) for row in rows]
+    listing.write(form, shape, _ENTRIES, [_entry(row) for row in rows], ids=ids, empty="nothing was spent")
 
 
 @budgets.command("set", examples=("ai '$800' --reason 'the campaign' --actor alice",))
-@click.argument("name")
+@click.argument("name", shell_complete=completing.budgets)
 @click.argument("amount")
 @options.reason
 @options.actor
@@ -162,10 +176,7 @@ def settle(ctx: click.Context, *, job: str, claim: int) -> None:
 
 
 def _write_states(states: Sequence[BudgetState]) -> None:
-    titles = ("BUDGET", "KEY", "SPENT", "SHARE", "RESERVED", "LOST", "CEILING", "UNTIL", "LEVEL")
-    numbers = titles[2:7]
-    columns = [Column(title, is_number=title in numbers, is_flexible=title == "KEY") for title in titles]
-    output.table(columns, [_state(state) for state in states])
+    output.table(_STATES, [_state(state) for state in states])
 
 
 def _state(state: BudgetState) -> list[Cell]:
@@ -177,7 +188,7 @@ def _state(state: BudgetState) -> list[Cell]:
         _amount(state.reserved, state.unit),
         _amount(state.lost, state.unit),
         _amount(state.ceiling, state.unit),
-        Cell(ages.iso(state.ends_at)),
+        Cell(f"{state.ends_at:%Y-%m-%d %H:%M}", ages.iso(state.ends_at)),
         Cell(state.level, style=_STYLES[state.level]),
     ]
 

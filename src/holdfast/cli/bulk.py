@@ -2,19 +2,32 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+import math
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime
 
 import click
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
-from holdfast.cli import ages, dead_shapes, options, output
+from holdfast import ages
+from holdfast.cli import dead_shapes, listing, options, output
 from holdfast.cli.connect import Session, with_store
+from holdfast.cli.exits import Exit
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell, Column
 from holdfast.client.client import Client
+from holdfast.errors import InvalidValue
+from holdfast.remote import filters
 from holdfast.stores.bulk import COUNT_CAP, BulkRun, BulkState
 
 _LOOK_S = 0.5
+_PATIENCE_S = 10.0
+_BAR = 24
 _STYLES = {
     BulkState.RUNNING: "cyan",
     BulkState.PAUSED: "yellow",
@@ -38,23 +51,22 @@ _COLUMNS = (
 
 @click.group("bulk", cls=Noun, examples=("list", "pause 17", "show 17 --wait"))
 def bulk() -> None:
-    """Look at what is done to many jobs at once, pause and cancel it."""
+    """Follow, pause and cancel what is done to many jobs."""
 
 
-@bulk.command("list", examples=("", "--json"))
-@click.option("--limit", type=click.IntRange(1, 1_000), default=20, show_default=True, metavar="N")
-@options.as_json
+@bulk.command("list", examples=("", "-o id", "--json"))
+@click.option(
+    "--limit", type=click.IntRange(1, 1_000), default=20, show_default=True, metavar="N", help="How many at most."
+)
+@listing.form
 @click.pass_context
-def list_runs(ctx: click.Context, *, limit: int, as_json: bool) -> None:
+def list_runs(ctx: click.Context, *, limit: int, form: listing.Form) -> None:
     """List bulk runs of the last 30 days, newest first."""
     runs = with_store(ctx, lambda session: session.client.bulk_runs(limit))
-    if as_json:
-        output.write_json(dead_shapes.BulkRunsShape([dead_shapes.bulk_run(run) for run in runs]))
-    elif runs:
-        now = ages.now()
-        output.table(_COLUMNS, [_row(run, now) for run in runs])
-    else:
-        output.note("there was no run within the last 30 days")
+    now = ages.now()
+    shape = dead_shapes.BulkRunsShape([dead_shapes.bulk_run(run) for run in runs])
+    empty = "there was no run within the last 30 days"
+    listing.write(form, shape, _COLUMNS, [_row(run, now) for run in runs], empty=empty)
 
 
 @bulk.command("show", examples=("17", "17 --wait", "17 --json"))
@@ -65,14 +77,25 @@ def list_runs(ctx: click.Context, *, limit: int, as_json: bool) -> None:
 def show(ctx: click.Context, *, run: int, wait: bool, as_json: bool) -> None:
     """Show one bulk run: how far it is.
 
-    With --wait its progress is told until it has ended; Ctrl-C stops the waiting and not the run.
+    With --wait its progress is told until it has ended, and exit code 1 says that it was given up; Ctrl-C stops the
+    waiting and not the run.
     """
+    seen: list[BulkRun] = []
 
     async def look(session: Session) -> BulkRun:
-        found = await session.client.bulk_run(run)
-        return await follow(session.client, found, quiet=as_json) if wait else found
+        seen.append(await session.client.bulk_run(run))
+        return await follow(session.client, seen[0], quiet=as_json) if wait else seen[0]
 
-    write(with_store(ctx, look), as_json=as_json)
+    try:
+        found = with_store(ctx, look)
+    except KeyboardInterrupt:
+        if not seen:
+            raise
+        leave(ctx, seen[0])
+        return
+    write(found, as_json=as_json)
+    if wait and found.state is BulkState.FAILED:
+        ctx.exit(Exit.ERROR)
 
 
 @bulk.command("pause", examples=("17",))
@@ -108,15 +131,58 @@ def _change(ctx: click.Context, change: Callable[[Client], Awaitable[BulkRun]], 
 
 async def follow(client: Client, run: BulkRun, *, quiet: bool) -> BulkRun:
     """Tell on stderr how far a run is until it has ended, or nobody waits for it any more."""
-    told = (-1, 0)
-    while run.state is BulkState.RUNNING:
-        if (run.step, run.errors) != told and not quiet:
-            output.note(f"run {run.id}: {_progress(run)}")
-            told = (run.step, run.errors)
-        await asyncio.sleep(_LOOK_S)
-        with contextlib.suppress(TimeoutError):
-            run = await client.bulk_run(run.id)
+    with _drawn(quiet=quiet) as draw:
+        moved, moved_at = run.step, time.monotonic()
+        while run.state is BulkState.RUNNING:
+            draw(run)
+            await asyncio.sleep(_LOOK_S)
+            with contextlib.suppress(TimeoutError):
+                run = await client.bulk_run(run.id)
+            if run.step != moved:
+                moved, moved_at = run.step, math.inf  # somebody works on it
+            elif time.monotonic() - moved_at > _PATIENCE_S:
+                output.note("nobody has begun with it yet: is a worker, or `upkeep`, running?")
+                moved_at = math.inf
     return run
+
+
+def leave(ctx: click.Context, run: BulkRun) -> None:
+    """Stop waiting after Ctrl-C; the run goes on."""
+    output.note(
+        f"stopped waiting: run {run.id} goes on; see `bulk show {run.id}`, or end it with `bulk cancel {run.id}`"
+    )
+    ctx.exit(Exit.INTERRUPTED)
+
+
+@contextlib.contextmanager
+def _drawn(*, quiet: bool) -> Iterator[Callable[[BulkRun], None]]:
+    """Draw a bar where a person reads along, or else write a line whenever something has moved."""
+    told: list[tuple[int, int]] = []
+
+    def tell(run: BulkRun) -> None:
+        if not quiet and (run.step, run.errors) not in told:
+            told[:] = [(run.step, run.errors)]
+            output.note(f"run {run.id}: {_progress(run)}")
+
+    console = None if quiet else output.live_console(sys.stderr)
+    if console is None:
+        yield tell
+        return
+    with Live(console=console, transient=True, auto_refresh=False, redirect_stdout=False) as live:
+        yield lambda run: live.update(_bar(run), refresh=True)
+
+
+def _bar(run: BulkRun) -> Table:
+    is_counted = run.expected < COUNT_CAP
+    bar = ProgressBar(
+        total=max(run.expected, 1),
+        completed=min(run.done + run.refused, run.expected),
+        pulse=not is_counted,
+        width=_BAR,
+    )
+    line = Table.grid(padding=(0, 2))
+    line.add_row(Text(f"run {run.id}", style="bold"), Text(run.verb), bar, Text(output.one_line(_progress(run))))
+    return line
 
 
 def write(run: BulkRun, *, as_json: bool) -> None:
@@ -139,7 +205,6 @@ def _progress(run: BulkRun) -> str:
 
 
 def _row(run: BulkRun, now: datetime) -> list[Cell]:
-    shown = dead_shapes.bulk_run(run).which
     return [
         Cell(str(run.id)),
         Cell(run.verb),
@@ -149,10 +214,14 @@ def _row(run: BulkRun, now: datetime) -> list[Cell]:
         Cell(number(run.expected)),
         Cell(ages.age(run.started_at, now), ages.iso(run.started_at)),
         Cell(run.actor or ""),
-        Cell(", ".join(f"{name}={_written(value)}" for name, value in shown.items())),
+        Cell(_which(run)),
         Cell(run.error or ""),
     ]
 
 
-def _written(value: object) -> str:
-    return "|".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+def _which(run: BulkRun) -> str:
+    """Write the filter of a run as it is typed; one that has no such form is told by its conditions."""
+    try:
+        return filters.written(run.which)
+    except InvalidValue:
+        return output.json_line(dead_shapes.bulk_run(run).which)

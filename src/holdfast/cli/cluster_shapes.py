@@ -110,8 +110,8 @@ def fires(rows: Sequence[FireRow]) -> list[FireShape]:
 def services(states: Sequence[ServiceState], leaders: Sequence[LeaderRow]) -> dict[str, Any]:
     """Describe services and who leads."""
     return {
-        "leaders": [msgspec.structs.asdict(leader) for leader in leaders],
         "services": [_service(state) for state in states],
+        "leaders": [msgspec.structs.asdict(leader) for leader in leaders],
     }
 
 

@@ -94,11 +94,36 @@ def _note_strangers(app: Holdfast) -> None:
 @options.as_json
 @click.pass_context
 def show(ctx: click.Context, *, path: str | None, changed: bool, as_json: bool) -> None:
-    """Show the settings that hold, each with its value and where that comes from.
+    """Show the settings that hold, and where they come from.
 
     From the lowest: default, code, preset or file, environment, override (stored with `config set`). With PATH, only
     what lies below it. Secrets are not shown.
     """
+    file, rows = (None, _asked(ctx)) if locate.server(ctx) is not None else _own(ctx)
+    rows = [row for row in rows if _is_below(row, path)]
+    if path is not None and not rows:
+        message = f"there is no setting {path}; `config show` lists all"
+        raise click.UsageError(message, ctx)
+    if changed:
+        rows = [row for row in rows if row.origin != DEFAULT]
+    if as_json:
+        output.write_json(ShowShape(file, rows))
+        return
+    output.table(_COLUMNS, [_row(row) for row in rows])
+
+
+def _asked(ctx: click.Context) -> list[Setting]:
+    """Read what holds for the app of a server."""
+
+    async def read(session: Session) -> list[Setting]:
+        client: Any = session.client  # a RemoteClient
+        return [Setting(*told) for told in await client.settings_in_force()]
+
+    return with_store(ctx, read)
+
+
+def _own(ctx: click.Context) -> tuple[str | None, list[Setting]]:
+    """Read what holds for the app here, and the file that it comes from."""
     from holdfast.configuration.showing import overridden, settings_of  # noqa: PLC0415 - other commands do without
 
     app, _ = locate.app_or_store(ctx)
@@ -108,17 +133,9 @@ def show(ctx: click.Context, *, path: str | None, changed: bool, as_json: bool) 
         Holdfast("sqlite://").settings,
         app.schedules.values(),
         None if configured is None else configured.origins,
+        app.server_settings(),
     )
-    rows = [row for row in overridden(rows, _overrides(ctx)) if _is_below(row, path)]
-    if path is not None and not rows:
-        message = f"there is no setting {path}; `config show` lists all"
-        raise click.UsageError(message, ctx)
-    if changed:
-        rows = [row for row in rows if row.origin != DEFAULT]
-    if as_json:
-        output.write_json(ShowShape(None if configured is None else str(configured.file), rows))
-        return
-    output.table(_COLUMNS, [_row(row) for row in rows])
+    return None if configured is None else str(configured.file), list(overridden(rows, _overrides(ctx)))
 
 
 def _overrides(ctx: click.Context) -> list[Override]:

@@ -19,10 +19,11 @@ __all__ = ["config"]
 @config.command("apply", examples=("", "-A mypackage.jobs:app"))
 @click.pass_context
 def apply(ctx: click.Context) -> None:
-    """Publish what the program and its configuration define, as a worker does at its start.
+    """Publish what the program and its configuration define.
 
-    Queues, limits and budgets hold from then on, for everybody; jobs of a kind that has another queue now move there.
-    Without an app (--store, or the store of a configuration file) no kinds are published.
+    A worker does it at its start. Queues, limits and budgets hold from then on, for everybody; jobs of a kind that has
+    another queue now move there. Without an app (--store, or the store of a configuration file) no kinds are
+    published.
     """
     app, _ = locate.app_or_store(ctx)
     definitions = read_definitions(app.settings, app.tasks, app.schedules.values())
@@ -67,7 +68,7 @@ def set_value(ctx: click.Context, *, path: str, value: str, reason: str | None, 
 @click.argument("path")
 @click.pass_context
 def reset(ctx: click.Context, *, path: str) -> None:
-    """Let a setting be again what the programs and their configuration say."""
+    """Let a setting be again what programs and their files say."""
 
     async def change(opened: Session) -> bool:
         return await opened.client.reset_policy(path)

@@ -1,16 +1,18 @@
 """Opening what the commands work on, and running them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from holdfast.cli import locate
 from holdfast.client.client import Client
+from holdfast.client.schedules import ScheduleState
 from holdfast.config import Settings
 from holdfast.errors import ConfigError, StoreUnavailable
 from holdfast.locations import SqliteLocation
@@ -32,16 +34,72 @@ class Session:
     store: "PostgresStore | SqliteStore"
     settings: Settings
 
+    async def now(self) -> datetime:
+        """What time it is where the jobs are."""
+        return (await self.store.diagnose()).now
+
+    async def following(self, schedule: ScheduleState, count: int) -> Sequence[datetime]:
+        """When a schedule fires next."""
+        return schedule.following(datetime.now(UTC), count)
+
+
+@dataclass(frozen=True)
+class RemoteSession(Session):
+    """A server that is asked instead of a store; what only a store has says so when it is asked for."""
+
+    async def now(self) -> datetime:
+        """What time the server had when it answered last."""
+        return self.client.now()  # type: ignore[attr-defined,no-any-return] # it is a RemoteClient, see `_asked`
+
+    async def following(self, schedule: ScheduleState, count: int) -> Sequence[datetime]:
+        """When a schedule fires next."""
+        return await self.client.next_fires(schedule.name, count)  # type: ignore[attr-defined,no-any-return] # as above
+
 
 def with_store(ctx: click.Context, work: Callable[[Session], Awaitable[T]]) -> T:
-    """Run a command that needs the store and no tasks."""
+    """Run a command that needs the store and no tasks, or ask a server for it."""
+    return asyncio.run(_work(ctx, work))
+
+
+def with_database(ctx: click.Context, work: Callable[[Session], Awaitable[T]]) -> T:
+    """Run a command that no server can be asked for."""
     app, _ = locate.app_or_store(ctx)
+    return asyncio.run(_opened(app.settings, work))
+
+
+def within(ctx: click.Context, work: Callable[[Session], Awaitable[T]], seconds: float) -> T:
+    """Do the same, for as long as somebody waits for it."""
 
     async def run() -> T:
-        async with session(app.settings) as opened:
-            return await work(opened)
+        async with asyncio.timeout(seconds):
+            return await _work(ctx, work)
 
     return asyncio.run(run())
+
+
+def _work(ctx: click.Context, work: Callable[[Session], Awaitable[T]]) -> Coroutine[Any, Any, T]:
+    """Choose what is asked; whatever is wrong with the choice is said before anything begins."""
+    if (named := locate.server(ctx)) is not None:
+        return _asked(named, work)
+    app, _ = locate.app_or_store(ctx)
+    return _opened(app.settings, work)
+
+
+async def _opened(settings: Settings, work: Callable[[Session], Awaitable[T]]) -> T:
+    async with session(settings) as opened:
+        return await work(opened)
+
+
+async def _asked(named: locate.Server, work: Callable[[Session], Awaitable[T]]) -> T:
+    from holdfast.remote.client import RemoteClient  # noqa: PLC0415 - only who names a server needs it
+    from holdfast.remote.link import Link  # noqa: PLC0415 - as above
+
+    link = Link(named.url, named.token)
+    client: Any = RemoteClient(link)  # it has the verbs that commands use, and no store or settings
+    try:
+        return await work(RemoteSession(client, client, client))
+    finally:
+        await link.close()
 
 
 @asynccontextmanager

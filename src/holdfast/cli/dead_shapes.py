@@ -38,13 +38,15 @@ class DeadLettersShape(msgspec.Struct, frozen=True):
 
 
 class BulkShape(msgspec.Struct, frozen=True, kw_only=True):
-    """`dlq replay|purge --json`, and each entry of `bulk list --json`; `which` holds the conditions that are set."""
+    """Each entry of `bulk list --json`, and what a command prints that starts a run; `which` holds the conditions."""
 
     run: int
     verb: str
     state: str
     which: dict[str, Any]
     priority: int | None
+    run_at: datetime | None
+    delay_ms: int | None
     actor: str | None
     reason: str | None
     expected: int
@@ -58,6 +60,14 @@ class BulkShape(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
 
 
+class PreviewShape(msgspec.Struct, frozen=True):
+    """What a command on many jobs prints with `--json` when it starts no run: how many jobs fit, or more if capped."""
+
+    verb: str
+    jobs: int
+    capped: bool
+
+
 class BulkRunsShape(msgspec.Struct, frozen=True):
     """`bulk list --json`."""
 
@@ -65,7 +75,7 @@ class BulkRunsShape(msgspec.Struct, frozen=True):
 
 
 class ExportedShape(msgspec.Struct, frozen=True):
-    """`dlq export --json`, printed beside the file."""
+    """`dlq export --json` and `jobs export --json`, printed beside the file."""
 
     exported: int
 
@@ -98,6 +108,8 @@ def bulk_run(run: BulkRun) -> BulkShape:
         state=run.state.value,
         which={name: value for name, value in given.items() if value not in (None, [], ())},
         priority=run.priority,
+        run_at=None if run.due is None else run.due.run_at,
+        delay_ms=None if run.due is None else run.due.delay_ms,
         actor=run.actor,
         reason=run.reason,
         expected=min(run.expected, COUNT_CAP - 1),

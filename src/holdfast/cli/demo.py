@@ -14,18 +14,20 @@ from holdfast.cli.demo_run import Story
 from holdfast.cli.exits import Exit, Refusal
 from holdfast.cli.grammar import Verb
 
-_WIDTH = 10
+_WIDTH = 22
 
 
-@click.command("demo", cls=Verb, examples=("", "--keep"))
+@click.command("demo", cls=Verb, examples=("", "--exit", "--exit --keep"))
+@click.option("--exit", "exits", is_flag=True, help="End by itself; elsewhere than on a terminal it always does.")
 @click.option("--keep", is_flag=True, help="Keep the store, to look at its jobs afterwards.")
 @click.pass_context
-def demo(ctx: click.Context, *, keep: bool) -> None:
-    """Watch jobs run, fail, come back and survive a kill -9.
+def demo(ctx: click.Context, *, exits: bool, keep: bool) -> None:
+    """Watch jobs run, fail, and survive a kill -9.
 
     Some 300 jobs of all sorts are stored in a SQLite file in a temporary folder and run by `holdfast worker` with two
-    processes; one of them is killed in the middle of its work. It takes about 20 seconds, and the exit code is 0 only
-    if every job ended as planned.
+    processes; one of them is killed in the middle of its work. `holdfast serve` shows the dashboard, to which a link is
+    printed. That takes about 20 seconds; on a terminal more jobs come then until Ctrl-C. The exit code is 0 only if
+    every job ended as planned.
     """
     if sys.platform == "win32":
         message = "holdfast demo starts `holdfast worker`, which needs Linux or macOS"
@@ -34,7 +36,7 @@ def demo(ctx: click.Context, *, keep: bool) -> None:
     url = f"sqlite:///{folder / 'jobs.db'}"
     is_kept = True
     try:
-        story = _watch(url, folder)
+        story = _watch(url, folder, stays=not exits and output.is_terminal())
         _write(story)
         is_kept = keep or bool(story.problems)
     except (KeyboardInterrupt, asyncio.CancelledError) as error:
@@ -51,10 +53,10 @@ def demo(ctx: click.Context, *, keep: bool) -> None:
         raise Refusal(message, Exit.ERROR, kind="DemoFailed", detail="\n".join(story.problems[1:]) or None)
 
 
-def _watch(url: str, folder: Path) -> Story:
+def _watch(url: str, folder: Path, *, stays: bool) -> Story:
     output.line(f"store: {url}")
     with demo_view.opened() as view:
-        return asyncio.run(demo_run.Demo(url, folder, view).run())
+        return asyncio.run(demo_run.Demo(url, folder, view, stays=stays).run())
 
 
 def _write(story: Story) -> None:
@@ -64,11 +66,12 @@ def _write(story: Story) -> None:
     output.styled((f"{ended} of {story.stored} jobs ended in {story.elapsed_s:.1f} s", "bold"))
     for state, jobs in summary.ended.items():
         output.styled((f"  {state:<{_WIDTH}}", output.STATE_STYLES[state]), (f"{jobs:>5}", ""))
-    for what, jobs, why in (
-        ("retried", summary.retried, "took more than one attempt"),
-        ("snoozed", summary.snoozed, "asked to be called again later"),
-        ("rescued", summary.rescued, "were begun by the process that was killed, and begun anew"),
+    for what, many, why in (
+        ("retried", str(summary.retried), "took more than one attempt"),
+        ("snoozed", str(summary.snoozed), "asked to be called again later"),
+        ("rescued", str(summary.rescued), "were begun by the process that was killed, and begun anew"),
+        *story.beside,
     ):
-        output.line(f"  {what:<{_WIDTH}}{jobs:>5}  {why}")
+        output.line(f"  {what:<{_WIDTH}}{many:>5}  {why}")
     if not story.problems:
         output.styled(("everything ended as planned", "green"))

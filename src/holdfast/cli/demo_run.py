@@ -1,17 +1,20 @@
-"""The course of the demo: jobs are stored, a worker runs them, one of its processes is killed, all is checked."""
+"""The course of the demo: jobs are stored, a worker runs them, one of its processes is killed, all is checked.
+
+Beside it a server shows all of that. Where a person looks on, it goes on with jobs of all sorts until they leave.
+"""
 
 import asyncio
+import itertools
 import os
 import signal
-import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast import ages
 from holdfast.app import Holdfast
-from holdfast.cli import ages
+from holdfast.cli import demo_processes
+from holdfast.cli.demo_processes import WORKER
 from holdfast.cli.demo_view import Snapshot, View
 from holdfast.demo import app as shop
 from holdfast.demo import plan
@@ -19,10 +22,9 @@ from holdfast.demo.plan import Planned, Summary
 from holdfast.job import Job, JobState
 from holdfast.stores import make_store
 
-_WORKER = ("worker", "-A", "holdfast.demo.app:app", "--processes", "2", "--concurrency", "8")
-_LOG = "worker.log"
-_LOG_LINES = 10
 _LOOK_S = 0.25
+_MORE_S = 2.0
+_SHOWN = 60  # of the jobs that come later
 _LONGEST_S = 55.0
 _LEAVE_S = 15.0
 _FAR_ENOUGH = 25  # per cent of a long job, before its process is killed
@@ -37,12 +39,14 @@ class Story:
     elapsed_s: float
     summary: Summary
     problems: tuple[str, ...]
+    beside: tuple[tuple[str, str, str], ...] = ()
+    """What there is beside jobs: its name, how much of it, and what it is."""
 
 
 class Demo:
-    """One run of the demo."""
+    """One run of the demo; one that stays goes on after the story, until a person ends it."""
 
-    def __init__(self, url: str, folder: Path, view: View) -> None:
+    def __init__(self, url: str, folder: Path, view: View, *, stays: bool = False) -> None:
         self._settings = Holdfast(url, synchronous="normal").settings
         self._folder = folder
         self._view = view
@@ -50,6 +54,7 @@ class Demo:
         self._planned: dict[int, Planned] = {}
         self._seen: dict[int, Job] = {}
         self._victims: dict[int, Job] | None = None
+        self._stays = stays
 
     async def run(self) -> Story:
         """Go through it."""
@@ -58,16 +63,25 @@ class Demo:
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leaving.cancel)
         async with shop.app.open_on(make_store(self._settings)):
             await self._store_jobs()
-            async with _worker(self._settings.url, self._folder) as worker:
-                self._say(f"started: holdfast {' '.join(_WORKER)} (process {worker.pid})")
+            async with (
+                demo_processes.server(self._settings.url, self._folder) as server,
+                demo_processes.worker(self._settings.url, self._folder) as worker,
+            ):
+                self._say(f"started: holdfast {' '.join(WORKER)} (process {worker.pid})")
+                showing = asyncio.create_task(self._show_address(server))
                 await self._follow(worker)
-                problems = await self._dismiss(worker)
+                problems = await showing
+                took_s = self._elapsed
+                if self._stays and worker.returncode is None:
+                    await self._stay(worker, server)
+                problems += await self._dismiss(worker)
+            beside = await self._beside()
         summary = plan.summarise(self._planned, self._seen)
         if self._victims is None:
             problems.append("no worker process could be killed in the middle of a job")
         elif not summary.rescued:
             problems.append("a worker process was killed, and no job of it was rescued")
-        return Story(len(self._planned), self._elapsed, summary, (*summary.problems, *problems))
+        return Story(len(self._planned), took_s, summary, (*summary.problems, *problems), beside)
 
     # ---- its parts -------------------------------------------------------------------------------------------------
 
@@ -78,6 +92,41 @@ class Demo:
         self._planned = dict(zip(ids, planned, strict=True))
         self._say(f"stored {len(ids)} jobs; no worker runs yet")
         await shop.app.cancel(ids[-1], actor="demo", reason="nobody wants it any more")
+
+    async def _show_address(self, server: demo_processes.DemoServer) -> list[str]:
+        """Say where the dashboard is, as soon as it is there; the answer is what went wrong."""
+        if (why := server.missing) is not None:
+            self._say(f"no dashboard: {why}")
+            return []
+        link = await server.link()
+        if link is None:
+            return ["the server did not start", *demo_processes.log_of(self._folder, "server")]
+        self._say(f"dashboard: {link} (works once)", "bold green")
+        return []
+
+    async def _stay(self, worker: asyncio.subprocess.Process, server: demo_processes.DemoServer) -> None:
+        """Go on with jobs of all sorts, until a person has seen enough."""
+        loop, enough = asyncio.get_running_loop(), asyncio.Event()
+        for told in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(told, enough.set)
+        self._say("all of that has ended; more jobs come until you press Ctrl-C", "bold")
+        if server.address is not None:
+            self._say(f"dashboard: {server.address} (the link above lets you in)", "bold green")
+        ids: list[int] = []
+        for number in itertools.count(1):
+            handles = await shop.app.enqueue_many(plan.more(number))
+            ids = [*ids, *(handle.id for handle in handles if handle.id is not None)][-_SHOWN:]
+            until = time.monotonic() + _MORE_S
+            while time.monotonic() < until:
+                self._view.show(Snapshot(self._elapsed, list((await shop.app.get_many(ids)).values())))
+                try:
+                    async with asyncio.timeout(_LOOK_S):
+                        await enough.wait()
+                except TimeoutError:
+                    continue
+                return
+            if worker.returncode is not None:
+                return
 
     async def _follow(self, worker: asyncio.subprocess.Process) -> None:
         """Look until everything has ended, and kill a process on the way."""
@@ -120,8 +169,25 @@ class Demo:
             async with asyncio.timeout(_LEAVE_S):
                 code = await worker.wait()
         except TimeoutError:
-            return [f"the worker had not left {_LEAVE_S:g} s after SIGTERM", *_log_of(self._folder)]
-        return [] if code == 0 else [f"the worker left with exit code {code}", *_log_of(self._folder)]
+            return [
+                f"the worker had not left {_LEAVE_S:g} s after SIGTERM",
+                *demo_processes.log_of(self._folder, "worker"),
+            ]
+        return (
+            []
+            if code == 0
+            else [f"the worker left with exit code {code}", *demo_processes.log_of(self._folder, "worker")]
+        )
+
+    async def _beside(self) -> tuple[tuple[str, str, str], ...]:
+        fires = await shop.app.fires("count_stock", limit=1_000)
+        escalations = await shop.app.escalations()
+        (budget,) = await shop.app.budgets()
+        return (
+            ("fired", str(len(fires)), "came by a schedule, every five seconds"),
+            ("escalated", str(len(escalations)), "failures, of which the policy ops writes a digest at 08:00"),
+            ("spent", f"{100 * budget.share:.0f} %", "of the budget ai, in ten photos"),
+        )
 
     # ---- what is told ----------------------------------------------------------------------------------------------
 
@@ -158,8 +224,8 @@ def _key(job: Job) -> tuple[JobState, int, int]:
 
 def _postponed(job: Job) -> str:
     delay = ages.span(job.run_at - ages.now())
-    if job.error_class is None:
-        return f"snoozed, due in {delay}"
+    if job.attempts and job.attempts[-1].outcome == "snooze":
+        return f"snoozed, due in {delay}: {job.error}"
     return f"attempt {job.attempt} failed, next in {delay}: {job.error}"
 
 
@@ -168,32 +234,3 @@ def _ending(job: Job) -> str:
         return f"{job.state}: {job.error_class}: {job.error}"
     attempts = f" on attempt {job.attempt}" if job.attempt > 1 else ""
     return f"{job.state}{attempts}"
-
-
-# ---- the worker ----------------------------------------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def _worker(url: str, folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Start `holdfast worker` as a process of its own, away from the terminal; it is gone when this block is left."""
-    with (folder / _LOG).open("wb") as log:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "holdfast.cli.demo_worker", str(os.getpid()), *_WORKER),
-            cwd=folder,
-            env={**os.environ, shop.STORE: url},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()  # its own processes end with it
-            await process.wait()
-
-
-def _log_of(folder: Path) -> list[str]:
-    lines = (folder / _LOG).read_text(encoding="utf-8", errors="replace").splitlines()
-    return [f"the worker said: {line}" for line in lines[-_LOG_LINES:]]

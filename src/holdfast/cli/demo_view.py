@@ -12,7 +12,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.cli import ages, bars, output
+from holdfast import ages
+from holdfast.cli import bars, output
 from holdfast.cli.output import STATE_STYLES
 from holdfast.demo import app as shop
 from holdfast.job import LIVE, Job, JobState

@@ -1,4 +1,4 @@
-"""What `holdfast demo` and `holdfast bench` start: `holdfast worker`, which never outlives them."""
+"""What `holdfast demo`, `bench` and `dev` start: a command of `holdfast`, which never outlives them."""
 
 import sys
 

@@ -19,6 +19,7 @@ _EXAMPLES = (
     "--image shop:1.0",
     "--image shop:1.0 --replicas 4 --autoscale keda --max-replicas 20",
     "--image shop:1.0 --schedules cronjob --schedule nightly='0 4 * * *' --suspend digest",
+    "--image shop:1.0 --server-replicas 2 --server-url https://jobs.example.org",
     "--values production.yaml",
 )
 
@@ -51,6 +52,8 @@ def deploy() -> None:
 @click.option("--min-replicas", type=int, metavar="N", help="With --autoscale: at least. [default: 1]")
 @click.option("--max-replicas", type=int, metavar="N", help="With --autoscale: at most. [default: 10]")
 @click.option("--metrics", type=int, metavar="PORT", help="Let pods show metrics. [default: none; 9464 with hpa]")
+@click.option("--server-replicas", type=int, metavar="N", help="How many pods of the server. [default: none]")
+@click.option("--server-url", metavar="URL", help="The address at which people see the server, through your ingress.")
 @click.option("--schedules", type=click.Choice(get_args(Schedules)), help="Who keeps the time. [default: holdfast]")
 @click.option("--schedule", "lines", multiple=True, metavar="NAME=CRON", help="Another time for a CronJob.")
 @click.option("--suspend", multiple=True, metavar="NAME", help="A CronJob that is not to run.")
@@ -67,8 +70,9 @@ def kubernetes(
 ) -> None:
     """Print the objects that run the app on Kubernetes.
 
-    Deployments of workers and of upkeep with budgets for their disruption; an autoscaler, and a CronJob for each
-    schedule, if asked for. Nothing is sent anywhere: pipe it into `kubectl apply -f -`, or keep it with your code.
+    Deployments of workers and of upkeep with budgets for their disruption; the server and its Service, an autoscaler,
+    and a CronJob for each schedule, if asked for. Nothing is sent anywhere: pipe it into `kubectl apply -f -`, or keep
+    it with your code.
     """
     named = locate.spelled_app(ctx)
     app = locate.imported_app(named)

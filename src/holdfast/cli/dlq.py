@@ -1,7 +1,7 @@
 """`holdfast dlq list|show|replay|purge|export`."""
 
+import inspect
 import re
-import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import IO, Any, NamedTuple
@@ -9,18 +9,28 @@ from typing import IO, Any, NamedTuple
 import click
 import msgspec
 
-from holdfast import public_id
-from holdfast.app import Holdfast
-from holdfast.cli import ages, arguments, bulk, dead_shapes, job_page, job_shapes, locate, moments, options, output
+from holdfast import ages, public_id
+from holdfast.cli import (
+    completing,
+    dead_shapes,
+    job_page,
+    job_shapes,
+    listing,
+    many,
+    moments,
+    options,
+    output,
+    replaying,
+)
 from holdfast.cli.connect import Session, with_store
-from holdfast.cli.grammar import Noun
+from holdfast.cli.grammar import Noun, Verb
 from holdfast.cli.output import Cell, Column
-from holdfast.client.dead_letters import edited
+from holdfast.client.client import Client
 from holdfast.client.refusals import require_done
 from holdfast.errors import InvalidValue
 from holdfast.job import Job
-from holdfast.stores.bulk import BulkRun, BulkVerb
-from holdfast.stores.failures import LEFT_CAP, DeadCursor, DeadLetter, DeadPage
+from holdfast.stores.bulk import BulkVerb
+from holdfast.stores.failures import LEFT_CAP, DeadCursor, DeadLetter
 from holdfast.stores.values import JobFilter
 
 _GROUP = re.compile(r"[0-9a-f]{12}")
@@ -60,8 +70,8 @@ def _choosing(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--since", metavar="WHEN", help="Failed at most so long ago (1h) or since a time (UTC)."),
         click.option("--error", metavar="CLASS", help="With an error of this class, as `dlq list` shows it."),
-        click.option("--queue", metavar="NAME", help="Of this queue."),
-        click.option("--kind", metavar="KIND", help="Of this kind."),
+        click.option("--queue", metavar="NAME", shell_complete=completing.queues, help="Of this queue."),
+        click.option("--kind", metavar="KIND", shell_complete=completing.kinds, help="Of this kind."),
     ):
         command = option(command)
     return command
@@ -69,7 +79,10 @@ def _choosing(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group("dlq", cls=Noun, examples=("list --since 1d", "show 3f9a0c71be42", "replay 3f9a0c71be42 --rate 50/s"))
 def dlq() -> None:
-    """Look at jobs that have failed, in groups of one kind and error; replay, purge and export them."""
+    """Replay, purge and export jobs that have failed.
+
+    They stand in groups of one kind and error.
+    """
 
 
 # ---- list, show ----------------------------------------------------------------------------------------------------
@@ -78,9 +91,11 @@ def dlq() -> None:
 @dlq.command("list", examples=("", "--queue high --since 1d", "--all --json"))
 @_choosing
 @click.option("--all", "empty", is_flag=True, help="Also groups of which no job is left.")
-@click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, metavar="N")
+@click.option(
+    "--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, metavar="N", help="Groups of a page."
+)
 @click.option("--after", metavar="CURSOR", help="Go on after a page; it tells the cursor.")
-@options.as_json
+@listing.form
 @click.pass_context
 def list_groups(
     ctx: click.Context,
@@ -92,7 +107,7 @@ def list_groups(
     empty: bool,
     limit: int,
     after: str | None,
-    as_json: bool,
+    form: listing.Form,
 ) -> None:
     """List groups of failed jobs, the latest first.
 
@@ -105,21 +120,20 @@ def list_groups(
         ctx, lambda session: session.client.dead_letters(**conditions, empty=empty, limit=limit, after=start)
     )
     following = None if page.next is None else f"{ages.iso(page.next.last_at)}/{page.next.id}"
-    if as_json:
-        groups = [dead_shapes.dead_letter(group) for group in page.groups]
-        output.write_json(dead_shapes.DeadLettersShape(groups, following))
-    else:
-        _write_groups(page, following)
-
-
-def _write_groups(page: DeadPage, following: str | None) -> None:
-    if not page.groups:
-        output.note("no failed job fits")
-        return
     now = ages.now()
-    output.table(_COLUMNS, [_row(group, now) for group in page.groups])
-    if following is not None:
+    shape = dead_shapes.DeadLettersShape([dead_shapes.dead_letter(group) for group in page.groups], following)
+    listing.write(form, shape, _COLUMNS, [_row(group, now) for group in page.groups], empty="no failed job fits")
+    if form is not listing.Form.JSON and following is not None:
         output.note(f"more: --after {following}")
+
+
+failures = Verb(
+    "failures",
+    callback=list_groups.callback,
+    params=list_groups.params,
+    help=f"{inspect.cleandoc(list_groups.help or '')}\n\nIt is `dlq list`; `dlq` has what can be done with them.",
+    examples=("--since 1h", "--kind send_email --since 1d -o csv"),
+)
 
 
 def _row(group: DeadLetter, now: datetime) -> list[Cell]:
@@ -153,7 +167,9 @@ def _read_cursor(text: str) -> DeadCursor:
 
 @dlq.command("show", examples=("3f9a0c71be42", "htcx-2s16-z48b-09", "3f9a0c71be42 --json"))
 @click.argument("which", metavar="GROUP|JOB")
-@click.option("--limit", type=click.IntRange(1, 1_000), default=_SHOWN, show_default=True, help="Jobs to list.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1_000), default=_SHOWN, show_default=True, metavar="N", help="Jobs to list."
+)
 @options.as_json
 @click.pass_context
 def show(ctx: click.Context, *, which: str, limit: int, as_json: bool) -> None:
@@ -224,9 +240,7 @@ def _running(command: Callable[..., Any]) -> Callable[..., Any]:
         options.as_json,
         options.reason,
         options.actor,
-        click.option("--wait", is_flag=True, help="Wait until it is done, and tell how far it is."),
-        click.option("--yes", "-y", is_flag=True, help="Do not ask."),
-        click.option("--rate", metavar="N/TIME", help="At most so many: 50/s, 100/min. [default: as fast as it goes]"),
+        many.running,
         click.option("--all", "every", is_flag=True, help="All failed jobs, when no condition is given."),
     ):
         command = option(command)
@@ -248,14 +262,16 @@ def replay(ctx: click.Context, /, *, which: Sequence[str], pairs: Sequence[str],
     """
     jobs = [name for name in which if not _GROUP.fullmatch(name)]
     if pairs:
-        if len(which) != 1 or not jobs:
-            message = f"--set changes one job: expected its id, got {' '.join(which) or 'none'}"
+        if len(which) != 1 or not jobs or given["dry_run"]:
+            got = "--dry-run" if given["dry_run"] else " ".join(which) or "none"
+            message = f"--set changes one job: expected its id alone, got {got}"
             raise click.UsageError(message, ctx)
-        _replay_edited(ctx, public_id.decode(jobs[0]), pairs, given["actor"], as_json=given["as_json"])
-    elif jobs:
+        changes = replaying.Changes(tuple(pairs))
+        replaying.replay_edited(ctx, public_id.decode(jobs[0]), changes, given["actor"], as_json=given["as_json"])
+    elif jobs and not given["dry_run"]:
         _at_once(ctx, "retry", which, jobs, as_json=given["as_json"])
     else:
-        _start(ctx, BulkVerb.RETRY, which, given)
+        _start(ctx, many.Deed(BulkVerb.RETRY, "replay", "failed job"), which, given)
 
 
 @dlq.command("purge", examples=("3f9a0c71be42", "--kind send_email --since 30d --yes", "htcx-2s16-z48b-09"))
@@ -270,16 +286,17 @@ def purge(ctx: click.Context, /, *, which: Sequence[str], **given: Any) -> None:
     the background; see `bulk`. Jobs that are named are deleted at once.
     """
     jobs = [name for name in which if not _GROUP.fullmatch(name)]
-    if jobs:
+    if jobs and not given["dry_run"]:
         _at_once(ctx, "delete", which, jobs, as_json=given["as_json"])
     else:
-        _start(ctx, BulkVerb.DELETE, which, given)
+        _start(ctx, many.Deed(BulkVerb.DELETE, "delete", "failed job", typed="delete"), which, given)
 
 
-def _start(ctx: click.Context, verb: BulkVerb, which: Sequence[str], given: dict[str, Any]) -> None:
+def _start(ctx: click.Context, deed: many.Deed, which: Sequence[str], given: dict[str, Any]) -> None:
     """Say how many jobs there are, ask, and start the run."""
     choice = Choice(given["kind"], given["queue"], given["error"], given["since"])
-    if len(which) > 1:
+    ids = tuple(public_id.decode(name) for name in which if not _GROUP.fullmatch(name))
+    if len(ids) < len(which) and len(which) > 1:
         message = f"expected one group, got {len(which)}; start a run for each"
         raise click.UsageError(message, ctx)
     if not which and not choice.is_given and not given["every"]:
@@ -287,33 +304,13 @@ def _start(ctx: click.Context, verb: BulkVerb, which: Sequence[str], given: dict
             "expected GROUP or JOB..., or conditions (--kind, --queue, --error, --since); --all takes every failed job"
         )
         raise click.UsageError(message, ctx)
-    as_json: bool = given["as_json"]
-    terms = {name: given[name] for name in ("rate", "actor", "reason")}
 
-    async def run(session: Session) -> BulkRun | None:
-        client = session.client
-        found: JobFilter = await client.dead_jobs(which[0] if which else None, **choice.conditions())
-        count = await client.preview_bulk(verb, found)
-        if not count:
-            output.note("no failed job fits")
-            return None
-        if not given["yes"]:
-            _ask(ctx, verb, count)
-        started = await client.start_bulk(verb, found, **terms)
-        return await bulk.follow(client, started, quiet=as_json) if given["wait"] else started
+    async def choose(client: Client) -> JobFilter:
+        if ids:
+            return JobFilter(ids=ids)
+        return await client.dead_jobs(which[0] if which else None, **choice.conditions())
 
-    if (started := with_store(ctx, run)) is not None:
-        bulk.write(started, as_json=as_json)
-
-
-def _ask(ctx: click.Context, verb: BulkVerb, count: int) -> None:
-    """Ask a person; where nobody can answer, nothing is done."""
-    words = {BulkVerb.RETRY: "replay", BulkVerb.DELETE: "delete"}[verb]
-    jobs = "1 failed job" if count == 1 else f"{bulk.number(count)} failed jobs"
-    if not sys.stdin.isatty():
-        message = f"this would {words} {jobs}; say --yes to do it where nobody can be asked"
-        raise click.UsageError(message, ctx)
-    click.confirm(f"{words} {jobs}?", abort=True, err=True)
+    many.start(ctx, deed, choose, given)
 
 
 def _at_once(ctx: click.Context, verb: str, which: Sequence[str], jobs: Sequence[str], *, as_json: bool) -> None:
@@ -334,28 +331,6 @@ def _at_once(ctx: click.Context, verb: str, which: Sequence[str], jobs: Sequence
             output.line(f"{public_id.encode(answered.id)} {'deleted' if verb == 'delete' else answered.state}")
     if as_json:
         output.write_json(job_shapes.AnswersShape([job_shapes.answer(answered, None) for answered in answers]))
-
-
-def _replay_edited(ctx: click.Context, job: int, pairs: Sequence[str], actor: str | None, *, as_json: bool) -> None:
-    app, _ = locate.app_or_store(ctx)
-
-    async def change(session: Session) -> Job:
-        old = await session.client.get(job)
-        return await session.client.replay_as(old, _edited(app, old, pairs), actor=actor)
-
-    made = with_store(ctx, change)
-    if as_json:
-        output.write_json(job_shapes.job(made))
-    else:
-        output.line(made.public_id)
-
-
-def _edited(app: Holdfast, old: Job, pairs: Sequence[str]) -> str:
-    """Write the changed arguments; a task that is known checks them."""
-    task = app.tasks.get(old.kind) if old.kind in app.tasks else None
-    changes = msgspec.json.decode(arguments.read_pairs(task, pairs), type=dict[str, Any])
-    written = edited(old, changes, app.settings)
-    return written if task is None else task.arguments.check(written)
 
 
 # ---- export --------------------------------------------------------------------------------------------------------

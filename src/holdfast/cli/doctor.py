@@ -1,26 +1,22 @@
 """`holdfast doctor`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 
 import click
 
 from holdfast.app import Holdfast
-from holdfast.cli import ages, checks, connect, locate, options, output, shapes
-from holdfast.cli.checks import Check, Level
-from holdfast.cli.connect import Session
+from holdfast.cli import connect, locate, options, output, shapes
 from holdfast.cli.exits import Exit
 from holdfast.cli.grammar import Verb
-from holdfast.client.definitions import fingerprint
 from holdfast.errors import HoldfastError, SchemaError
-from holdfast.job import WAITING
+from holdfast.health import checks
+from holdfast.health import examining as health
+from holdfast.health.checks import Check, Level
 from holdfast.locations import masked
 from holdfast.stores import make_store
-from holdfast.stores.values import JobFilter
 
 _STYLES = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "red"}
-_LOOKED_AT = 1_000
 
 
 @click.command("doctor", cls=Verb, examples=("", "--json"))
@@ -83,46 +79,10 @@ async def examine(app: Holdfast, *, knows_tasks: bool) -> AsyncIterator[Check]:
             yield check
     if plan.is_empty:  # opening a SQLite store would bring an old schema up to date, and a look changes nothing
         found: list[Check] = []
-        with _reported(found):
+        with health.reported(found):
             async with connect.session(settings) as session:
-                await _examine_open(session, app if knows_tasks else None, found)
+                tasks = app.tasks if knows_tasks else None
+                found += await health.examine(session.client, session.store, settings, tasks)
+                found += await health.examine_tables(session.store)
         for check in found:
             yield check
-
-
-async def _examine_open(session: Session, app: Holdfast | None, found: list[Check]) -> None:
-    before = ages.now()
-    told = await session.store.diagnose()
-    now = told.now
-    found += [checks.software(told), checks.clock(told, before, ages.now())]
-    listens_past = session.settings.listen_dsn is not None
-    found += filter(None, (checks.pooler(told, listens_past=listens_past), checks.history(told)))
-    found += checks.vacuum(told)
-    with _reported(found):
-        queues, counts = await session.client.queues(), await session.client.counts()
-        rows = await session.store.list_workers()
-        found += [*checks.paused(queues, now), *checks.workers(rows, now)]
-        found += checks.unattended(counts, queues, rows, now)
-        found += checks.differing(await session.store.worker_policies(), await _published(session), rows)
-    with _reported(found):
-        found += checks.tables(await session.store.measure_tables(), now)
-    if app is not None:
-        with _reported(found):
-            waiting = JobFilter(states=tuple(sorted(WAITING)))
-            page = await session.client.list(waiting, limit=_LOOKED_AT)
-            found.append(checks.kinds(page.jobs, app.tasks))
-
-
-async def _published(session: Session) -> dict[str, str]:
-    """Read fingerprints of what programs have published, by path."""
-    marks = {row.path: fingerprint(row.definition) for row in await session.store.list_policies() if row.path}
-    return marks | {f"kinds.{kind.name}": fingerprint(kind.definition) for kind in await session.store.list_kinds()}
-
-
-@contextmanager
-def _reported(found: list[Check]) -> Iterator[None]:
-    """Turn an error of a check into a finding."""
-    try:
-        yield
-    except HoldfastError as error:
-        found.append(Check("store", Level.ERROR, str(error), "see the database's own log"))

@@ -8,9 +8,10 @@ import click
 
 from holdfast import public_id
 from holdfast.app import Holdfast
-from holdfast.cli import arguments, job_shapes, locate, moments, options, output, waiting
+from holdfast.cli import arguments, completing, job_shapes, locate, moments, options, output, remote_enqueue, waiting
 from holdfast.cli.connect import require_kept
 from holdfast.cli.grammar import Verb
+from holdfast.cli.remote_enqueue import Request
 from holdfast.cli.waiting import Watch
 from holdfast.handle import JobHandle
 from holdfast.tasks.call import Call
@@ -27,7 +28,7 @@ _EXAMPLES = (
 
 
 @click.command("enqueue", cls=Verb, examples=_EXAMPLES)
-@click.argument("kind")
+@click.argument("kind", shell_complete=completing.kinds)
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--payload", metavar="JSON|-|@FILE", help="All arguments as one JSON object: itself, from stdin, a file.")
 @click.option("--in", "run_in", metavar="DURATION", help="Run it so much later: 30s, 5m, 1h 30m.")
@@ -69,6 +70,9 @@ def enqueue(
         message = "--wait-timeout goes with --wait; --timeout bounds an attempt of the job"
         raise click.UsageError(message, ctx)
     timeout_s = waiting.read_timeout(wait_timeout, "--wait-timeout")
+    if locate.server(ctx) is not None:
+        request = Request(kind, pairs, payload, given, Watch((), timeout_s) if wait else None)
+        ctx.exit(remote_enqueue.run(ctx, request, as_json=as_json))
     app = locate.app_with_tasks(ctx)
     require_kept(app.settings)
     task = app.tasks.get(kind)

@@ -5,8 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from holdfast import public_id
-from holdfast.cli import ages
+from holdfast import ages, public_id
 from holdfast.client.escalations import EscalationState
 from holdfast.stores.alarms import EscalationRow
 
@@ -81,22 +80,11 @@ class TestedShape(msgspec.Struct, frozen=True):
     channels: Sequence[SentShape]
 
 
-def state_of(row: EscalationRow, now: datetime) -> str:
-    """Say in a word how far an escalation is."""
-    if row.acked_at is not None:
-        return "acknowledged"
-    if row.closed_at is not None:
-        return "closed"
-    if row.snoozed_until is not None and row.snoozed_until > now:
-        return "snoozed"
-    return "unanswered" if row.said > 1 or row.stage != row.policy else "open"
-
-
 def escalation(row: EscalationRow) -> EscalationShape:
     """Show an escalation."""
     return EscalationShape(
         id=row.id,
-        state=state_of(row, ages.now()),
+        state=row.standing(ages.now()),
         policy=row.policy,
         stage=row.stage,
         source=row.source,

@@ -2,11 +2,12 @@
 
 import asyncio
 from datetime import datetime
+from typing import Any
 
 import click
 
-from holdfast import public_id
-from holdfast.cli import ages, escalation_shapes, locate, moments, options, output
+from holdfast import ages, public_id
+from holdfast.cli import escalation_shapes, listing, locate, moments, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.exits import Exit, Refusal
 from holdfast.cli.grammar import Noun
@@ -30,15 +31,23 @@ def escalations() -> None:
     """Look at what went wrong, answer it, and test who is told."""
 
 
-@escalations.command("list", examples=("", "--open", "--policy ops --json"))
+@escalations.command("list", examples=("", "--open", "--open -o id", "--policy ops --json"))
 @click.option("--open/--closed", "is_open", default=None, help="Only those that are open, or closed.")
 @click.option("--policy", metavar="NAME", help="Only those of this policy.")
-@click.option("--limit", type=click.IntRange(1, 1_000), default=100, show_default=True, help="How many at most.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1_000), default=100, show_default=True, metavar="N", help="How many at most."
+)
 @click.option("--before", type=click.IntRange(1), metavar="ID", help="Only older ones: the last id of the page before.")
-@options.as_json
+@listing.form
 @click.pass_context
 def list_escalations(
-    ctx: click.Context, *, is_open: bool | None, policy: str | None, limit: int, before: int | None, as_json: bool
+    ctx: click.Context,
+    *,
+    is_open: bool | None,
+    policy: str | None,
+    limit: int,
+    before: int | None,
+    form: listing.Form,
 ) -> None:
     """List escalations, newest first.
 
@@ -49,13 +58,10 @@ def list_escalations(
         ctx,
         lambda session: session.client.escalations(is_open=is_open, policy=policy, limit=limit, before=before),
     )
-    if as_json:
-        output.write_json(escalation_shapes.EscalationsShape([escalation_shapes.escalation(row) for row in rows]))
-    elif rows:
-        now = ages.now()
-        output.table(_COLUMNS, [_row(row, now) for row in rows])
-    else:
-        output.note("no escalation fits: nothing went wrong, or no queue has an escalation policy")
+    now = ages.now()
+    shape = escalation_shapes.EscalationsShape([escalation_shapes.escalation(row) for row in rows])
+    empty = "no escalation fits: nothing went wrong, or no queue has an escalation policy"
+    listing.write(form, shape, _COLUMNS, [_row(row, now) for row in rows], empty=empty)
 
 
 @escalations.command("show", examples=("7", "7 --json"))
@@ -127,8 +133,35 @@ def snooze(
 def test(ctx: click.Context, *, name: str, as_json: bool) -> None:
     """Send a test message through the channels of a policy now.
 
-    It goes out from here, not by the outbox, and what every channel answered is printed. Exit code 1 when one failed.
+    It goes out from here, or from the server that was named, not by the outbox, and what every channel answered is
+    printed. Exit code 1 when one failed.
     """
+    sent = _asked(ctx, name) if locate.server(ctx) is not None else _sent(ctx, name)
+    if as_json:
+        output.write_json(escalation_shapes.tested(name.lower(), sent))
+    else:
+        for channel, error in sent.items():
+            output.line(f"{channel}: {'sent' if error is None else error}")
+    if any(error is not None for error in sent.values()):
+        raise click.exceptions.Exit(Exit.ERROR)
+
+
+def _asked(ctx: click.Context, name: str) -> dict[str, str | None]:
+    """Have a server send it, and tell what went wrong with each channel."""
+
+    async def ask(session: Session) -> dict[str, str | None] | None:
+        client: Any = session.client  # a RemoteClient
+        told: dict[str, str | None] | None = await client.try_policy(name)
+        return told
+
+    if (sent := with_store(ctx, ask)) is None:
+        message = f"escalations test: the server has no policy {name!r}"
+        raise Refusal(message, Exit.NOT_FOUND, kind="PolicyNotFound")
+    return sent
+
+
+def _sent(ctx: click.Context, name: str) -> dict[str, str | None]:
+    """Send it from here, and tell what went wrong with each channel."""
     from holdfast.services.sending import Sender, Sent, require_channels  # noqa: PLC0415 - only this one sends
 
     settings = locate.app_or_store(ctx)[0].settings
@@ -146,18 +179,11 @@ def test(ctx: click.Context, *, name: str, as_json: bool) -> None:
         finally:
             await sender.close()
 
-    sent = asyncio.run(run())
-    if as_json:
-        output.write_json(escalation_shapes.tested(policy.name, {channel: one.error for channel, one in sent.items()}))
-    else:
-        for channel, one in sent.items():
-            output.line(f"{channel}: {'sent' if one.error is None else one.error}")
-    if any(one.error is not None for one in sent.values()):
-        raise click.exceptions.Exit(Exit.ERROR)
+    return {channel: one.error for channel, one in asyncio.run(run()).items()}
 
 
 def _row(row: EscalationRow, now: datetime) -> list[Cell]:
-    state, style = escalation_shapes.state_of(row, now), None
+    state, style = row.standing(now), None
     if state in ("open", "unanswered"):
         style = "red"
     return [
@@ -175,7 +201,7 @@ def _facts(state: EscalationState) -> list[tuple[str, str]]:
     row = state.escalation
     facts: list[tuple[str, str | None]] = [
         ("escalation", str(row.id)),
-        ("state", escalation_shapes.state_of(row, ages.now())),
+        ("state", row.standing(ages.now())),
         ("title", row.title),
         ("source", row.source),
         ("queue", row.queue or None),

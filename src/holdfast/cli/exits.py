@@ -21,6 +21,7 @@ from holdfast.errors import (
     ResultTimeout,
     ScheduleNotFound,
     UnknownKind,
+    WorkerNotFound,
 )
 
 
@@ -54,6 +55,7 @@ _CODES: tuple[tuple[type[HoldfastError], Exit], ...] = (
     (LimitNotFound, Exit.NOT_FOUND),
     (EscalationNotFound, Exit.NOT_FOUND),
     (ScheduleNotFound, Exit.NOT_FOUND),
+    (WorkerNotFound, Exit.NOT_FOUND),
     (UnknownKind, Exit.NOT_FOUND),
     (Conflict, Exit.CONFLICT),
     (InvalidValue, Exit.USAGE),

@@ -1,5 +1,6 @@
 """The grammar of the command line in click's classes: a program, its nouns, their verbs."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,10 @@ class Verb(click.Command):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """List the options; where no app is fixed, those that choose one are accepted here too."""
         return _with_choice(ctx, super().get_params(ctx))
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the command's own options, and apart from them those that choose what it is asked of."""
+        _write_options(ctx, formatter, self.get_params(ctx))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples."""
@@ -105,8 +110,24 @@ def _with_choice(ctx: click.Context, params: list[click.Parameter]) -> list[clic
     return [*own, *locate.CHOICES, help_option]
 
 
+def _write_options(ctx: click.Context, formatter: click.HelpFormatter, params: Sequence[click.Parameter]) -> None:
+    choices = [param for param in params if param in locate.CHOICES]
+    for title, chosen in (
+        ("Options", [param for param in params if isinstance(param, click.Option) and param not in choices]),
+        ("Which app, store or server", choices),
+    ):
+        records = [record for param in chosen if (record := param.get_help_record(ctx)) is not None]
+        if records:
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
 def _asks_for_json(args: Sequence[str]) -> bool:
-    return "--json" in (args[: args.index("--")] if "--" in args else args)
+    """Whether errors are JSON too: after `--json`, `-o json` or `-o jsonl`, however that is spelled."""
+    own = list(args[: args.index("--")] if "--" in args else args)
+    forms = [after for flag, after in itertools.pairwise(own) if flag in ("-o", "--format")]
+    forms += [flag.removeprefix("-o").removeprefix("--format=") for flag in own if flag.startswith(("-o", "--format="))]
+    return "--json" in own or not {"json", "jsonl"}.isdisjoint(forms)
 
 
 def _cleaned(error: click.UsageError, *, as_json: bool) -> click.ClickException:

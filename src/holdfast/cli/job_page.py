@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from holdfast import public_id
-from holdfast.cli import ages, job_parts, output
+from holdfast import ages, public_id
+from holdfast.cli import job_parts, output
+from holdfast.client.covering import Covering
 from holdfast.job import Attempt, Job, JobState
 from holdfast.payload import covered_json
-from holdfast.stores.values import QueueRow, WorkerRow
 
 _LABEL = 11
 _SHORT_JSON = 76
@@ -33,7 +33,7 @@ def write(look: Look, now: datetime) -> None:
         _field(label, value)
     _json("payload", covered_json(job.payload_json))
     if job.result_json is not None:
-        _json("result", covered_json(job.result_json))
+        _json("result", Covering(job).json(job.result_json))
     job_parts.write(job, now)
     if (traceback := job.extra.get("traceback")) is not None:
         output.line("")
@@ -67,18 +67,6 @@ def why(look: Look, now: datetime) -> str:
 
 def _ended(job: Job, now: datetime) -> str:
     return f"ended {ages.age(job.finished_at or now, now)} on attempt {job.attempt}"
-
-
-def works(worker: WorkerRow, queue: str, now: datetime) -> bool:
-    """Whether a worker is alive and takes jobs of a queue; one that names no queue takes all."""
-    is_alive = worker.dead_at is None and worker.lease_until >= now
-    return is_alive and (not worker.info.queues or queue in worker.info.queues)
-
-
-def paused_by(queue: QueueRow) -> str:
-    """Say who paused a queue, and why."""
-    who = f" by {queue.paused_by}" if queue.paused_by else ""
-    return f"{who}: {queue.paused_reason}" if queue.paused_reason else who
 
 
 def detail(job: Job, now: datetime | None) -> str:
@@ -182,7 +170,7 @@ def _by(job: Job) -> str:
 
 
 def _progress(job: Job) -> str:
-    progress = job.progress
+    progress = Covering(job).progress
     if progress is None:
         return ""
     percent = "" if progress.percent is None else f"{progress.percent:g} %"

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from holdfast.cli import ages, output
+from holdfast import ages
+from holdfast.cli import output
 from holdfast.job import Delivery, Job, LogLine
 from holdfast.phases import JobPhase, PhaseState
 

@@ -6,10 +6,11 @@ from typing import Any
 import msgspec
 
 from holdfast import public_id
+from holdfast.client.covering import Covering
 from holdfast.events import Event
 from holdfast.handle import JobHandle
 from holdfast.job import Attempt, Delivery, Job, JobState, LogLine, Progress
-from holdfast.payload import covered_json
+from holdfast.payload import covered, covered_json
 from holdfast.phases import JobPhase
 from holdfast.stores.values import Answered
 
@@ -69,10 +70,14 @@ class JobShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobsShape(msgspec.Struct, frozen=True):
-    """`jobs list --json`; `next` is the cursor for `--after`, null on the last page."""
+    """`jobs list --json`; `next` is the cursor for `--after`, null on the last page.
+
+    `searched_to` is null unless time was over before the page was full: older jobs were not looked at yet.
+    """
 
     jobs: list[JobShape]
     next: str | None
+    searched_to: datetime | None = None
 
 
 class AnswerShape(msgspec.Struct, frozen=True):
@@ -92,7 +97,7 @@ class AnswersShape(msgspec.Struct, frozen=True):
 
 
 class EventShape(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of `jobs watch --json`; `kind` is that of the job, `data` what there is to say beyond its state."""
+    """One line of `jobs watch|tail --json`; `kind` is that of the job, `data` what there is to say beyond its state."""
 
     event: str
     at: datetime
@@ -105,6 +110,20 @@ class EventShape(msgspec.Struct, frozen=True, kw_only=True):
     claim: int
     attempt: int
     data: dict[str, Any]
+
+
+class LineShape(msgspec.Struct, frozen=True, kw_only=True):
+    """What a handler logged, in `jobs tail --logs --json`; `event` is `log`."""
+
+    event: str
+    at: datetime
+    id: str
+    public_id: str
+    kind: str
+    queue: str
+    claim: int
+    level: str
+    text: str
 
 
 class LogsShape(msgspec.Struct, frozen=True):
@@ -156,6 +175,7 @@ def enqueued(handle: JobHandle[Any]) -> EnqueuedShape:
 
 def job(found: Job) -> JobShape:
     """Describe a job."""
+    covering = Covering(found)
     same = {name: getattr(found, name) for name in JobShape.__struct_fields__ if name in Job.__struct_fields__}
     return JobShape(
         **same
@@ -163,14 +183,14 @@ def job(found: Job) -> JobShape:
             "id": str(found.id),
             "public_id": found.public_id,
             "payload": msgspec.Raw(covered_json(found.payload_json).encode()),
-            "result": msgspec.Raw(covered_json(found.result_json or "null").encode()),
-            "progress": found.progress,
+            "result": msgspec.Raw(covering.json(found.result_json or "null").encode()),
+            "progress": covering.progress,
             "tags": found.tags,
             "cancelled_by": found.extra.get("cancelled_by"),
             "cancel_reason": found.extra.get("cancel_reason"),
             "traceback": found.extra.get("traceback"),
             "attempts": found.attempts,
-            "phases": found.phases,
+            "phases": covering.phases,
             "items": found.items,
             "logs": found.logs,
             "deliveries": found.deliveries,
@@ -192,7 +212,7 @@ def event(happened: Event) -> EventShape:
         life=happened.life,
         claim=happened.claim,
         attempt=happened.attempt,
-        data=happened.data,
+        data=covered(happened.data),
     )
 
 
@@ -216,13 +236,22 @@ def enqueued_and_waited(handle: JobHandle[Any], job_id: int, found: Job | None) 
     return EnqueuedWaitedShape(**_waited(job_id, found), created=handle.created)
 
 
+def waited_anew(job_id: int, found: Job | None, *, is_new: bool) -> EnqueuedWaitedShape:
+    """Describe a job that a server stored, and what became of it."""
+    return EnqueuedWaitedShape(**_waited(job_id, found), created=is_new)
+
+
+def _result(found: Job | None) -> str:
+    return "null" if found is None else Covering(found).json(found.result_json or "null")
+
+
 def _waited(job_id: int, found: Job | None) -> dict[str, Any]:
     return {
         "id": str(job_id),
         "public_id": public_id.encode(job_id),
         "state": None if found is None else found.state,
         "ended": found is not None and found.is_finished,
-        "result": msgspec.Raw(covered_json((found and found.result_json) or "null").encode()),
+        "result": msgspec.Raw(_result(found).encode()),
         "error_class": None if found is None else found.error_class,
         "error": None if found is None else found.error,
     }

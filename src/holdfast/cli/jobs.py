@@ -1,21 +1,36 @@
-"""`holdfast jobs list|show|why|logs|wait|watch|cancel|retry|delete`."""
+"""`holdfast jobs list|show|why|logs|wait|watch`; the other verbs have files of their own."""
 
 from collections.abc import Sequence
 from datetime import datetime
 
 import click
 
-from holdfast import public_id
-from holdfast.cli import ages, job_page, job_parts, job_shapes, moments, options, output, waiting
+from holdfast import ages, filtering, public_id
+from holdfast.cli import (
+    completing,
+    job_page,
+    job_parts,
+    job_shapes,
+    listing,
+    many,
+    moments,
+    naming,
+    options,
+    output,
+    waiting,
+)
+from holdfast.cli.changing import cancel, delete, priority, reschedule, retry
 from holdfast.cli.connect import Session, with_store
-from holdfast.cli.exits import Exit, code_of, show_error
+from holdfast.cli.editing import edit
+from holdfast.cli.exporting import export
 from holdfast.cli.grammar import Noun
+from holdfast.cli.listing import Form
 from holdfast.cli.output import Cell, Column
+from holdfast.cli.tail import tail
 from holdfast.cli.watching import Following
-from holdfast.client.refusals import require_done
-from holdfast.errors import HoldfastError, InvalidValue
+from holdfast.client.cursors import cursor_text, read_cursor
 from holdfast.job import Job, JobState
-from holdfast.stores.values import Answer, Answered, Cursor, JobFilter, Page
+from holdfast.stores.values import Found, JobFilter
 
 _PAGE = 50
 _LARGEST_PAGE = 1_000
@@ -28,11 +43,16 @@ _COLUMNS = (
     Column("ENQUEUED"),
     Column("DETAIL", is_flexible=True),
 )
+_JOBS_EXAMPLES = (
+    "list 'state:failed since:1h'",
+    "show htcx-2s16-z48b-09",
+    "retry --filter 'kind:send_email state:failed' --dry-run",
+)
 
 
-@click.group("jobs", cls=Noun, examples=("list --state failed --since 1h", "show htcx-2s16-z48b-09"))
+@click.group("jobs", cls=Noun, examples=_JOBS_EXAMPLES)
 def jobs() -> None:
-    """List, show, watch, cancel, retry and delete jobs."""
+    """Look at jobs and change them: one, several, or many."""
 
 
 # ---- list ----------------------------------------------------------------------------------------------------------
@@ -40,6 +60,7 @@ def jobs() -> None:
 _STATES = [state.value for state in JobState]
 _STATE_HELP = f"Jobs in this state, or in any given: {', '.join(_STATES)}."
 _LIST_EXAMPLES = (
+    "'kind:send_email state:failed since:1h'",
     "--state failed --since 1h",
     "--kind send_email --tag customer=17 --json",
     "--queue high --state queued --state scheduled --limit 200",
@@ -48,21 +69,44 @@ _LIST_EXAMPLES = (
 
 
 @jobs.command("list", examples=_LIST_EXAMPLES)
+@click.argument("query", metavar="[FILTER]", default="")
 @click.option("--state", "states", multiple=True, metavar="STATE", type=click.Choice(_STATES), help=_STATE_HELP)
-@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Jobs of this kind, or of any given.")
-@click.option("--queue", "queues", multiple=True, metavar="NAME", help="Jobs of this queue, or of any given.")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    metavar="KIND",
+    shell_complete=completing.kinds,
+    help="Jobs of this kind, or of any given.",
+)
+@click.option(
+    "--queue",
+    "queues",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=completing.queues,
+    help="Jobs of this queue, or of any given.",
+)
 @click.option("--tag", "tags", multiple=True, metavar="NAME=VALUE", help="Jobs that have this tag, or all given.")
 @click.option("--actor", metavar="WHO", help="Jobs that this one enqueued.")
 @click.option("--since", metavar="WHEN", help="Enqueued at most so long ago (1h) or since a time (UTC).")
 @click.option("--until", metavar="WHEN", help="Enqueued at least so long ago (1h) or before a time (UTC).")
-@click.option("--limit", type=click.IntRange(1, _LARGEST_PAGE), default=_PAGE, show_default=True)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, _LARGEST_PAGE),
+    default=_PAGE,
+    show_default=True,
+    metavar="N",
+    help="Jobs of a page.",
+)
 @click.option("--after", metavar="CURSOR", help="Go on after a page; it tells the cursor.")
-@click.option("--quiet", "-q", is_flag=True, help="Print ids only, one per line.")
-@options.as_json
+@click.option("--quiet", "-q", is_flag=True, help="Print ids only, one per line, as -o id does.")
+@listing.form
 @click.pass_context
 def list_jobs(
     ctx: click.Context,
     *,
+    query: str,
     states: Sequence[str],
     kinds: Sequence[str],
     queues: Sequence[str],
@@ -73,11 +117,13 @@ def list_jobs(
     limit: int,
     after: str | None,
     quiet: bool,
-    as_json: bool,
+    form: Form,
 ) -> None:
     """List jobs, live and finished, newest first.
 
-    Every condition given must hold. In a terminal the table is cut to fit; a pipe gets whole lines separated by tabs.
+    FILTER is what the search box of the dashboard takes: kind: queue: state: tag: args.name= error: since: and words
+    to look for. Every condition given, in it or as an option, must hold. In a terminal the table is cut to fit; a pipe
+    gets whole lines separated by tabs.
     """
     which = JobFilter(
         states=tuple(JobState(state) for state in states),
@@ -88,24 +134,23 @@ def list_jobs(
         enqueued_from=moments.past(since, "--since"),
         enqueued_before=moments.past(until, "--until"),
     )
-    start = None if after is None else read_cursor(after)
-    page = with_store(ctx, lambda session: session.client.list(which, limit=limit, after=start))
-    following = None if page.next is None else cursor(page.next)
-    if as_json:
-        output.write_json(job_shapes.JobsShape([job_shapes.job(job) for job in page.jobs], following))
-    elif quiet:
-        for job in page.jobs:
-            output.line(job.public_id)
-    else:
-        _write_page(page, following)
+    which = filtering.both(many.fitting(query), which)
+    start = None if after is None else read_cursor(after, "--after")
+    page = with_store(ctx, lambda session: session.client.search(which, limit=limit, after=start))
+    following = None if page.next is None else cursor_text(page.next)
+    _write_page(page, following, Form.ID if quiet else form)
 
 
-def _write_page(page: Page, following: str | None) -> None:
+def _write_page(page: Found, following: str | None, form: Form) -> None:
     now = ages.now()
-    if not page.jobs:
-        output.note("no job fits")
+    back_to = None if page.is_whole else page.searched_to
+    shape = job_shapes.JobsShape([job_shapes.job(job) for job in page.jobs], following, back_to)
+    if page.jobs or page.is_whole or form is not Form.TABLE:
+        listing.write(form, shape, _COLUMNS, [_row(job, now) for job in page.jobs], empty="no job fits")
+    if form in (Form.JSON, Form.ID):
         return
-    output.table(_COLUMNS, [_row(job, now) for job in page.jobs])
+    if back_to is not None:
+        output.note(f"searched back to {ages.stamp(back_to)}")
     if following is not None:
         output.note(f"more: --after {following}")
 
@@ -122,21 +167,6 @@ def _row(job: Job, now: datetime) -> list[Cell]:
     ]
 
 
-def cursor(after: Cursor) -> str:
-    """Write where a page ends."""
-    return f"{ages.iso(after.enqueued_at)}/{public_id.encode(after.id)}"
-
-
-def read_cursor(text: str) -> Cursor:
-    """Read where a page ended."""
-    moment, _, job_id = text.partition("/")
-    try:
-        return Cursor(moments.due(moment, "--after"), public_id.decode(job_id))
-    except InvalidValue:
-        message = f"--after: expected the cursor that a page printed, got {text!r}"
-        raise InvalidValue(message) from None
-
-
 # ---- show ----------------------------------------------------------------------------------------------------------
 
 
@@ -150,7 +180,7 @@ def show(ctx: click.Context, *, job_id: str, as_json: bool) -> None:
     Where it stands and why, its times, arguments and result, its phases, items, last log lines and webhooks, its
     attempts with their errors.
     """
-    wanted = public_id.decode(job_id)
+    wanted = naming.one(ctx, job_id)
 
     async def look(session: Session) -> job_page.Look:
         job = await session.client.get(wanted)
@@ -178,7 +208,7 @@ def why(ctx: click.Context, *, job_id: str, as_json: bool) -> None:
     One sentence: what it waits for, and who keeps it waiting. The same question is answered in the same way until
     something has changed.
     """
-    wanted = public_id.decode(job_id)
+    wanted = naming.one(ctx, job_id)
     found = with_store(ctx, lambda session: session.client.why(wanted))
     if as_json:
         output.write_json(
@@ -201,7 +231,7 @@ def logs(ctx: click.Context, *, job_id: str, as_json: bool) -> None:
     The lines that are kept with the job, oldest first: at most 200 of each claim, and those of the last five claims. A
     pipe gets the time, the claim, the level and the text, separated by tabs.
     """
-    wanted = public_id.decode(job_id)
+    wanted = naming.one(ctx, job_id)
     job = with_store(ctx, lambda session: session.client.get(wanted))
     if as_json:
         output.write_json(job_shapes.logs(job))
@@ -222,14 +252,14 @@ def logs(ctx: click.Context, *, job_id: str, as_json: bool) -> None:
 @click.option("--timeout", metavar="DURATION", help="Wait so long at most: 30s, 5m. [default: until they end]")
 @options.as_json
 @click.pass_context
-def wait(ctx: click.Context, *, ids: Sequence[int], timeout: str | None, as_json: bool) -> None:
+def wait(ctx: click.Context, *, ids: Sequence[str], timeout: str | None, as_json: bool) -> None:
     """Wait until jobs have ended.
 
     Prints how each ended, and its result or error. Exit code 5: one failed or was cancelled; 124: one had not ended
     within the timeout, and goes on. With several ids the exit code is the highest of them. Ctrl-C stops the waiting
     and no job.
     """
-    watch = waiting.Watch(ids, waiting.read_timeout(timeout, "--timeout"))
+    watch = waiting.Watch(naming.several(ctx, ids), waiting.read_timeout(timeout, "--timeout"))
     with waiting.interruptible(watch):
         with_store(ctx, lambda session: waiting.until_ended(session.client, watch))
     code = waiting.tell(watch, as_json=as_json)
@@ -256,7 +286,7 @@ def watch(ctx: click.Context, *, job_id: str, timeout: str | None, as_json: bool
     Exit code 5: it failed or was cancelled; 124: it had not ended within the timeout, and goes on. Ctrl-C stops the
     watching and no job.
     """
-    following = Following(public_id.decode(job_id), waiting.read_timeout(timeout, "--timeout"), as_json=as_json)
+    following = Following(naming.one(ctx, job_id), waiting.read_timeout(timeout, "--timeout"), as_json=as_json)
     is_interrupted = False
     try:
         with_store(ctx, lambda session: following.follow(session.client))
@@ -265,74 +295,5 @@ def watch(ctx: click.Context, *, job_id: str, timeout: str | None, as_json: bool
     ctx.exit(following.leave(is_interrupted=is_interrupted))
 
 
-# ---- cancel, retry, delete -----------------------------------------------------------------------------------------
-
-
-@jobs.command("cancel", examples=("htcx-2s16-z48b-09 --reason 'wrong customer' --actor alice",))
-@options.job_ids
-@options.actor
-@options.reason
-@options.as_json
-@click.pass_context
-def cancel(ctx: click.Context, *, ids: Sequence[int], actor: str | None, reason: str | None, as_json: bool) -> None:
-    """Cancel jobs.
-
-    Waiting ones end at once, running ones are told to stop. With several ids the exit code is the highest of them.
-    """
-    answers = with_store(ctx, lambda session: session.client.cancel_many(ids, actor=actor, reason=reason))
-    _report(ctx, "cancel", answers, as_json=as_json)
-
-
-@jobs.command("retry", examples=("htcx-2s16-z48b-09", "htcx-2s16-z48b-09 --from-phase encode"))
-@options.job_ids
-@click.option("--from-phase", metavar="NAME", help="Run this phase and all later ones anew.")
-@options.as_json
-@click.pass_context
-def retry(ctx: click.Context, *, ids: Sequence[int], from_phase: str | None, as_json: bool) -> None:
-    """Give finished jobs a new life.
-
-    For failed, cancelled and partly completed jobs. Completed phases keep their results, and items that ended well are
-    left out. With several ids the exit code is the highest of them.
-    """
-    answers = with_store(ctx, lambda session: session.client.retry_many(ids, from_phase=from_phase))
-    _report(ctx, "retry", answers, as_json=as_json)
-
-
-@jobs.command("delete", examples=("htcx-2s16-z48b-09",))
-@options.job_ids
-@options.as_json
-@click.pass_context
-def delete(ctx: click.Context, *, ids: Sequence[int], as_json: bool) -> None:
-    """Delete finished jobs.
-
-    A live one has to be cancelled first. With several ids the exit code is the highest of them.
-    """
-    _report(ctx, "delete", with_store(ctx, lambda session: session.client.delete_many(ids)), as_json=as_json)
-
-
-def _report(ctx: click.Context, verb: str, answers: Sequence[Answered], *, as_json: bool) -> None:
-    """Print what became of each job and leave with the highest exit code among them."""
-    worst = int(Exit.OK)
-    shown: list[job_shapes.AnswerShape] = []
-    for answered in answers:
-        refused: str | None = None
-        try:
-            require_done(verb, answered)
-        except HoldfastError as error:
-            refused, code = str(error), code_of(error)
-            worst = max(worst, code)
-            show_error(refused, code, kind=type(error).__name__, as_json=as_json)
-        shown.append(job_shapes.answer(answered, refused))
-        if refused is None and not as_json:
-            output.line(f"{public_id.encode(answered.id)} {_outcome(verb, answered)}")
-    if as_json:
-        output.write_json(job_shapes.AnswersShape(shown))
-    ctx.exit(worst)
-
-
-def _outcome(verb: str, answered: Answered) -> str:
-    if verb == "delete":
-        return "deleted"
-    if answered.answer is Answer.REQUESTED:
-        return "running, told to stop"
-    return f"{answered.state}"
+for verb in (tail, cancel, retry, reschedule, priority, edit, delete, export):
+    jobs.add_command(verb)

@@ -4,8 +4,8 @@ from datetime import datetime
 
 import click
 
-from holdfast import public_id
-from holdfast.cli import ages, limit_shapes, options, output
+from holdfast import ages, public_id
+from holdfast.cli import completing, limit_shapes, listing, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell, Column
@@ -21,7 +21,6 @@ _COLUMNS = (
     Column("HELD", is_number=True),
 )
 _COUNTED = 10_000
-_SECOND = 1_000_000  # microseconds
 _HOLDERS = (Column("KEY", is_flexible=True), Column("JOB"), Column("CLAIM", is_number=True), Column("SINCE"))
 
 
@@ -30,36 +29,38 @@ def limits() -> None:
     """List the limits in force, and who is under them."""
 
 
-@limits.command("list", examples=("", "--json"))
-@options.as_json
+@limits.command("list", examples=("", "-o csv", "--json"))
+@listing.form
 @click.pass_context
-def list_limits(ctx: click.Context, *, as_json: bool) -> None:
-    """List the limits in force: what each says, how many jobs run under it, and how many are held."""
+def list_limits(ctx: click.Context, *, form: listing.Form) -> None:
+    """List the limits in force.
+
+    What each says, how many jobs run under it, and how many are held.
+    """
 
     async def read(session: Session) -> list[tuple[LimitRow, LimitUsage]]:
         return [(row, await session.client.limit(row.name).usage()) for row in await session.client.limits()]
 
     found = with_store(ctx, read)
-    if as_json:
-        output.write_json(limit_shapes.LimitsShape([limit_shapes.limit(row, usage) for row, usage in found]))
-    elif found:
-        output.table(_COLUMNS, [_row(row, usage) for row, usage in found])
-    else:
-        output.note("no limit is in force")
+    shape = limit_shapes.LimitsShape([limit_shapes.limit(row, usage) for row, usage in found])
+    listing.write(form, shape, _COLUMNS, [_row(row, usage) for row, usage in found], empty="no limit is in force")
 
 
 @limits.command("show", examples=("screenshot", "tenant --key acme", "tenant --json"))
-@click.argument("name")
+@click.argument("name", shell_complete=completing.limits)
 @click.option("--key", help="Only what is under this key.")
 @options.as_json
 @click.pass_context
 def show_limit(ctx: click.Context, name: str, key: str | None, *, as_json: bool) -> None:
-    """Show one limit: what it says, how much of it is in use, and which jobs hold its slots (the first 100)."""
+    """Show one limit.
+
+    What it says, how much of it is in use, and which jobs hold its slots (the first 100).
+    """
 
     async def read(session: Session) -> tuple[LimitRow, LimitUsage, datetime]:
         usage = await session.client.limit(name).usage(key)
         row = next(row for row in await session.client.limits() if row.name == usage.name)
-        return row, usage, (await session.store.diagnose()).now
+        return row, usage, await session.now()
 
     row, usage, now = with_store(ctx, read)
     if as_json:
@@ -78,27 +79,11 @@ def _row(row: LimitRow, usage: LimitUsage) -> list[Cell]:
         Cell(row.name),
         Cell(", ".join(holds_for) or "-"),
         Cell(".".join(row.path) or "-"),
-        Cell(_words(row)),
+        Cell(row.words),
         Cell("-" if usage.most is None else str(usage.taken)),
         Cell("-" if usage.available is None else str(usage.available)),
         Cell("10,000+" if usage.held > _COUNTED else str(usage.held)),
     ]
-
-
-def _words(row: LimitRow) -> str:
-    words = []
-    if row.concurrency is not None:
-        words.append(f"{row.concurrency} at once" + (" in each instance" if row.scope == "instance" else ""))
-    if row.throttle_us is not None:
-        words.append(f"a start every {_seconds(row.throttle_us)}")
-    if row.rate_us is not None:
-        words.append(f"an enqueue every {_seconds(row.rate_us)}")
-    words += ["one after the other"] * row.fifo + ["keys take turns"] * row.rotate
-    return ", ".join(words)
-
-
-def _seconds(microseconds: int) -> str:
-    return f"{microseconds / 1e6:g} s" if microseconds >= _SECOND else f"{microseconds / 1e3:g} ms"
 
 
 def _holder(holder: SlotHolder, now: datetime) -> list[Cell]:

@@ -1,8 +1,9 @@
 """Which app the commands are about: the one they were mounted with, or the one that was chosen.
 
-Chosen is, in this order: `-A module:app` or `--store URL` on the command line, HOLDFAST_APP or HOLDFAST_STORE in the
-environment, `app` in the configuration file or in [tool.holdfast] of the nearest pyproject.toml, the store of the
-configuration file. What is chosen holds for every command.
+Chosen is, in this order: `-A module:app`, `--store URL` or `--server URL` on the command line, HOLDFAST_APP,
+HOLDFAST_STORE or HOLDFAST_SERVER in the environment, `app` in the configuration file or in [tool.holdfast] of the
+nearest pyproject.toml, the store of the configuration file. What is chosen holds for every command. A server is asked
+over HTTP, and only what needs no database and no tasks can be asked of it.
 """
 
 import importlib
@@ -10,8 +11,7 @@ import os
 import sys
 import tomllib
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,14 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Server:
+    """A server that commands are asked of, and the token for it."""
+
+    url: str
+    token: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
 class _Choice:
     source: str
     app: str | None = None
@@ -58,7 +66,61 @@ CHOICES = (
     _option(["-A", "--app"], "MODULE:APP", "The app to work with. [env: HOLDFAST_APP]"),
     _option(["--store"], "URL", "A store alone, for commands that need no tasks. [env: HOLDFAST_STORE]"),
     _option(["--schema"], "NAME", "The PostgreSQL schema, with --store or HOLDFAST_STORE. [default: holdfast]"),
+    _option(["--server"], "URL", "A server to ask over HTTP instead of the database. [env: HOLDFAST_SERVER]"),
+    _option(["--token"], "@FILE", "A file with the token for the server. [env: HOLDFAST_TOKEN, a token or @FILE]"),
 )
+_SOURCES = {
+    "app": ("-A", "HOLDFAST_APP"),
+    "store": ("--store", "HOLDFAST_STORE"),
+    "server": ("--server", "HOLDFAST_SERVER"),
+}
+
+
+def server(ctx: click.Context) -> Server | None:
+    """Find the server to ask, if one is named."""
+    target = ctx.find_object(Target)
+    if target is not None and target.app is not None:
+        return None
+    _, name, value = _given(ctx)
+    if name == "server" and value is not None:
+        return Server(value, _token(ctx))
+    if ctx.meta.get(f"{_GIVEN}token") is not None:
+        message = "--token goes with --server"
+        raise click.UsageError(message, ctx)
+    return None
+
+
+def _given(ctx: click.Context) -> tuple[str, str, str | None]:
+    """Read what is named on the command line or else in the environment: by what, which of the three, and its name."""
+    for place, read in enumerate((lambda name: ctx.meta.get(f"{_GIVEN}{name}"), _from_environment)):
+        found = {name: value for name in _SOURCES if (value := read(name))}
+        if len(found) > 1:
+            one, other = (_SOURCES[name][place] for name in list(found)[:2])
+            message = f"{one} and {other} exclude each other; give one of them"
+            raise click.UsageError(message, ctx)
+        for name, value in found.items():
+            return _SOURCES[name][place], name, value
+    return "", "", None
+
+
+def _from_environment(name: str) -> str | None:
+    return os.environ.get(f"HOLDFAST_{name.upper()}") or None
+
+
+def _token(ctx: click.Context) -> str | None:
+    typed: str | None = ctx.meta.get(f"{_GIVEN}token")
+    if typed is not None and not typed.startswith("@"):  # and it is not repeated here
+        message = "--token: expected @FILE, a file with the token in it; others on this machine see what is typed, so a"
+        message += " token itself is taken from HOLDFAST_TOKEN alone"
+        raise click.UsageError(message, ctx)
+    given = typed or os.environ.get("HOLDFAST_TOKEN") or None
+    if given is None or not given.startswith("@"):
+        return given
+    try:
+        return Path(given[1:]).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"{'HOLDFAST_TOKEN' if typed is None else '--token'}: the file {given[1:]} cannot be read: {error}"
+        raise click.UsageError(message, ctx) from error
 
 
 def app_with_tasks(ctx: click.Context) -> Holdfast:
@@ -141,19 +203,14 @@ def _find(ctx: click.Context) -> tuple[Holdfast, _Choice | None]:
 
 
 def _choose(ctx: click.Context) -> _Choice:
-    ways: tuple[tuple[Callable[[str], str | None], str, str], ...] = (
-        (lambda name: ctx.meta.get(f"{_GIVEN}{name.lower()}"), "-A", "--store"),
-        (lambda name: os.environ.get(f"HOLDFAST_{name}") or None, "HOLDFAST_APP", "HOLDFAST_STORE"),
-    )
-    for read, app_source, store_source in ways:
-        app, store = read("APP"), read("STORE")
-        if app is not None and store is not None:
-            message = f"{app_source} and {store_source} exclude each other; give one of them"
-            raise click.UsageError(message, ctx)
-        if app is not None:
-            return _Choice(app_source, app=app)
-        if store is not None:
-            return _Choice(store_source, store=store)
+    source, name, value = _given(ctx)
+    if name == "server":
+        message = (
+            f"{ctx.command_path} needs the database, and {source} names a server; give -A module:app or --store URL"
+        )
+        raise click.UsageError(message, ctx)
+    if name:
+        return _Choice(source, app=value if name == "app" else None, store=value if name == "store" else None)
     found = _from_files()
     if found is None:
         message = f"no app was named; {_FOUR_WAYS}"

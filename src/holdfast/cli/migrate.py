@@ -5,7 +5,8 @@ from datetime import datetime
 
 import click
 
-from holdfast.cli import ages, locate, options, output, shapes
+from holdfast import ages
+from holdfast.cli import locate, options, output, shapes
 from holdfast.cli.connect import is_absent, require_kept
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell, Column

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from holdfast.cli import ages
+from holdfast import ages
 from holdfast.duration import milliseconds
 from holdfast.errors import InvalidValue
 

@@ -3,7 +3,7 @@
 import click
 
 from holdfast.cli import options, output, shapes
-from holdfast.cli.connect import with_store
+from holdfast.cli.connect import with_database
 from holdfast.cli.grammar import Verb
 
 
@@ -16,7 +16,7 @@ def prune(ctx: click.Context, *, as_json: bool) -> None:
     Finished jobs, keys, events and webhook messages; workers do it every minute by themselves. On PostgreSQL finished
     jobs go by whole weeks, and one week counts as one. Nothing is deleted that its queue still keeps.
     """
-    deleted = with_store(ctx, lambda session: session.client.prune())
+    deleted = with_database(ctx, lambda session: session.client.prune())
     if as_json:
         output.write_json(shapes.PrunedShape(deleted))
     else:

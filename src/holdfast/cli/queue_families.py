@@ -5,15 +5,16 @@ from datetime import datetime, timedelta
 
 import click
 
-from holdfast import names
-from holdfast.cli import ages, options, output, queue_shapes
+from holdfast import ages, names
+from holdfast.cli import completing, listing, options, output, queue_shapes
 from holdfast.cli.connect import with_store
 from holdfast.cli.exits import Exit, Refusal
 from holdfast.cli.grammar import Verb
-from holdfast.cli.job_page import paused_by
 from holdfast.cli.output import Cell, Column
 from holdfast.client.families import QueueFamily
+from holdfast.health.checks import paused_by
 
+NONE_KNOWN = "no queue is known yet: none is defined, paused or has jobs"
 _LABEL = 12
 _COLUMNS = (
     Column("QUEUE", is_flexible=True),
@@ -29,31 +30,30 @@ _COLUMNS = (
 )
 
 
-@click.command("families", cls=Verb, examples=("", "--json"))
-@options.as_json
+@click.command("families", cls=Verb, examples=("", "-o csv", "--json"))
+@listing.form
 @click.pass_context
-def families(ctx: click.Context, *, as_json: bool) -> None:
+def families(ctx: click.Context, *, form: listing.Form) -> None:
     """List queues with what is published of them.
 
     Their priority, colour, workers of an instance, poll cadence and promised wait; how long 5 of 100 jobs waited at
     least in the last five minutes, how long the oldest has by now, and since when the promise is broken.
     """
     found = with_store(ctx, lambda session: session.client.families())
-    if as_json:
-        output.write_json(queue_shapes.FamiliesShape([queue_shapes.family(queue) for queue in found]))
-    elif found:
-        now = ages.now()
-        output.table(_COLUMNS, [_row(queue, now) for queue in found])
-    else:
-        output.note("no queue is known yet: none is defined, paused or has jobs")
+    now = ages.now()
+    shape = queue_shapes.FamiliesShape([queue_shapes.family(queue) for queue in found])
+    listing.write(form, shape, _COLUMNS, [_row(queue, now) for queue in found], empty=NONE_KNOWN)
 
 
 @click.command("show", cls=Verb, examples=("high", "high --json"))
-@click.argument("name")
+@click.argument("name", shell_complete=completing.queues)
 @options.as_json
 @click.pass_context
 def show(ctx: click.Context, *, name: str, as_json: bool) -> None:
-    """Show one queue: what is published of it, how long its jobs wait, and how many workers it has and why."""
+    """Show one queue.
+
+    What is published of it, how long its jobs wait, and how many workers it has and why.
+    """
     wanted = names.name(name, "queue")
     found = {queue.row.name: queue for queue in with_store(ctx, lambda session: session.client.families())}
     if wanted not in found:

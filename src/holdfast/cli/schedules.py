@@ -1,12 +1,12 @@
 """`holdfast schedules list|next|fires|run|enable|disable|reset|delete|close|open`."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 
 import click
 
-from holdfast import public_id
-from holdfast.cli import ages, cluster_shapes, options, output
+from holdfast import ages, public_id
+from holdfast.cli import cluster_shapes, completing, listing, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell, Column
@@ -15,6 +15,15 @@ from holdfast.errors import ScheduleNotFound
 from holdfast.stores.cluster import FireRow
 
 _EXAMPLES = ("list", "next nightly --count 5", "run nightly", "disable nightly --actor alice")
+_COLUMNS = (
+    Column("SCHEDULE", is_flexible=True),
+    Column("KIND", is_flexible=True),
+    Column("TIMES", is_flexible=True),
+    Column("STATUS", is_flexible=True),
+    Column("LAST"),
+    Column("NEXT"),
+)
+_FIRES = (Column("TIME"), Column("OUTCOME"), Column("JOB"), Column("NOTE", is_flexible=True))
 
 
 @click.group("schedules", cls=Noun, examples=_EXAMPLES)
@@ -22,10 +31,10 @@ def schedules() -> None:
     """Look at schedules, run and change them."""
 
 
-@schedules.command("list", examples=("", "--json"))
-@options.as_json
+@schedules.command("list", examples=("", "-o id", "--json"))
+@listing.form
 @click.pass_context
-def list_schedules(ctx: click.Context, *, as_json: bool) -> None:
+def list_schedules(ctx: click.Context, *, form: listing.Form) -> None:
     """List schedules.
 
     What fires when, and what people have changed of it (marked with a star).
@@ -35,21 +44,10 @@ def list_schedules(ctx: click.Context, *, as_json: bool) -> None:
         return await session.client.stored_schedules()
 
     states = with_store(ctx, read)
-    if as_json:
-        output.write_json({"schedules": cluster_shapes.schedules(states, ages.now())})
-    elif states:
-        columns = [
-            Column("SCHEDULE", is_flexible=True),
-            Column("KIND", is_flexible=True),
-            Column("TIMES", is_flexible=True),
-            Column("STATUS"),
-            Column("LAST"),
-            Column("NEXT"),
-        ]
-        now = ages.now()
-        output.table(columns, [_row(state, now) for state in states])
-    else:
-        output.note("no schedule is known yet; workers publish those of their app when they start")
+    now = ages.now()
+    shape = {"schedules": cluster_shapes.schedules(states, now)}
+    empty = "no schedule is known yet; workers publish those of their app when they start"
+    listing.write(form, shape, _COLUMNS, [_row(state, now) for state in states], empty=empty)
 
 
 def _row(state: ScheduleState, now: datetime) -> list[Cell]:
@@ -79,18 +77,20 @@ def _local(at: datetime) -> Cell:
 
 
 @schedules.command("next", examples=("nightly", "nightly --count 5 --json"))
-@click.argument("name")
-@click.option("--count", type=click.IntRange(1, 100), default=10, show_default=True, metavar="N")
+@click.argument("name", shell_complete=completing.schedules)
+@click.option(
+    "--count", type=click.IntRange(1, 100), default=10, show_default=True, metavar="N", help="How many times."
+)
 @options.as_json
 @click.pass_context
 def next_fires(ctx: click.Context, *, name: str, count: int, as_json: bool) -> None:
     """Show when a schedule fires next."""
 
-    async def read(session: Session) -> ScheduleState:
-        return _named(await session.client.stored_schedules(), name)
+    async def read(session: Session) -> tuple[ScheduleState, Sequence[datetime]]:
+        found = _named(await session.client.stored_schedules(), name)
+        return found, await session.following(found, count)
 
-    state = with_store(ctx, read)
-    times = state.following(datetime.now(UTC), count)
+    state, times = with_store(ctx, read)
     if as_json:
         output.write_json({"schedule": state.name, "times": times})
     elif times:
@@ -101,12 +101,14 @@ def next_fires(ctx: click.Context, *, name: str, count: int, as_json: bool) -> N
         output.note(f"{state.name} does not fire: it is disabled, withdrawn, or has no time within five years")
 
 
-@schedules.command("fires", examples=("nightly", "nightly --limit 100"))
-@click.argument("name")
-@click.option("--limit", type=click.IntRange(1, 1_000), default=20, show_default=True, metavar="N")
-@options.as_json
+@schedules.command("fires", examples=("nightly", "nightly --limit 100 -o csv"))
+@click.argument("name", shell_complete=completing.schedules)
+@click.option(
+    "--limit", type=click.IntRange(1, 1_000), default=20, show_default=True, metavar="N", help="How many at most."
+)
+@listing.form
 @click.pass_context
-def fires(ctx: click.Context, *, name: str, limit: int, as_json: bool) -> None:
+def fires(ctx: click.Context, *, name: str, limit: int, form: listing.Form) -> None:
     """Show what came of the last times of a schedule."""
 
     async def read(session: Session) -> list[FireRow]:
@@ -114,26 +116,22 @@ def fires(ctx: click.Context, *, name: str, limit: int, as_json: bool) -> None:
         return await session.client.fires(name, limit)
 
     found = with_store(ctx, read)
-    if as_json:
-        output.write_json({"fires": cluster_shapes.fires(found)})
-        return
-    columns = [Column("TIME"), Column("OUTCOME"), Column("JOB"), Column("NOTE", is_flexible=True)]
-    output.table(
-        columns,
-        [
-            [
-                _time(fire.nominal),
-                Cell(fire.outcome),
-                Cell("" if fire.job_id is None else public_id.encode(fire.job_id)),
-                Cell(fire.note or ""),
-            ]
-            for fire in found
-        ],
-    )
+    ids = [public_id.encode(fire.job_id) for fire in found if fire.job_id is not None]
+    shape = {"fires": cluster_shapes.fires(found)}
+    listing.write(form, shape, _FIRES, [_fire(fire) for fire in found], ids=ids, empty=f"{name} has not fired yet")
+
+
+def _fire(fire: FireRow) -> list[Cell]:
+    return [
+        _time(fire.nominal),
+        Cell(fire.outcome),
+        Cell("" if fire.job_id is None else public_id.encode(fire.job_id)),
+        Cell(fire.note or ""),
+    ]
 
 
 @schedules.command("run", examples=("nightly",))
-@click.argument("name")
+@click.argument("name", shell_complete=completing.schedules)
 @click.pass_context
 def run(ctx: click.Context, *, name: str) -> None:
     """Make a job of a schedule now, beside its times."""
@@ -145,7 +143,7 @@ def run(ctx: click.Context, *, name: str) -> None:
 
 
 @schedules.command("enable", examples=("nightly --actor alice",))
-@click.argument("name")
+@click.argument("name", shell_complete=completing.schedules)
 @options.actor
 @click.pass_context
 def enable(ctx: click.Context, *, name: str, actor: str | None) -> None:
@@ -154,7 +152,7 @@ def enable(ctx: click.Context, *, name: str, actor: str | None) -> None:
 
 
 @schedules.command("disable", examples=("nightly --actor alice",))
-@click.argument("name")
+@click.argument("name", shell_complete=completing.schedules)
 @options.actor
 @click.pass_context
 def disable(ctx: click.Context, *, name: str, actor: str | None) -> None:
@@ -163,7 +161,7 @@ def disable(ctx: click.Context, *, name: str, actor: str | None) -> None:
 
 
 @schedules.command("reset", examples=("nightly",))
-@click.argument("name")
+@click.argument("name", shell_complete=completing.schedules)
 @options.actor
 @click.pass_context
 def reset(ctx: click.Context, *, name: str, actor: str | None) -> None:
@@ -172,7 +170,7 @@ def reset(ctx: click.Context, *, name: str, actor: str | None) -> None:
 
 
 @schedules.command("delete", examples=("nightly",))
-@click.argument("name")
+@click.argument("name", shell_complete=completing.schedules)
 @click.pass_context
 def delete(ctx: click.Context, *, name: str) -> None:
     """Forget a schedule that no program defines."""
@@ -190,7 +188,7 @@ def delete(ctx: click.Context, *, name: str) -> None:
 @click.option("--to", "end", metavar="HH:MM", help="When it ends.")
 @click.option("--days", metavar="DAYS", help="Weekdays: mon-fri, or sat,sun.")
 @click.option("--date", "dates", multiple=True, metavar="DATE", help="A day like 2026-12-24; may be repeated.")
-@click.option("--tz", default="UTC", show_default=True, metavar="ZONE")
+@click.option("--tz", default="UTC", show_default=True, metavar="ZONE", help="Of these times.")
 @options.reason
 @options.actor
 @click.pass_context

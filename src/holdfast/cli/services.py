@@ -2,7 +2,8 @@
 
 import click
 
-from holdfast.cli import ages, cluster_shapes, options, output
+from holdfast import ages
+from holdfast.cli import cluster_shapes, listing, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell, Column
@@ -15,10 +16,10 @@ def services() -> None:
     """Look at the services, and change how they run."""
 
 
-@services.command("list", examples=("", "--json"))
-@options.as_json
+@services.command("list", examples=("", "-o csv", "--json"))
+@listing.form
 @click.pass_context
-def list_services(ctx: click.Context, *, as_json: bool) -> None:
+def list_services(ctx: click.Context, *, form: listing.Form) -> None:
     """List the services.
 
     How each is set, and what it has done since its leader began; the leader tells it every ten seconds.
@@ -28,12 +29,11 @@ def list_services(ctx: click.Context, *, as_json: bool) -> None:
         return await session.client.services(), await session.client.leaders()
 
     states, leaders = with_store(ctx, read)
-    if as_json:
-        output.write_json(cluster_shapes.services(states, leaders))
-        return
     titles = ("SERVICE", "EVERY", "BATCH", "ROUNDS", "SCANNED", "MOVED", "FAILURES", "LATE", "TOLD")
     columns = [Column(title, is_number=title in titles[2:8]) for title in titles]
-    output.table(columns, [_row(state) for state in states])
+    listing.write(form, cluster_shapes.services(states, leaders), columns, [_row(state) for state in states])
+    if form is not listing.Form.TABLE:
+        return
     for leader in leaders:
         output.note(f"{leader.holder} leads since {ages.iso(leader.since)} (term {leader.term})")
     if not leaders:

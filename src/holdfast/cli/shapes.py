@@ -8,8 +8,9 @@ from datetime import datetime
 
 import msgspec
 
+from holdfast.stores.deliveries import Endpoint
 from holdfast.stores.migrate import Plan
-from holdfast.stores.values import Count, Endpoint, QueueRow, WorkerRow
+from holdfast.stores.values import Count, QueueRow, WorkerRow
 
 
 class CountShape(msgspec.Struct, frozen=True):
@@ -61,7 +62,7 @@ class PrunedShape(msgspec.Struct, frozen=True):
 
 
 class WorkerShape(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry of `workers list --json`; `state` is alive, lease ended or dead."""
+    """One entry of `workers list --json`; `state` is alive, leaving, lease ended or dead."""
 
     id: int
     host: str
@@ -76,6 +77,8 @@ class WorkerShape(msgspec.Struct, frozen=True, kw_only=True):
     seen_at: datetime
     lease_until: datetime
     dead_at: datetime | None
+    drain_at: datetime | None
+    drain_by: str | None
 
 
 class WorkersShape(msgspec.Struct, frozen=True):
@@ -145,6 +148,8 @@ def worker(row: WorkerRow, state: str) -> WorkerShape:
         seen_at=row.renewed_at,
         lease_until=row.lease_until,
         dead_at=row.dead_at,
+        drain_at=row.drain_at,
+        drain_by=row.drain_by,
     )
 
 

@@ -5,9 +5,9 @@ from datetime import datetime
 
 import click
 
-from holdfast import public_id
-from holdfast.cli import ages, options, output, stats_shapes
-from holdfast.cli.connect import with_store
+from holdfast import ages, public_id
+from holdfast.cli import options, output, stats_shapes
+from holdfast.cli.connect import with_database
 from holdfast.cli.grammar import Verb
 from holdfast.cli.output import Cell, Column
 from holdfast.stores.answers import LISTED, SLOW, WITHIN_S, ActiveJob, OperatorAnswers
@@ -22,7 +22,9 @@ _STATES = ("completed", "skipped", "failed", "in_progress")
     "--org-tag", metavar="TAG", default="org_id", show_default=True, help="The tag with an organisation's id."
 )
 @click.option("--project-tag", metavar="TAG", default="project_id", show_default=True, help="That with a project's id.")
-@click.option("--limit", type=click.IntRange(1, LISTED), default=20, show_default=True, help="Lines of each list.")
+@click.option(
+    "--limit", type=click.IntRange(1, LISTED), default=20, show_default=True, metavar="N", help="Lines of each list."
+)
 @options.as_json
 @click.pass_context
 def stats(
@@ -40,7 +42,7 @@ def stats(
     How many jobs wait, by kind; what runs, and for how long; which items are worked on; how many jobs failed and how
     many completed in the last hour; which have been running for more than 10 minutes. It counts for 5 seconds at most.
     """
-    found = with_store(
+    found = with_database(
         ctx,
         lambda session: session.store.operator_answers(org_tag=org_tag, project_tag=project_tag, within_s=WITHIN_S),
     )

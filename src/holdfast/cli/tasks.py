@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from holdfast.cli import locate, options, output, task_shapes
+from holdfast.cli import listing, locate, task_shapes
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell, Column
@@ -26,28 +26,26 @@ def tasks() -> None:
     """Look at the kinds of jobs there are."""
 
 
-@tasks.command("list", examples=("", "--stored", "--json"))
+@tasks.command("list", examples=("", "--stored", "-o id", "--json"))
 @click.option("--stored", is_flag=True, help="Those that programs have published, instead of the app's own.")
-@options.as_json
+@listing.form
 @click.pass_context
-def list_tasks(ctx: click.Context, *, stored: bool, as_json: bool) -> None:
+def list_tasks(ctx: click.Context, *, stored: bool, form: listing.Form) -> None:
     """List kinds: their queue, cadence, handler and policies.
 
-    Of the app, from its code and configuration; where only a store is named, what programs have published there.
+    Of the app, from its code and configuration; where only a store or a server is named, what programs have published
+    there.
     """
-    app, knows_tasks = locate.app_or_store(ctx)
     rows: Sequence[KindRow]
-    if stored or not knows_tasks:
+    if stored or locate.server(ctx) is not None or not (found := locate.app_or_store(ctx))[1]:
         rows = with_store(ctx, _read_stored)
     else:
+        app = found[0]
         rows = read_definitions(app.settings, app.tasks, app.schedules.values()).kinds
     shapes = [task_shapes.task(row) for row in sorted(rows, key=lambda row: row.name)]
-    if as_json:
-        output.write_json(task_shapes.TasksShape(shapes))
-        return
-    output.table(_COLUMNS, [_row(shape) for shape in shapes])
-    if not shapes:
-        output.note("there are none: is the module that defines the tasks imported, or has a worker been started?")
+    empty = "there are none: is the module that defines the tasks imported, or has a worker been started?"
+    rows_shown = [_row(shape) for shape in shapes]
+    listing.write(form, task_shapes.TasksShape(shapes), _COLUMNS, rows_shown, empty=empty)
 
 
 async def _read_stored(opened: Session) -> list[KindRow]:

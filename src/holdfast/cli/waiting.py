@@ -14,11 +14,11 @@ from holdfast import public_id
 from holdfast.cli import bars, job_page, output
 from holdfast.cli.exits import Exit, show_error
 from holdfast.client.client import Client
+from holdfast.client.covering import Covering
 from holdfast.client.jobs import missing
 from holdfast.duration import milliseconds
 from holdfast.errors import HoldfastError, OutcomeUnknown, StoreUnavailable
 from holdfast.job import Job, JobState
-from holdfast.payload import covered_json
 
 _LOOK_S = 0.2
 _DRAWN = 10
@@ -149,9 +149,8 @@ def _write(job: Job, *, is_named: bool) -> None:
 def _told(job: Job) -> str:
     """Say what the job left: its result, or why it has none."""
     if job.state in _GOOD:
-        return (
-            "" if job.result_json in (None, "null") else f" {output.indented(covered_json(job.result_json or ''), 0)}"
-        )
+        shown = Covering(job).json(job.result_json or "null")
+        return "" if shown == "null" else f" {output.indented(shown, 0)}"
     detail = job_page.detail(job, None)
     return f" {detail}" if detail else ""
 

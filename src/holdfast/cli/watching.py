@@ -7,15 +7,17 @@ from typing import Any
 
 import click
 
-from holdfast.cli import ages, job_shapes, output
+from holdfast import ages
+from holdfast.cli import job_shapes, output
 from holdfast.cli.exits import Exit, show_error
 from holdfast.client.client import Client
 from holdfast.events import TERMINAL_EVENTS, Event, EventKind
 from holdfast.job import Job
+from holdfast.payload import covered
 
 _ITEMS = 3
-_KINDS = max(len(kind.value) for kind in EventKind)
-_STYLES = {
+WIDTH = max(len(kind.value) for kind in EventKind)
+STYLES = {
     EventKind.STARTED: "yellow",
     EventKind.PHASE_COMPLETED: "green",
     EventKind.RETRYING: "cyan",
@@ -62,10 +64,10 @@ class Following:
         if self._as_json:
             click.echo(output.json_line(job_shapes.event(event)))
         elif output.is_terminal():
-            style = _STYLES.get(event.kind, "")
+            style = STYLES.get(event.kind, "")
             output.styled(
                 (f"{ages.clock(event.at)}  ", "bright_black"),
-                (f"{event.kind:<{_KINDS}}", style),
+                (f"{event.kind:<{WIDTH}}", style),
                 (f"  {told(event)}".rstrip(), ""),
             )
         else:
@@ -86,7 +88,7 @@ class Following:
 
 def told(event: Event) -> str:
     """Say in a few words what an event is about."""
-    data = event.data
+    data = covered(event.data)
     match event.kind:
         case EventKind.ENQUEUED:
             return f"{event.task} in {event.queue}, life {event.life}{_due(data)}"

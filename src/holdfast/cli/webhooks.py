@@ -4,12 +4,13 @@ from datetime import datetime
 
 import click
 
-from holdfast.cli import ages, options, output, shapes
+from holdfast import ages
+from holdfast.cli import listing, options, output, shapes
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.exits import Exit, Refusal
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell, Column
-from holdfast.stores.values import Endpoint
+from holdfast.stores.deliveries import Endpoint
 
 _NAMED = 10
 _COLUMNS = (
@@ -26,23 +27,20 @@ def webhooks() -> None:
     """List the places of webhooks, and enable them again."""
 
 
-@webhooks.command("list", examples=("", "--json"))
-@options.as_json
+@webhooks.command("list", examples=("", "-o id", "--json"))
+@listing.form
 @click.pass_context
-def list_webhooks(ctx: click.Context, *, as_json: bool) -> None:
+def list_webhooks(ctx: click.Context, *, form: listing.Form) -> None:
     """List the places that webhooks are posted to.
 
     How many messages wait, were delivered and were given up, among the last 10,000, and which places are disabled,
     since when and why. The query of a URL is no part of the place.
     """
     rows = with_store(ctx, lambda session: session.client.endpoints())
-    if as_json:
-        output.write_json(shapes.EndpointsShape([shapes.endpoint(row) for row in rows]))
-    elif rows:
-        now = ages.now()
-        output.table(_COLUMNS, [_row(row, now) for row in rows])
-    else:
-        output.note("no webhook is known yet: none was to be posted, and no place is disabled")
+    now = ages.now()
+    shape = shapes.EndpointsShape([shapes.endpoint(row) for row in rows])
+    empty = "no webhook is known yet: none was to be posted, and no place is disabled"
+    listing.write(form, shape, _COLUMNS, [_row(row, now) for row in rows], empty=empty)
 
 
 @webhooks.command("enable", examples=("https://example.org/hooks",))

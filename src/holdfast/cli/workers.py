@@ -1,17 +1,18 @@
-"""`holdfast workers list`."""
+"""`holdfast workers list|drain`."""
 
 from datetime import datetime
 
 import click
 
-from holdfast.cli import ages, options, output, shapes
+from holdfast import ages
+from holdfast.cli import listing, options, output, shapes
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun, program_of
 from holdfast.cli.output import Cell, Column
 from holdfast.stores.values import WorkerRow
 
-_ALIVE, _ENDED, _DEAD = "alive", "lease ended", "dead"
-_STYLES = {_ALIVE: "green", _ENDED: "yellow", _DEAD: "bright_black"}
+_ALIVE, _LEAVING, _ENDED, _DEAD = "alive", "leaving", "lease ended", "dead"
+_STYLES = {_ALIVE: "green", _LEAVING: "cyan", _ENDED: "yellow", _DEAD: "bright_black"}
 _SHORT = 8
 _COLUMNS = (
     Column("ID", is_number=True),
@@ -27,42 +28,67 @@ _COLUMNS = (
 )
 
 
-@click.group("workers", cls=Noun, examples=("list", "list --all"))
+@click.group("workers", cls=Noun, examples=("list", "list --all", "drain 17"))
 def workers() -> None:
-    """List the processes that run jobs."""
+    """List the processes that run jobs, and ask them to leave."""
 
 
-@workers.command("list", examples=("", "--all", "--json"))
+@workers.command("list", examples=("", "--all", "-o id", "--json"))
 @click.option("--all", "with_dead", is_flag=True, help="Also those that died and whose jobs were given back.")
-@options.as_json
+@listing.form
 @click.pass_context
-def list_workers(ctx: click.Context, *, with_dead: bool, as_json: bool) -> None:
+def list_workers(ctx: click.Context, *, with_dead: bool, form: listing.Form) -> None:
     """List the processes that run jobs.
 
     Each process of `worker` is one line; those started together share an instance. SEEN is when it last renewed its
-    lease; one whose lease ended is not trusted any more, and its jobs are about to be given to others.
+    lease; one whose lease ended is not trusted any more, and its jobs are about to be given to others. One that is
+    leaving was asked to with `workers drain`.
     """
 
     async def read(session: Session) -> tuple[list[WorkerRow], datetime]:
-        return list(await session.store.list_workers()), (await session.store.diagnose()).now
+        return await session.client.workers(), await session.now()
 
     rows, now = with_store(ctx, read)
     shown = [row for row in rows if with_dead or row.dead_at is None]
-    if as_json:
-        output.write_json(shapes.WorkersShape([shapes.worker(row, _state(row, now)) for row in shown]))
-        return
-    if shown:
-        output.table(_COLUMNS, [_row(row, now) for row in shown])
-    else:
-        output.note(f"no worker is alive; start one with `{program_of(ctx)} worker`")
-    if len(shown) < len(rows):
+    shape = shapes.WorkersShape([shapes.worker(row, _state(row, now)) for row in shown])
+    empty = f"no worker is alive; start one with `{program_of(ctx)} worker`"
+    listing.write(form, shape, _COLUMNS, [_row(row, now) for row in shown], empty=empty)
+    if form is listing.Form.TABLE and len(shown) < len(rows):
         output.note(f"{len(rows) - len(shown)} dead not shown: --all")
+
+
+@workers.command("drain", examples=("17", "619c2b4f --actor alice", "17 --json"))
+@click.argument("worker", metavar="WORKER|INSTANCE")
+@options.actor
+@options.as_json
+@click.pass_context
+def drain(ctx: click.Context, *, worker: str, actor: str | None, as_json: bool) -> None:
+    """Ask the instance of a worker to leave, as one SIGTERM would.
+
+    WORKER is the id of one of its processes; INSTANCE its own name or the beginning of it. Within seconds it claims
+    nothing more, lets what runs end within the app's shutdown grace, and all its processes leave with exit code 0.
+    What has started it, such as systemd or Kubernetes, may start another.
+    """
+
+    async def ask(session: Session) -> tuple[list[WorkerRow], datetime]:
+        return await session.client.drain_worker(worker, actor=actor), await session.now()
+
+    rows, now = with_store(ctx, ask)
+    if as_json:
+        output.write_json(shapes.WorkersShape([shapes.worker(row, _state(row, now)) for row in rows]))
+        return
+    for row in rows:
+        output.line(f"{row.id} ({row.info.host}, process {row.info.pid}) leaves; it runs {row.running} jobs")
+    if not rows:
+        output.note("it has left already")
 
 
 def _state(row: WorkerRow, now: datetime) -> str:
     if row.dead_at is not None:
         return _DEAD
-    return _ALIVE if row.lease_until >= now else _ENDED
+    if row.lease_until < now:
+        return _ENDED
+    return _ALIVE if row.drain_at is None else _LEAVING
 
 
 def _row(row: WorkerRow, now: datetime) -> list[Cell]:

@@ -240,6 +240,7 @@ class BlockingClient:
         return True
 
     ack_escalation = _waits_for(Client.ack_escalation)
+    break_lock = _waits_for(Client.break_lock)
     budget = _waits_for(Client.budget)
     budgets = _waits_for(Client.budgets)
     bulk_run = _waits_for(Client.bulk_run)
@@ -248,6 +249,7 @@ class BlockingClient:
     cancel_bulk = _waits_for(Client.cancel_bulk)
     cancel_many = _waits_for(Client.cancel_many)
     close_schedules = _waits_for(Client.close_schedules)
+    count = _waits_for(Client.count)
     counts = _waits_for(Client.counts)
     create_schedule = _waits_for(Client.create_schedule)
     dead_jobs = _waits_for(Client.dead_jobs)
@@ -257,6 +259,7 @@ class BlockingClient:
     delete_many = _waits_for(Client.delete_many)
     delete_schedule = _waits_for(Client.delete_schedule)
     disable_schedule = _waits_for(Client.disable_schedule)
+    drain_worker = _waits_for(Client.drain_worker)
     edit_schedule = _waits_for(Client.edit_schedule)
     enable_endpoint = _waits_for(Client.enable_endpoint)
     enable_schedule = _waits_for(Client.enable_schedule)
@@ -297,6 +300,7 @@ class BlockingClient:
     retry = _waits_for(Client.retry)
     retry_many = _waits_for(Client.retry_many)
     run_schedule = _waits_for(Client.run_schedule)
+    search = _waits_for(Client.search)
     services = _waits_for(Client.services)
     set_policy = _waits_for(Client.set_policy)
     set_service = _waits_for(Client.set_service)
@@ -307,3 +311,4 @@ class BlockingClient:
     stored_schedules = _waits_for(Client.stored_schedules)
     wait = _waits_for(Client.wait)
     why = _waits_for(Client.why)
+    workers = _waits_for(Client.workers)

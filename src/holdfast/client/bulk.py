@@ -1,17 +1,20 @@
 """What operators do to many jobs at once: runs that the services work through, batch by batch."""
 
 import secrets
+from datetime import datetime
 
 import msgspec
 
 from holdfast import names
 from holdfast.client.jobs import checked_actor, checked_reason, stored_filter
 from holdfast.client.repeat import until_answered
+from holdfast.duration import Duration, milliseconds
 from holdfast.errors import BulkNotFound, InvalidValue, WrongState, shown
 from holdfast.job import JobState
 from holdfast.policies.rate import read_rate
-from holdfast.stores.bulk import TAKES, BulkRun, BulkState, BulkStore, BulkVerb, NewBulk
+from holdfast.stores.bulk import TAKES, BulkRun, BulkState, BulkStore, BulkVerb, Due, NewBulk
 from holdfast.stores.values import JobFilter
+from holdfast.tasks.options import due_time
 
 _MOST_RUNS = 1_000
 _LARGEST_ID = 2**63 - 1
@@ -36,15 +39,18 @@ class BulkVerbs:
         *,
         rate: str | None = None,
         priority: int | None = None,
+        run_at: datetime | None = None,
+        run_in: Duration | None = None,
         actor: str | None = None,
         reason: str | None = None,
     ) -> BulkRun:
-        """Retry, delete, cancel or reprioritise all jobs that fit, batch by batch, at most at the given rate ("50/s").
+        """Retry, delete, cancel, reprioritise or reschedule all jobs that fit, at most at the given rate ("50/s").
 
-        The run is stored, and worked by whoever leads the services: it outlives this process, and theirs. Jobs that
-        come to fit after it has begun are left alone.
+        The run is stored, and worked batch by batch by whoever leads the services: it outlives this process, and
+        theirs. Jobs that come to fit after it has begun are left alone. `run_in` counts from the turn of each job.
         """
         chosen_verb = _verb(verb)
+        due = _due(chosen_verb, run_at, run_in)
         if (priority is None) == (chosen_verb is BulkVerb.REPRIORITISE):
             message = f"priority: expected one for reprioritise and none for other verbs, got {priority!r} for {verb}"
             raise InvalidValue(message)
@@ -56,6 +62,7 @@ class BulkVerbs:
             key=secrets.token_hex(16),
             verb=chosen_verb,
             which=chosen,
+            due=due,
             priority=priority,
             actor=checked_actor(actor),
             reason=checked_reason(reason),
@@ -117,6 +124,21 @@ def _verb(verb: str) -> BulkVerb:
     except ValueError:
         message = f"verb: expected one of {', '.join(BulkVerb)}, got {shown(verb)}"
         raise InvalidValue(message) from None
+
+
+def _due(verb: BulkVerb, run_at: datetime | None, run_in: Duration | None) -> Due | None:
+    """Check when jobs are to be due."""
+    given = sum(value is not None for value in (run_at, run_in))
+    if given != (1 if verb is BulkVerb.RESCHEDULE else 0):
+        expected = "either run_at or run_in for reschedule and none for other verbs"
+        message = f"{verb}: expected {expected}, got run_at={run_at!r} and run_in={run_in!r}"
+        raise InvalidValue(message)
+    if not given:
+        return None
+    return Due(
+        run_at=None if run_at is None else due_time(run_at),
+        delay_ms=None if run_in is None else milliseconds(run_in, "run_in"),
+    )
 
 
 def _chosen(verb: BulkVerb, which: JobFilter) -> JobFilter:

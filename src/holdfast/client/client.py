@@ -15,15 +15,18 @@ from holdfast.client.escalations import EscalationVerbs
 from holdfast.client.jobs import JobId, job_id
 from holdfast.client.limits import LimitVerbs
 from holdfast.client.lock_block import LockBlock
-from holdfast.client.locks import Locks
+from holdfast.client.locks import LOCK_HINT, Locks
 from holdfast.client.policies import PolicyVerbs
 from holdfast.client.queues import QueueVerbs
+from holdfast.client.repeat import until_answered
 from holdfast.client.schedules import ScheduleVerbs
+from holdfast.client.searching import SearchVerbs
 from holdfast.client.subscription import EventFilter, EventsMissed, Subscription, read_filter
 from holdfast.client.transactional import CallerStore
 from holdfast.client.waiting import Waiting
 from holdfast.client.watching import Watching
 from holdfast.client.why import WhyVerbs
+from holdfast.client.workers import WorkerVerbs
 from holdfast.config import Settings
 from holdfast.delivery.choosing import make_delivery
 from holdfast.delivery.delivery import Delivery
@@ -34,8 +37,8 @@ from holdfast.handle import JobHandle
 from holdfast.job import Job, JobState
 from holdfast.lock import Lock, Part, name_of
 from holdfast.stores.cluster import LockRow
+from holdfast.stores.deliveries import Endpoint
 from holdfast.stores.store import Store
-from holdfast.stores.values import Endpoint
 from holdfast.tasks.call import Call
 from holdfast.tasks.registry import Registry
 from holdfast.webhooks.address import check_url
@@ -61,6 +64,8 @@ class Client(
     LimitVerbs,
     WhyVerbs,
     EscalationVerbs,
+    WorkerVerbs,
+    SearchVerbs,
 ):
     """All verbs on one store, within one event loop."""
 
@@ -81,6 +86,8 @@ class Client(
         LimitVerbs.__init__(self, store, settings.deadline_s)
         WhyVerbs.__init__(self, store, settings.deadline_s)
         EscalationVerbs.__init__(self, store, settings.deadline_s)
+        WorkerVerbs.__init__(self, store, settings.deadline_s)
+        SearchVerbs.__init__(self, store, settings.deadline_s)
         self.enqueuing = Enqueuing(store, settings, self, self.delivery)
         self.watching = Watching(store)
         self.locking = Locks(store, self.delivery, patience_s=settings.deadline_s)
@@ -136,6 +143,20 @@ class Client(
         """Read the locks that are held: by whom, for which job, since when, and how many wait; the oldest 1,000."""
         return await self.store.list_locks(_MOST_LOCKS)
 
+    async def break_lock(self, name: str, token: int) -> bool:
+        """Take a lock from whoever got it with this token, for a holder that hangs; False when nobody holds it so.
+
+        The next in line gets it at once. The body that held it is stopped with its next renewal, within ten seconds;
+        until then both may run, and only the token tells them apart.
+        """
+
+        async def taken(again: bool) -> bool:  # noqa: FBT001 - as `until_answered` calls it
+            return await self.store.break_lock(name, token) or again
+
+        is_taken = await until_answered(taken, self._worker_deadline_s, f"release {name}")
+        self.delivery.hint([LOCK_HINT])
+        return is_taken
+
     async def _keeper(self) -> Locks:
         return self.locking
 
@@ -168,7 +189,7 @@ class Client(
                 yield event
                 if event.kind in TERMINAL_EVENTS and event.life >= seen.life:
                     return
-            yield _end_of(seen)
+            yield end_of(seen)
 
     def events(
         self,
@@ -230,7 +251,7 @@ async def _call_each(events: Subscription, callback: Callable[[Event], Any]) -> 
             _logger.exception("a callback of a subscription failed; it is called for the next event all the same")
 
 
-def _end_of(job: Job) -> Event:
+def end_of(job: Job) -> Event:
     """Tell how a job has ended, from its row."""
     kinds = {JobState.FAILED: EventKind.FAILED, JobState.CANCELLED: EventKind.CANCELLED}
     error = {"error_class": job.error_class, "error": job.error}

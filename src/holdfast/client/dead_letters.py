@@ -92,20 +92,8 @@ class DeadLetterVerbs(JobVerbs, BulkVerbs):
         since: datetime | None = None,
     ) -> JobFilter:
         """Choose failed jobs, for `list`, `iterate` and bulk runs: of a group, or by conditions that must all hold."""
-        chosen = JobFilter(
-            states=(JobState.FAILED,),
-            kinds=_named(kind, "kind"),
-            queues=_named(queue, "queue"),
-            error_class=error,
-            finished_from=since,
-        )
-        if group is None:
-            return chosen
-        found = await self.dead_letter(group)
-        if kind is not None and chosen.kinds != (found.kind,):
-            message = f"kind: expected {found.kind}, which is that of group {found.id}, or none, got {shown(kind)}"
-            raise InvalidValue(message)
-        return msgspec.structs.replace(chosen, kinds=(found.kind,), fingerprint=found.fingerprint)
+        found = None if group is None else await self.dead_letter(group)
+        return failed_jobs(found, kind=kind, queue=queue, error=error, since=since)
 
     async def replay(
         self,
@@ -246,19 +234,38 @@ def exported(job: Job) -> dict[str, Any]:
         "enqueued_at": job.enqueued_at,
         "finished_at": job.finished_at,
         "error_class": job.error_class,
-        "error": _covered(job.error, secrets),
-        "error_fingerprint": _covered(job.error_fingerprint, secrets),
-        "traceback": _covered(job.extra.get("traceback"), secrets),
+        "error": without_secrets(job.error, secrets),
+        "error_fingerprint": without_secrets(job.error_fingerprint, secrets),
+        "traceback": without_secrets(job.extra.get("traceback"), secrets),
     }
 
 
-def _covered(text: str | None, secrets: Sequence[str]) -> str | None:
+def without_secrets(text: str | None, secrets: Sequence[str]) -> str | None:
     """Cover what the arguments or the settings say is secret, where an error quotes it."""
     if text is None:
         return None
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, COVER) if secret else text
     return hide(text)
+
+
+def failed_jobs(
+    group: DeadLetter | None, *, kind: str | None, queue: str | None, error: str | None, since: datetime | None
+) -> JobFilter:
+    """Choose failed jobs of a group, if there is one, for which all conditions hold."""
+    chosen = JobFilter(
+        states=(JobState.FAILED,),
+        kinds=_named(kind, "kind"),
+        queues=_named(queue, "queue"),
+        error_class=error,
+        finished_from=since,
+    )
+    if group is None:
+        return chosen
+    if kind is not None and chosen.kinds != (group.kind,):
+        message = f"kind: expected {group.kind}, which is that of group {group.id}, or none, got {shown(kind)}"
+        raise InvalidValue(message)
+    return msgspec.structs.replace(chosen, kinds=(group.kind,), fingerprint=group.fingerprint)
 
 
 def _named(name: str | None, what: str) -> tuple[str, ...]:

@@ -112,6 +112,9 @@ def _kind(task: AnyTask, settings: Settings, cadences: Sequence[str]) -> KindRow
         "estimate": None if policy.estimate is None else str(policy.estimate),
         "debounce_ms": policy.debounce_ms,
         "debounce_key": ".".join(policy.debounce_path) or None,
+        "phases": policy.plan,
+        "on_restart": None if policy.on_restart == "requeue" else policy.on_restart,
+        "queue_override": policy.queue_override or None,
         "arguments": task.arguments.schema(),
     }
     written = {name: value for name, value in definition.items() if value not in (None, (), [])}

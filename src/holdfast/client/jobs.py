@@ -16,8 +16,9 @@ from holdfast.client.refusals import require_done, state_after
 from holdfast.client.repeat import until_answered
 from holdfast.delivery.delivery import CANCEL_HINT, Delivery, Ready
 from holdfast.duration import Duration, milliseconds
-from holdfast.errors import InvalidValue, JobNotFound
+from holdfast.errors import InvalidValue, JobNotFound, shown
 from holdfast.job import Job, JobState
+from holdfast.payload import SECRET
 from holdfast.stores.store import JobStore
 from holdfast.stores.values import Answer, Answered, Count, Cursor, JobFilter, Page
 from holdfast.tasks.options import due_time
@@ -227,7 +228,17 @@ def stored_filter(which: JobFilter) -> JobFilter:
         queues=tuple(names.name(queue, "queue") for queue in which.queues),
         tags=tuple((names.name(tag, "tag name"), content) for tag, content in which.tags),
         states=tuple(_state(state) for state in which.states),
+        priorities=tuple(names.priority(priority) for priority in which.priorities),
+        args=tuple((_path(path), content) for path, content in which.args),
     )
+
+
+def _path(path: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse to look at secrets: whoever may not see one could find it out by asking."""
+    if not path or SECRET in path:
+        message = f"args: expected the names that lead to an argument, and to no secret, got {shown(path)}"
+        raise InvalidValue(message)
+    return path
 
 
 def _state(state: str) -> JobState:

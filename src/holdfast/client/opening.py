@@ -81,6 +81,11 @@ class Door:
         """Whether anybody is inside."""
         return self._opening is not None and self._opening.is_usable
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether whoever is inside is connected."""
+        return self._opening is not None and self._opening.is_usable and self._opening.client is not None
+
     def client(self) -> Client:
         """The client, for the event loop that opened it."""
         if self._opening is None or not self._opening.is_usable or self._opening.client is None:
@@ -143,3 +148,31 @@ class Door:
         elif self._opening.loop is not asyncio.get_running_loop():
             raise ConfigError(_ELSEWHERE)
         return self._opening
+
+
+class Visit:
+    """A way in for those who come and go: the first of them opens the app if nobody has, and it stays open for all."""
+
+    def __init__(self, door: Door, connect: Connect) -> None:
+        self._door = door
+        self._connect = connect
+        self._entries = 0
+
+    async def client(self) -> Client:
+        """The client of the open app."""
+        if not self._door.is_open:
+            self._entries = 0  # an event loop that is gone has taken earlier ones with it
+        if not self._door.is_ready:  # those who come while it is being opened wait for that
+            self._entries += 1
+            try:
+                await self._door.enter(self._connect)
+            except BaseException:
+                self._entries -= 1
+                raise
+        return self._door.client()
+
+    async def end(self) -> None:
+        """Close what was opened here."""
+        entries, self._entries = self._entries, 0
+        for _ in range(entries if self._door.is_open else 0):
+            await self._door.leave()

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import msgspec
 
@@ -55,7 +55,8 @@ def _kind(kind: str) -> EventKind:
     return EventKind(kind)
 
 
-class Numbered(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)  # each is only itself, so that what is made of it can be remembered
+class Numbered:
     """An event with its number in the order in which this process heard of it."""
 
     number: int
@@ -117,6 +118,10 @@ class Subscription:
             self._has_news.clear()
             await self._has_news.wait()
         return self._waiting.popleft()
+
+    def next_waiting(self) -> Numbered | None:
+        """Take the next event if it is here already."""
+        return self._waiting.popleft() if self._waiting and not self._is_doubtful else None
 
     def __aiter__(self) -> "Subscription":
         return self

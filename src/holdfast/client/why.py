@@ -16,6 +16,7 @@ from holdfast.why import Reason, Why
 
 _SKEW = timedelta(seconds=2)
 _SECOND_US = 1_000_000
+_SOMEBODY = -1  # a job that is not named; no job has this number
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
@@ -26,8 +27,11 @@ class WhyVerbs:
         self._why_store = store
         self._why_deadline_s = deadline_s
 
-    async def why(self, job: JobId) -> Why:
-        """Say why a job stands where it stands: what it waits for, and who keeps it waiting."""
+    async def why(self, job: JobId, *, naming: bool = True) -> Why:
+        """Say why a job stands where it stands: what it waits for, and who keeps it waiting.
+
+        Without `naming` no other job is named, for those who may not know of all.
+        """
         wanted = job_id(job)
         before = datetime.now(UTC)
         found = await until_answered(
@@ -36,7 +40,7 @@ class WhyVerbs:
         after = datetime.now(UTC)
         if found is None:
             raise JobNotFound(missing(wanted))
-        return explain(found, ahead=_ahead(before, after, found.now))
+        return explain(found if naming else _unnamed(found), ahead=_ahead(before, after, found.now))
 
 
 def _ahead(before: datetime, after: datetime, store: datetime) -> timedelta:
@@ -44,6 +48,17 @@ def _ahead(before: datetime, after: datetime, store: datetime) -> timedelta:
     if before - store > _SKEW:
         return before - store
     return after - store if store - after > _SKEW else timedelta()
+
+
+def _unnamed(found: Evidence) -> Evidence:
+    """Leave out which other jobs there are; how many is kept."""
+    limit, lock = found.limit, found.lock
+    if limit is not None:
+        head = limit.head if limit.head in {None, found.job.id} else _SOMEBODY
+        limit = msgspec.structs.replace(limit, holders=(), head=head)
+    if lock is not None:
+        lock = msgspec.structs.replace(lock, holder=None)
+    return msgspec.structs.replace(found, limit=limit, lock=lock)
 
 
 def explain(found: Evidence, *, ahead: timedelta = timedelta()) -> Why:
@@ -155,6 +170,8 @@ def _limited(found: Evidence, limit: LimitSeen) -> Why:
     if limit.fifo:
         if limit.head is None or limit.head == job.id:
             return Why(Reason.FIFO, f"is the first of {whose}, and is let go in a moment", details)
+        if limit.head == _SOMEBODY:
+            return Why(Reason.FIFO, f"comes after others of {whose}, where jobs run one after the other", details)
         head = public_id.encode(limit.head)
         sentence = f"comes after job {head}, which is the first of {whose}, where jobs run one after the other"
         return Why(Reason.FIFO, sentence, details | {"behind": head})
@@ -162,7 +179,7 @@ def _limited(found: Evidence, limit: LimitSeen) -> Why:
         holders = [_holder(holder.id, holder.kind, is_stopping=holder.is_stopping) for holder in limit.holders]
         more = limit.taken - len(holders)
         named = ", ".join(holders) + (f" and {more} more" if more > 0 else "")
-        full = f"all {limit.concurrency} slots of the limit {whose} are taken by {named}"
+        full = f"all {limit.concurrency} slots of the limit {whose} are taken" + (f" by {named}" if holders else "")
         details |= {"taken": limit.taken, "of": limit.concurrency}
         details["holders"] = [public_id.encode(holder.id) for holder in limit.holders]
         return Why(Reason.LIMIT, f"{full}{_before(limit.ahead)}", details)

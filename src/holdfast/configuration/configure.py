@@ -24,11 +24,12 @@ _SEVERAL = ("window", "exclude")
 
 @dataclass(frozen=True)
 class Configured:
-    """What came of a file: `arguments` for `Holdfast(...)`, and where each setting comes from."""
+    """What came of a file: `arguments` for `Holdfast(...)`, fields of `server`, and where each setting comes from."""
 
     file: File
     arguments: Mapping[str, Any] = field(repr=False)
     schedules: Mapping[str, Mapping[str, Any]] = field(repr=False)
+    server: Mapping[str, Any] = field(repr=False)
     origins: Mapping[Path, str] = field(repr=False)
 
 
@@ -56,7 +57,7 @@ def configure(file: str | File, code: Fields) -> Configured:
         with report.at(()):
             read_settings(**{key: value for key, value in arguments.items() if key != "schedules"})
     report.refuse()
-    return Configured(File(file), arguments, schedules, origins)
+    return Configured(File(file), arguments, schedules, document.get("server") or {}, origins)
 
 
 def _missing_url(document: Mapping[str, Any]) -> bool:

@@ -47,6 +47,7 @@ _TIMEOUT = _LENGTH.or_none()
 _KEPT = duration(words=(FOREVER,))
 _OUTCOMES = tuple(sorted(outcome.value for outcome in TERMINAL))
 _NAMES = Many(of=name())
+_ROLE = choice("viewer", "operator", "admin")
 
 
 def _min_and_max(workers: Mapping[str, Any]) -> str | None:
@@ -268,6 +269,28 @@ DELIVERY = Group(
     short=fixed("redis"),
 )
 
+SERVER = Group(
+    describes="How `holdfast serve` listens, whom it believes, and how much it takes.",
+    fields={
+        "host": text(),
+        "port": whole(0, 65_535),
+        "title": text(60).or_none(),
+        "url": values.WEB_URL.or_none(),
+        "hosts": Many(of=text()),
+        "proxies": Many(of=values.NETWORK),
+        "user_header": text().or_none(),
+        "role_header": text().or_none(),
+        "users": Table(of=_ROLE),
+        "default_role": _ROLE.or_none(),
+        "session": _LENGTH,
+        "max_body": whole(1_024, LARGEST_PAYLOAD),
+        "allow_unknown": FLAG,
+        "max_streams": _COUNT,
+        "max_streams_each": _COUNT,
+        "rate": RATE.or_none(),
+    },
+)
+
 SECTIONS: dict[str, Shape] = {
     "app": text(),
     "store": STORE,
@@ -301,6 +324,7 @@ SECTIONS: dict[str, Shape] = {
             "deadline": _LENGTH,
         },
     ),
+    "server": SERVER,
     "telemetry": Group(
         describes="Which numbers are kept and which spans are made.", fields={"metrics": FLAG, "traces": FLAG}
     ),

@@ -34,11 +34,13 @@ def settings_of(
     defaults: Settings,
     schedules: Iterable[Schedule] = (),
     origins: Mapping[Path, str] | None = None,
+    server: Any = None,
 ) -> list[Setting]:
-    """List the settings of an app; `defaults` are those of an app that says nothing."""
+    """List the settings of an app, and those of its server; `defaults` are those of an app that says nothing."""
     told = {path: value for path, (value, _) in _leaves(defaults, ()).items()}
     found: list[Setting] = []
-    for path, (value, default) in _leaves(settings, schedules).items():
+    leaves = _leaves(settings, schedules) | ({} if server is None else _entry(server, ("server",)))
+    for path, (value, default) in leaves.items():
         is_default = value == told.get(path, default)
         found.append(Setting(".".join(path), value, _origin(path, origins or {}, is_default=is_default)))
     return found

@@ -1,5 +1,6 @@
 """The kinds of values that a configuration holds: how each is read, and how editors are told of it."""
 
+import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -192,6 +193,15 @@ def _web(*, secret: bool) -> Read:
     return read
 
 
+def _network(value: Any, what: str) -> str:
+    try:
+        ipaddress.ip_network(_typed(str, "text", value, what), strict=False)
+    except ValueError:
+        message = f"{what}: expected an address or a network like 10.0.0.0/8, got {described(value)}"
+        raise InvalidValue(message) from None
+    return str(value)
+
+
 def _listed(value: Any, what: str) -> str:
     found: str = _typed(str, "text", value, what)
     return found
@@ -243,6 +253,7 @@ REDIS_URL = _checked(lambda value, _: Shard("redis", value), _STRING)
 WEB_URL = Value(read=_web(secret=False), schema={"type": "string", "pattern": "^https?://"})
 SECRET_URL = Value(read=_web(secret=True), schema={"type": "string", "pattern": "^https?://"})
 ADDRESS = Value(read=_address, schema={"type": "string", "pattern": "@"})
+NETWORK = Value(read=_network, schema=_STRING)
 CLOSING = Value(read=_closing, schema={"type": "string", "pattern": "^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$"})
 SHARE = Value(read=_share, schema={"type": "string", "pattern": "^[0-9.]+ *%?$"})
 SCHEMA_NAME = _checked(lambda value, _: names.schema(value), _STRING)

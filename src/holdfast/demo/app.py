@@ -8,8 +8,12 @@ import time
 from holdfast.app import Holdfast
 from holdfast.context import Context
 from holdfast.outcomes import Fatal, Skip, Snooze
+from holdfast.policies.budgets import Budget
+from holdfast.policies.channels import Email
+from holdfast.policies.escalation import Escalation
 from holdfast.queues import Queue
 from holdfast.retry import backoff
+from holdfast.tasks.pipeline import Pipeline, phase
 from holdfast.worker_settings import WorkerSettings
 
 STORE = "HOLDFAST_DEMO_STORE"
@@ -20,11 +24,14 @@ _SOON = backoff("fixed", "600ms", jitter=0)
 app = Holdfast(
     os.environ.get(STORE, "sqlite://"),
     queues=[
-        Queue("urgent", priority=0),
-        Queue("reports", priority=2, workers=4),
-        Queue("mail", priority=4),
-        Queue("bulk", priority=8),
+        Queue("urgent", priority=0, colour="#c0392b", sla="10s", escalation="ops", description="Customers wait for it"),
+        Queue("reports", priority=2, workers=4, colour="#8e44ad", description="Long, with progress"),
+        Queue("mail", priority=4, colour="#2980b9", sla="1m", description="Letters and labels"),
+        Queue("bulk", priority=8, colour="#27ae60", description="Whenever there is room"),
     ],
+    budgets=[Budget(name="ai", amount="$5", period="day", kinds=("describe_photo",))],
+    channels={"mail": Email(to="ops@example.org", sender="shop@example.org")},
+    escalations=[Escalation(name="ops", channels=["mail"], digest_at="08:00")],  # within the demo, nothing is sent
     synchronous="normal",
     worker=WorkerSettings(concurrency=8, processes=2, shutdown_grace="10s"),
 )
@@ -98,6 +105,61 @@ def checksum(ctx: Context, rounds: int) -> str:
         digest = hashlib.pbkdf2_hmac("sha256", digest, b"demo", rounds)
         ctx.progress(100 * (part + 1) / parts, f"part {part + 1} of {parts}")
     return digest.hex()
+
+
+@app.task(queue="reports", kind="import_catalogue", max_crashes=10)
+class ImportCatalogue(Pipeline):
+    """Go through phases, and through items of which some go wrong."""
+
+    supplier: str
+
+    @phase
+    async def download(self, ctx: Context) -> dict[str, int]:
+        """Say how far it is."""
+        for part in range(5):
+            ctx.log.info("part %d of %s", part + 1, self.supplier)
+            await ctx.progress(20 * (part + 1), f"part {part + 1} of 5")
+            await asyncio.sleep(0.2)
+        return {"parts": 5}
+
+    @phase(weight=3)
+    async def convert(self, ctx: Context) -> None:
+        """Let each page end by itself."""
+
+        async def convert_one(page: str) -> None:
+            await asyncio.sleep(0.25)
+            if page.endswith("-07"):
+                message = f"{page} has no price"
+                raise ValueError(message)
+            if page.endswith("-11"):
+                message = "nothing on it"
+                raise Skip(message)
+
+        pages = [f"page-{number:02}" for number in range(1, 13)]
+        async with ctx.items("pages", pages, concurrency=3, word="page") as items:
+            await items.each(convert_one)
+
+    @phase
+    async def publish(self, ctx: Context) -> str:
+        """Be done."""
+        await ctx.progress(100, "published")
+        return self.supplier
+
+
+@app.task(queue="bulk", estimate="$0.40")
+async def describe_photo(ctx: Context, photo: str) -> str:
+    """Spend money of a budget."""
+    await asyncio.sleep(0.2)
+    await ctx.spend(0.42, note=photo)
+    return f"{photo}: a red chair"
+
+
+@app.schedule(every="5s")
+@app.task(queue="mail")
+async def count_stock(ctx: Context) -> str:
+    """Run by itself, every five seconds."""
+    ctx.log.info("all shelves were counted")
+    return "counted"
 
 
 @app.task(queue="urgent")

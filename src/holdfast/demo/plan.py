@@ -11,9 +11,10 @@ from holdfast.tasks.call import Call
 KILLED_IN = "export"
 """The kind of job in the middle of which a worker process is killed."""
 
-QUIET = frozenset({"thumbnail", "send_mail", "print_label"})
+QUIET = frozenset({"thumbnail", "send_mail", "print_label", "describe_photo"})
 """Kinds of which there are so many that a line for each would hide the others."""
 
+_PARTLY = JobState.COMPLETED_WITH_ERRORS
 _RESCUED, _SNOOZED = frozenset({"crash", "interrupt"}), frozenset({"snooze"})
 
 
@@ -39,9 +40,25 @@ def jobs() -> list[Planned]:
         Planned(shop.refund.call(order=21), JobState.FAILED),
         *(Planned(shop.export.call(year=year)) for year in (2023, 2024, 2025)),
         *(Planned(shop.checksum.call(rounds=rounds)) for rounds in (100_000, 120_000)),
+        *(Planned(shop.ImportCatalogue(supplier=name).call(), _PARTLY) for name in ("acme", "birch")),
+        *(Planned(shop.describe_photo.call(photo=f"{number}.jpg")) for number in range(10)),
         Planned(shop.await_stock.call(), is_snoozed=True),
         Planned(shop.clean_up.call(folder="outbox")),
     ]
+
+
+def more(number: int) -> list[Call[Any]]:
+    """List what is stored now and then while somebody looks on: some of everything."""
+    calls: list[Call[Any]] = [shop.thumbnail.call(number=number * 5 + one) for one in range(5)]
+    calls.append(shop.send_mail.call(to=f"customer-{number}@example.org"))
+    every: tuple[tuple[int, Call[Any]], ...] = (
+        (2, shop.print_label.call(order=number)),
+        (3, shop.charge_card.call(order=number, works_on=2)),
+        (4, shop.ImportCatalogue(supplier=f"supplier-{number}").call()),
+        (5, shop.export.call(year=2000 + number % 25)),
+        (7, shop.call_courier.call(order=number)),
+    )
+    return calls + [call for often, call in every if number % often == 0]
 
 
 def unwanted() -> Planned:

@@ -7,15 +7,17 @@ import yaml
 from holdfast.deploy.autoscale import autoscaler, scaled_object
 from holdfast.deploy.cronjobs import Scheduled, cronjobs
 from holdfast.deploy.pods import Manifest, container, labels, metadata, pod, termination_s, variables
+from holdfast.deploy.servers import server_arguments, service, serving
 from holdfast.deploy.values import Facts, Values
 
 _WIDTH = 120
 _STEADY_S = 10
+_SERVER = "server"
 _HEAD = "# Printed by `holdfast deploy kubernetes`: change its options or its values file, not this.\n"
 
 
 def manifests(values: Values, facts: Facts, schedules: Iterable[Scheduled]) -> list[Manifest]:
-    """Make all objects: workers, upkeep, and what disturbs, scales and fires them."""
+    """Make all objects: workers, upkeep, the server, and what disturbs, scales and fires them."""
     by_name = sorted(schedules, key=lambda schedule: schedule.name)
     handed_over = by_name if values.schedules == "cronjob" else []
     elsewhere = [schedule.name for schedule in handed_over]
@@ -37,6 +39,8 @@ def manifests(values: Values, facts: Facts, schedules: Iterable[Scheduled]) -> l
         found.append(scaled_object(values, facts, worker))
     if values.autoscale == "hpa":
         found.append(autoscaler(values, facts, worker))
+    if values.server_replicas:
+        found += _server(values, facts, environment)
     return [*found, *cronjobs(values, handed_over, environment)]
 
 
@@ -84,9 +88,21 @@ def _pod(values: Values, facts: Facts, component: str, arguments: list[str], env
     if values.migrate:  # several at once wait for each other, and all but the first find nothing to do
         more["initContainers"] = [container(values, "migrate", ["migrate", "up"], environment)]
     own = container(values, component, arguments, environment)
-    if values.metrics_port is not None:
+    if component == _SERVER:
+        own |= serving()
+    elif values.metrics_port is not None:
         own["ports"] = [{"name": "metrics", "containerPort": values.metrics_port}]
     return pod([own], **more)
+
+
+def _server(values: Values, facts: Facts, environment: list[Manifest]) -> list[Manifest]:
+    """Make the server: its pods, their budget, and the Service by which others reach them."""
+    own_pod = _pod(values, facts, _SERVER, server_arguments(values), environment)
+    return [
+        _deployment(values, _SERVER, values.server_replicas, own_pod),
+        _budget(values, _SERVER),
+        service(values, _SERVER),
+    ]
 
 
 def _deployment(values: Values, component: str, replicas: int | None, template: Manifest) -> Manifest:
@@ -97,15 +113,15 @@ def _deployment(values: Values, component: str, replicas: int | None, template: 
         "minReadySeconds": _STEADY_S,  # an image that cannot start stops the roll-out here
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
         "selector": {"matchLabels": own},
-        "template": {"metadata": {"labels": own, **_annotations(values)}, "spec": template},
+        "template": {"metadata": {"labels": own, **_annotations(values, component)}, "spec": template},
     }
     head = metadata(values, f"{values.name}-{component}", component)
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": head, "spec": spec}
 
 
-def _annotations(values: Values) -> Manifest:
-    """Let a Prometheus that looks for pods by the usual annotations find this one."""
-    if values.metrics_port is None:
+def _annotations(values: Values, component: str) -> Manifest:
+    """Let a Prometheus that looks for pods by the usual annotations find this one; a server asks it for a token."""
+    if values.metrics_port is None or component == _SERVER:
         return {}
     return {"annotations": {"prometheus.io/scrape": "true", "prometheus.io/port": str(values.metrics_port)}}
 

@@ -25,6 +25,7 @@ _DOTTED = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 _IMAGE = re.compile(r"[\w][\w./:@-]{0,511}", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_]\w{0,127}", re.ASCII)
 _QUANTITY = re.compile(r"[1-9]\d{0,8}(m|k|M|G|Ki|Mi|Gi)?", re.ASCII)
+_ADDRESS = re.compile(r"https?://[\w.:/\[\]~-]+", re.ASCII)
 _TAKEN = ("HOLDFAST_APP", "HOLDFAST_STORE", "HOLDFAST_SCHEDULES_ELSEWHERE")
 
 
@@ -55,6 +56,8 @@ class Values(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     min_replicas: int = 1
     max_replicas: int = 10
     metrics: int | None = None
+    server_replicas: int = 0
+    server_url: str | None = None
     schedules: Schedules = "holdfast"
     cronjobs: dict[str, CronJobValues] = {}
 
@@ -119,6 +122,9 @@ def _check_texts(values: Values) -> None:
     _check(_VARIABLE, values.url_variable, "url_variable", "the name of an environment variable")
     _check(_QUANTITY, values.cpu, "cpu", "a quantity, such as 250m or 2")
     _check(_QUANTITY, values.memory, "memory", "a quantity, such as 512Mi")
+    if values.server_url is not None:
+        expected = "an address that people see, such as https://jobs.example.org/holdfast"
+        _check(_ADDRESS, values.server_url, "server_url", expected)
     if values.url_variable in _TAKEN:
         message = f"url_variable: expected a variable that the app itself reads, got {values.url_variable}, which the"
         message += " command line reads"
@@ -137,6 +143,11 @@ def _check_counts(values: Values) -> None:
     names.count(values.replicas, "replicas", MOST_REPLICAS)
     names.count(values.upkeep_replicas, "upkeep_replicas", MOST_REPLICAS)
     names.count(values.max_replicas, "max_replicas", MOST_REPLICAS)
+    if values.server_replicas != 0:
+        names.count(values.server_replicas, "server_replicas", MOST_REPLICAS)
+    elif values.server_url is not None:
+        message = f"server_url: expected server_replicas with it, got {shown(values.server_url)} and no server"
+        raise InvalidValue(message)
     if values.concurrency is not None:
         names.count(values.concurrency, "concurrency", MOST_CONCURRENT)
     if values.processes is not None:

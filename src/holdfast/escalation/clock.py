@@ -31,6 +31,15 @@ def answer_by(moment: datetime, length: timedelta, hours: Hours | None) -> datet
     return moment + length
 
 
+def next_digest(digest_at: str, tz: str, now: datetime) -> datetime | None:
+    """The first time after a moment at which a digest is due; None when clocks skip it for days."""
+    zone = read_zone(tz)
+    today = wall_time(now, zone).date()
+    clock = time(int(digest_at[:2]), int(digest_at[3:]))
+    coming = (instant(datetime.combine(today + ahead * _DAY, clock), zone) for ahead in range(3))
+    return next((at for at in coming if at is not None and at > now), None)
+
+
 def latest_digest(digest_at: str, tz: str, now: datetime) -> datetime | None:
     """The last time before or at a moment at which a digest was due; None when clocks skipped it for days."""
     zone = read_zone(tz)

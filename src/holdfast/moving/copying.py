@@ -11,6 +11,7 @@ from holdfast.moving.sides import Side
 from holdfast.public_id import LARGEST
 from holdfast.stores.moving import (
     ALARMS,
+    AUDIT,
     BATCH,
     BULK_RUNS,
     DEAD_LETTERS,
@@ -29,6 +30,7 @@ from holdfast.stores.moving import (
     READY,
     RETENTION_DUE,
     ROLLUPS,
+    TOKENS,
     WAITING,
     Move,
     MoveProgress,
@@ -51,8 +53,8 @@ def staged_tables(move: Move) -> tuple[Table, ...]:
 def settled_tables(move: Move) -> tuple[Table, ...]:
     """What takes effect as soon as it is there, and so comes after the source was given up."""
     if move.with_history:
-        return (*NAMED, DEAD_LETTERS, DELIVERIES, RETENTION_DUE, ROLLUPS)
-    return (*NAMED, PENDING_DELIVERIES)
+        return (*NAMED, TOKENS, DEAD_LETTERS, DELIVERIES, RETENTION_DUE, ROLLUPS, AUDIT)
+    return (*NAMED, TOKENS, PENDING_DELIVERIES)
 
 
 def following_tables(move: Move) -> tuple[Table, ...]:
@@ -114,7 +116,7 @@ class Copy:
                 there = await self.target.put_rows(table, rows, self.progress, is_rehearsal=True)
                 if table.name == ESCALATIONS.name:  # one that is open there too comes as a closed one
                     _refuse_differences(table, _keys(table, rows), _keys(table, there))
-                elif table not in (*NAMED, DEAD_LETTERS, POLICY_STATES) and table.key:
+                elif table not in (*NAMED, TOKENS, DEAD_LETTERS, POLICY_STATES) and table.key:
                     _refuse_differences(table, rows, there)
 
     async def compare(self) -> None:

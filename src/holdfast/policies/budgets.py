@@ -64,10 +64,6 @@ class Budget:
             message = f"budget {shown(self.name)}: {error}"
             raise ConfigError(message) from error
 
-    def period_of(self, moment: datetime) -> tuple[datetime, datetime]:
-        """The period in which a moment lies: its first instant, and that of the next one, both in UTC."""
-        return period_around(moment, self.period, self.tz)
-
 
 def period_around(moment: datetime, period: str, tz: str) -> tuple[datetime, datetime]:
     """The day or month of a time zone in which a moment lies: its first instant, and that of the next one, in UTC."""

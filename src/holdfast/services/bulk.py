@@ -7,6 +7,7 @@ batch cannot be done waits for longer and longer while others go on, and is give
 import logging
 import time
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import ClassVar, Protocol
 
 from holdfast.delivery.delivery import CANCEL_HINT, Delivery, Ready
@@ -20,7 +21,7 @@ from holdfast.stores.store import JobStore
 _logger = logging.getLogger("holdfast")
 
 _SMOOTH_US = 250_000  # a run with a rate does no more at a time than fits into this
-_ANNOUNCED = frozenset({BulkVerb.RETRY, BulkVerb.REPRIORITISE})
+_ANNOUNCED = frozenset({BulkVerb.RETRY, BulkVerb.REPRIORITISE, BulkVerb.RESCHEDULE})
 _FIRST_MS, _DOUBLINGS = 1_000, 9  # of the wait after an error: about 9 minutes at the end
 _OF_THE_STORE = (NotOpen, SchemaError, StoreMoved, StoreUnavailable)  # which no run is to blame for
 
@@ -82,8 +83,18 @@ class BulkWork:
                 self._delivery.hint([CANCEL_HINT])
         elif run.verb in _ANNOUNCED:
             now = round(time.time() * 1_000)
-            queued = (job for job in changed if run.verb is BulkVerb.RETRY or job.state is JobState.QUEUED)
+            queued = (job for job in changed if _may_run(run, job))
             self._delivery.announce([Ready(job.id, job.queue, _priority(run, job), now, job.claim) for job in queued])
+
+
+def _may_run(run: BulkRun, job: Job) -> bool:
+    """Whether a job that was changed may run at once; `job` is what it was before."""
+    if run.verb is BulkVerb.RETRY:
+        return True
+    if run.due is not None:
+        is_soon = not run.due.delay_ms if run.due.run_at is None else run.due.run_at <= datetime.now(UTC)
+        return is_soon and job.state in (JobState.QUEUED, JobState.SCHEDULED)
+    return job.state is JobState.QUEUED
 
 
 def _size(run: BulkRun, batch: int) -> int:

@@ -18,8 +18,7 @@ from holdfast.errors import HoldfastError, InvalidValue
 from holdfast.job import DeliveryTry
 from holdfast.payload import covered
 from holdfast.services.posting import Posted, Poster
-from holdfast.stores.store import DeliveryStore
-from holdfast.stores.values import Message
+from holdfast.stores.deliveries import DeliveryStore, Message
 from holdfast.webhooks.address import Target, check_url
 from holdfast.webhooks.breaker import Breaker
 from holdfast.webhooks.schedule import next_delay_s

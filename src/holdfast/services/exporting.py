@@ -108,10 +108,10 @@ async def read_store(store: GaugedStore) -> list[Gauge]:
     """Read the gauges of the whole store, from what the services have measured: nothing is counted for it."""
     found = [*of_lanes(await store.list_queues(), await store.read_gauges())]
     shared = [row for row in await store.list_limits() if row.scope == "cluster" and row.concurrency is not None]
+    usages = {usage.name: usage for usage in await store.limit_usages()} if shared else {}
     for row in shared[:_MOST_LIMITS]:
-        usage = await store.limit_usage(row.name)
-        if usage is not None:
-            found += of_limit(row, usage)
+        if row.name in usages:
+            found += of_limit(row, usages[row.name])
     return found
 
 

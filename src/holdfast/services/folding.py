@@ -1,4 +1,4 @@
-"""Folding counts: what is old is kept by the minute, then by the hour, then by the day."""
+"""Folding counts: what is old is kept by the minute, then by the half hour, then by the hour, then by the day."""
 
 from typing import ClassVar
 

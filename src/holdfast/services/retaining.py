@@ -3,14 +3,16 @@
 from typing import ClassVar, Protocol
 
 from holdfast.services.service import Round
+from holdfast.stores.access import AccessStore
 from holdfast.stores.alarms import AlarmStore
 from holdfast.stores.budgets import BudgetStore
 from holdfast.stores.bulk import BulkStore
 from holdfast.stores.cluster import LockStore, ScheduleStore
+from holdfast.stores.deliveries import DeliveryStore
 from holdfast.stores.failures import FailureStore
 from holdfast.stores.limits import LimitStore
 from holdfast.stores.sla import TuningStore
-from holdfast.stores.store import DeliveryStore, EventStore, UpkeepStore
+from holdfast.stores.store import EventStore, UpkeepStore
 
 
 class RetainedStore(
@@ -23,6 +25,7 @@ class RetainedStore(
     BudgetStore,
     AlarmStore,
     TuningStore,
+    AccessStore,
     FailureStore,
     BulkStore,
     Protocol,
@@ -54,6 +57,7 @@ class Retaining:
             await self._store.prune_bulk(batch),
             await self._store.prune_alarms(batch),
             await self._store.prune_tunings(batch),
+            await self._store.prune_access(batch),
         ]
         return Round(
             scanned=sum(deleted),

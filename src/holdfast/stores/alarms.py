@@ -64,6 +64,16 @@ class EscalationRow(msgspec.Struct, frozen=True):
     resolved_at: datetime | None
     version: int
 
+    def standing(self, now: datetime) -> str:
+        """Say in a word how far it is."""
+        if self.acked_at is not None:
+            return "acknowledged"
+        if self.closed_at is not None:
+            return "closed"
+        if self.snoozed_until is not None and self.snoozed_until > now:
+            return "snoozed"
+        return "unanswered" if self.said > 1 or self.stage != self.policy else "open"
+
 
 class PolicyState(msgspec.Struct, frozen=True):
     """How far a policy has come: up to when its rate is used up, and which daily digest was the last."""
@@ -130,9 +140,6 @@ class Pace(msgspec.Struct, frozen=True):
 
 class AlarmStore(Protocol):
     """Alarms and what becomes of them; any number of processes may escalate at once."""
-
-    async def raise_alarm(self, alarm: Alarm) -> None:
-        """Put an alarm into the inbox, if it or its queue has a policy. Unknown: ask again; it may count twice."""
 
     async def define_escalations(self, policies: Sequence[str]) -> None:
         """Make policies known: their first digest holds what comes from now on. Unknown: ask again."""

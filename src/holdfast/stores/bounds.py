@@ -12,6 +12,7 @@ class Bound(NamedTuple):
 
 BOUNDS = {
     "alarms": Bound("until they are taken into an escalation, within seconds; at most 3 days", "at"),
+    "audit": Bound("400 days", "at"),
     "attempts": Bound("the last 100 ended claims of a live job; folded into its history row", "ended_at"),
     "bulk_runs": Bound("30 days after they have ended", "started_at"),
     "dead_letters": Bound(
@@ -21,6 +22,7 @@ BOUNDS = {
     "budgets": Bound("one row of each budget that is defined", "changed_at"),
     "deliveries": Bound("as long as their jobs; pending ones at most 4 days longer", "at"),
     "disabled_endpoints": Bound("until somebody enables them again", "disabled_at"),
+    "drains": Bound("a day, and until no worker of the instance is entered", "asked_at"),
     "escalation_policies": Bound("one row of each policy that was ever defined", "digested_at"),
     "escalations": Bound("400 days after the last alarm", "last_at"),
     "events": Bound("10 minutes", "at"),
@@ -42,6 +44,7 @@ BOUNDS = {
     "logs": Bound("200 lines of each of the last 5 claims of a live job; folded into its history row", "at"),
     "meta": Bound("one row, and one of each move that has not ended"),
     "notices": Bound("30 days", "created_at"),
+    "passes": Bound("a month after they were revoked or expired", "created_at"),
     "overrides": Bound("one row of each setting that somebody has changed", "changed_at"),
     "phases": Bound("10,000 of a job, while it lives; folded into its history row", "started_at"),
     "policies": Bound("one row of each definition that is published", "published_at"),
@@ -49,7 +52,10 @@ BOUNDS = {
     "queues": Bound("one row of each queue that was defined or paused"),
     "reservations": Bound("until their claims end; lost ones until they are settled, at most 25 months", "at"),
     "retention_due": Bound("until it is told, at most 2 weeks after the job may be deleted"),
-    "rollups": Bound("a row per minute, queue, kind and outcome; per hour after 2 days, per day after 90", "minute"),
+    "rollups": Bound(
+        "a row per minute, queue, kind and outcome; per half hour after 2 hours, hour after 2 days, day after 90",
+        "minute",
+    ),
     "schedules": Bound("one row of each schedule that was ever defined", "defined_at"),
     "service_reports": Bound("one row of each service"),
     "sla_states": Bound("one row of each queue whose waits are watched", "looked_at"),

@@ -157,6 +157,13 @@ class Part(msgspec.Struct, frozen=True):
     entries: int
 
 
+class SpendPoint(msgspec.Struct, frozen=True):
+    """What was spent within one step of time."""
+
+    at: datetime
+    amount: int
+
+
 class BudgetStore(Protocol):
     """What keeps jobs within their budgets."""
 
@@ -192,6 +199,11 @@ class BudgetStore(Protocol):
 
     async def break_down(self, name: str, by: By, since: datetime, until: datetime, limit: int) -> list[Part]:
         """Sum what was spent in a time by kind, key, actor or queue, the largest first."""
+
+    async def spend_series(
+        self, name: str, key: str, since: datetime, until: datetime, step_ms: int
+    ) -> list[SpendPoint]:
+        """Sum what was spent in a time under one key, step by step from its beginning; empty steps are left out."""
 
     async def read_ledger(self, name: str | None, limit: int, before: int | None = None) -> list[LedgerRow]:
         """Read the entries of a budget, or all, newest first; `before` is the id of the last one that was read."""

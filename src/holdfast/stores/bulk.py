@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from holdfast.errors import DataRefused
 from holdfast.job import LIVE, RETRYABLE, TERMINAL, WAITING, JobState
 from holdfast.stores.values import Cursor, JobFilter
 
@@ -23,6 +24,7 @@ class BulkVerb(StrEnum):
     DELETE = "delete"
     CANCEL = "cancel"
     REPRIORITISE = "reprioritise"
+    RESCHEDULE = "reschedule"
 
 
 class BulkState(StrEnum):
@@ -40,16 +42,65 @@ TAKES: dict[BulkVerb, frozenset[JobState]] = {
     BulkVerb.DELETE: TERMINAL,
     BulkVerb.CANCEL: LIVE,
     BulkVerb.REPRIORITISE: WAITING,
+    BulkVerb.RESCHEDULE: WAITING,
 }
 """The states that each verb can do something with."""
 
 
+_KNOWN_BEFORE = 13  # the conditions that release 0.6 knew
+
+
+class Due(msgspec.Struct, frozen=True, omit_defaults=True):
+    """When the jobs of a run are due: at a time, or so long after their turn has come."""
+
+    run_at: datetime | None = None
+    delay_ms: int | None = None
+
+
+def written(new: "NewBulk") -> tuple[str, str]:
+    """Write the verb and the filter of a run as a store keeps them.
+
+    A filter that an older release would not understand is written in brackets: a leader of that release then fails to
+    read it, where it would otherwise leave out conditions and change jobs that nobody chose. For the same reason a run
+    that sets when jobs are due has that behind its filter, and goes by a verb that such a release knows.
+    """
+    newer = JobFilter.__struct_fields__[_KNOWN_BEFORE:]
+    parts = [new.which] if new.due is None else [new.which, new.due]
+    try:
+        if new.due is not None or any(getattr(new.which, field) for field in newer):
+            text = msgspec.json.encode(parts).decode()
+        else:
+            text = msgspec.json.encode(new.which).decode()
+    except UnicodeEncodeError as error:
+        message = f"expected text that has a form in UTF-8, got a filter without: {error}"
+        raise DataRefused(message) from error
+    return (BulkVerb.REPRIORITISE if new.verb is BulkVerb.RESCHEDULE else new.verb).value, text
+
+
+def read(verb: str, text: str) -> tuple[BulkVerb, JobFilter, Due | None]:
+    """Read the verb and the filter of a run."""
+    found = msgspec.json.decode(text, type=JobFilter | list[msgspec.Raw])
+    if isinstance(found, JobFilter):
+        return BulkVerb(verb), found, None
+    which, *rest = found
+    due = msgspec.json.decode(rest[0], type=Due) if rest else None
+    return (
+        BulkVerb(verb) if due is None else BulkVerb.RESCHEDULE,
+        msgspec.json.decode(which, type=JobFilter),
+        due,
+    )
+
+
 class NewBulk(msgspec.Struct, frozen=True, kw_only=True):
-    """A run to be started; `key` is a text of its own, `spacing_us` the least time from one job to the next."""
+    """A run to be started; `key` is a text of its own, `spacing_us` the least time from one job to the next.
+
+    `due` goes with the verb reschedule.
+    """
 
     key: str
     verb: BulkVerb
     which: JobFilter
+    due: Due | None = None
     priority: int | None = None
     actor: str | None = None
     reason: str | None = None
@@ -83,6 +134,7 @@ class BulkRun(msgspec.Struct, frozen=True):
     ended_at: datetime | None
     errors: int = 0
     error: str | None = None
+    due: Due | None = None
 
     @property
     def open_to(self) -> JobFilter:

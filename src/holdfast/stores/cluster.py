@@ -227,6 +227,9 @@ class LockStore(Protocol):
     async def release_lock(self, name: str, owner: str) -> bool:
         """Let go of a lock or of a ticket; whether others wait for it. Unknown: ask again."""
 
+    async def break_lock(self, name: str, token: int) -> bool:
+        """Take a lock from whoever got it with this token; False when nobody holds it so. Unknown: ask again."""
+
     async def free_locks(self, job_id: int, claim: int) -> int:
         """Let go of all that a handler held or waited for whose process is gone. Unknown: ask again."""
 

@@ -1,10 +1,12 @@
 """What limits there are, and who holds them back: how many jobs run at once, and how fast they start."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
 import msgspec
+
+_SECOND = 1_000_000  # microseconds
 
 
 class LimitRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +31,19 @@ class LimitRow(msgspec.Struct, frozen=True, kw_only=True):
     rotate: bool = False
     fifo: bool = False
     metric: str | None = None
+
+    @property
+    def words(self) -> str:
+        """Say what it allows."""
+        words = []
+        if self.concurrency is not None:
+            words.append(f"{self.concurrency:,} at once" + (" in each instance" if self.scope == "instance" else ""))
+        if self.throttle_us is not None:
+            words.append(f"a start every {_seconds(self.throttle_us)}")
+        if self.rate_us is not None:
+            words.append(f"an enqueue every {_seconds(self.rate_us)}")
+        words += ["one after the other"] * self.fifo + ["keys take turns"] * self.rotate
+        return ", ".join(words)
 
 
 class SlotHolder(msgspec.Struct, frozen=True):
@@ -64,6 +79,7 @@ class LimitUsage(msgspec.Struct, frozen=True, kw_only=True):
 class UsageCounts(NamedTuple):
     """What a store counts of a limit: the columns of the query `limit_usage`."""
 
+    name: str
     each: int | None
     scope: str
     is_keyed: bool
@@ -75,8 +91,8 @@ class UsageCounts(NamedTuple):
     running: int
 
 
-def usage_of(name: str, key: str | None, counts: UsageCounts, holders: tuple[SlotHolder, ...]) -> LimitUsage:
-    """Say how much of a limit is in use.
+def usage_of(counts: UsageCounts, key: str | None, holders: Iterable[tuple[str, SlotHolder]]) -> LimitUsage:
+    """Say how much of a limit is in use; `holders` come with the names of their limits.
 
     Of a limit per instance that is what runs in all living instances; of one with keys, and without saying which, what
     the keys have together that were seen of late.
@@ -90,7 +106,13 @@ def usage_of(name: str, key: str | None, counts: UsageCounts, holders: tuple[Slo
         )
         taken = counts.taken
     return LimitUsage(
-        name=name, key=key, most=most, taken=taken, held=counts.held, next_at=counts.next_at, holders=holders
+        name=counts.name,
+        key=key,
+        most=most,
+        taken=taken,
+        held=counts.held,
+        next_at=counts.next_at,
+        holders=tuple(holder for name, holder in holders if name == counts.name),
     )
 
 
@@ -117,6 +139,9 @@ class LimitStore(Protocol):
     async def limit_usage(self, name: str, key: str | None = None) -> LimitUsage | None:
         """Read how much of a limit is in use, in all or under one key; None when there is no such limit."""
 
+    async def limit_usages(self) -> list[LimitUsage]:
+        """Read how much of every limit is in use, by name."""
+
     async def sweep_limits(self, after: str, limit: int, *, leaks: bool) -> Swept:
         """Let jobs go on that are held for a key which could let them: of `limit` keys after the given one.
 
@@ -126,3 +151,7 @@ class LimitStore(Protocol):
 
     async def prune_limits(self, limit: int) -> int:
         """Forget keys that nobody has used for a day. Unknown: the next sweep does the rest."""
+
+
+def _seconds(microseconds: int) -> str:
+    return f"{microseconds / _SECOND:g} s" if microseconds >= _SECOND else f"{microseconds / 1_000:g} ms"

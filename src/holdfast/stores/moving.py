@@ -140,17 +140,19 @@ PENDING_NOTICES = Table("notices", ("id",), "state = 'pending'")
 ALARMS = Table("alarms", ())
 BULK_RUNS = Table("bulk_runs", ("id",))
 LIVE_BULK_RUNS = Table("bulk_runs", ("id",), "state IN ('running', 'paused')")
-NUMBERED = ("escalations", "notices", "bulk_runs")
-"""Tables whose rows people and other rows know by a number that the store has drawn."""
+TOKENS = Table("passes", ("id",), "kind = 'token'")
+"""What programs and people come in with; whoever is logged in logs in again."""
+
+AUDIT = Table("audit", ("id",))
 
 READY = Table("jobs", ("queue", "priority", "position", "id"), "state = 'queued'", "ready jobs")
 WAITING = Table("jobs", ("id",), "state <> 'queued'", "waiting jobs")
 
 CLOSED_TABLES = (
     *(table.name for table in (JOBS, HISTORY, *PARTS, *NAMED, DELIVERIES, RETENTION_DUE, ROLLUPS)),
-    *(table.name for table in (POLICY_STATES, ESCALATIONS, NOTICES, ALARMS, BULK_RUNS)),
+    *(table.name for table in (POLICY_STATES, ESCALATIONS, NOTICES, ALARMS, BULK_RUNS, TOKENS)),
 )
-"""What nobody may change in a store that is closed."""
+"""What nobody may change in a store that is closed; what was tried there is still written down."""
 
 
 class Kind(StrEnum):
@@ -170,8 +172,9 @@ _TIMES = frozenset(
 )
 _FLAGS = frozenset({"gated", "gave_up", "is_late", "result_omitted", "screened", "tells"})
 _DOCUMENTS = (
-    *("alerts", "attempts", "data", "definition", "details", "extra", "filter", "items", "log", "logs", "override"),
-    *("payload", "phases", "progress", "result", "retention", "run", "stale", "tags", "value", "wait", "webhook"),
+    *("alerts", "attempts", "data", "definition", "detail", "details", "extra", "filter", "items", "log", "logs"),
+    *("override", "payload", "phases", "progress", "result", "retention", "run", "stale", "tags", "value", "wait"),
+    "webhook",
 )
 
 
@@ -207,7 +210,7 @@ class MoveStore(Protocol):
         """Let the ids to come begin with another tag. Unknown: ask again."""
 
     async def last_numbers(self) -> dict[str, int]:
-        """Read the largest number of a row of each of `NUMBERED`; 0 where there is none."""
+        """Read the largest number of each table whose rows are known by one that was drawn; 0 where there is none."""
 
     async def take_numbers(self, numbers: Mapping[str, int], progress: MoveProgress) -> MoveProgress:
         """Keep numbers free for rows that come, up to these; the answer is the progress with its shifts.

@@ -12,30 +12,31 @@ from typing import Any, ClassVar, Protocol
 
 from holdfast.events import Event
 from holdfast.job import Job, NewJob
-from holdfast.rollup import Rollup
+from holdfast.rollup import Rollup, SeriesPoint
+from holdfast.stores.access import AccessStore
 from holdfast.stores.alarms import AlarmStore, NoticeStore
 from holdfast.stores.answers import OperatorAnswers
 from holdfast.stores.budgets import BudgetStore
 from holdfast.stores.bulk import BulkStore
 from holdfast.stores.cluster import AnnounceStore, LeaderStore, LockStore, ScheduleStore, SettingStore
+from holdfast.stores.deliveries import DeliveryStore
+from holdfast.stores.diagnosis import Diagnosis, TableSize
 from holdfast.stores.failures import FailureStore
 from holdfast.stores.limits import LimitStore
 from holdfast.stores.policies import PolicyStore
+from holdfast.stores.searching import SearchStore
 from holdfast.stores.sla import SlaStore, TuningStore
 from holdfast.stores.values import (
     Answered,
     Claim,
     Count,
     Cursor,
-    Diagnosis,
-    Endpoint,
     Finish,
     Horizon,
     Inserted,
     JobFilter,
     Kept,
     LaneGauge,
-    Message,
     Page,
     ProgressReport,
     Promoted,
@@ -45,7 +46,6 @@ from holdfast.stores.values import (
     Rescued,
     RetentionDue,
     Started,
-    TableSize,
     Verdict,
     Worked,
     WorkerInfo,
@@ -167,16 +167,23 @@ class UpkeepStore(Protocol):
     async def measure_tables(self) -> list[TableSize]:
         """Count the rows of every table, at most 10,001 of each."""
 
-    async def read_rollups(self, since: datetime) -> list[Rollup]:
-        """Read the counts since a time, merged per queue, kind and state.
+    async def read_rollups(self, since: datetime, queue: str | None = None) -> list[Rollup]:
+        """Read the counts since a time, merged per queue, kind and state: of one queue, or of all.
 
         A row counts when its span begins at that time or later: what lies within a minute, hour or day that had begun
         before is left out. Whole minutes of the last 2 days, whole hours of the last 90, and whole days (UTC) before
         that are answered exactly, folded or not.
         """
 
+    async def read_series(self, since: datetime, step_s: int) -> list[SeriesPoint]:
+        """Read how many jobs ended since a time, per step of so many seconds, queue and state, in order of time.
+
+        Steps begin at whole multiples of their length since 1970. What was folded into half an hour or more by now
+        counts at the beginning of that.
+        """
+
     async def fold_rollups(self, limit: int) -> int:
-        """Merge old counts: into one row per minute after 5 minutes, per hour after 2 days, per day after 90.
+        """Merge old counts: a row per minute after 5 minutes, half hour after 2 hours, hour after 2 days, day after 90.
 
         At most `limit` rows are made, each of the rows of one queue, kind and state; the answer is how many. It is 0
         only when nothing is left to fold, or somebody else folds just now. No count is ever lost or added, whoever
@@ -216,6 +223,9 @@ class LeaseStore(Protocol):
 
     async def list_workers(self) -> list[WorkerRow]:
         """Read the workers that are entered, dead ones included until they are pruned."""
+
+    async def drain_instance(self, instance: str, actor: str | None) -> None:
+        """Ask an instance to leave; it learns of it with its next renewal. Unknown: ask again."""
 
 
 class QueueStore(Protocol):
@@ -257,34 +267,6 @@ class EventStore(Protocol):
 
     async def prune_events(self, limit: int) -> int:
         """Forget events of more than ten minutes ago."""
-
-
-class DeliveryStore(Protocol):
-    """Webhook messages that wait to be posted."""
-
-    async def claim_deliveries(self, limit: int, lease_ms: int) -> list[Message]:
-        """Take messages whose time has come. Unknown: their lease ends by itself."""
-
-    async def end_delivery(self, message: Message, state: str, delay_ms: int, entry: str) -> bool:
-        """Record what became of one try, as `delivered`, `failed`, or `pending` for another. Unknown: ask again."""
-
-    async def postpone_delivery(self, message: Message, delay_ms: int) -> None:
-        """Give a message back that was not tried after all. Unknown: its lease ends by itself."""
-
-    async def next_delivery_ms(self) -> int | None:
-        """Say when the next message is due."""
-
-    async def disable_endpoint(self, endpoint: str, reason: str) -> None:
-        """Let nothing be posted to a place any more. Unknown: ask again."""
-
-    async def enable_endpoint(self, endpoint: str) -> bool:
-        """Let a place be posted to again; False when it was not disabled. Unknown: ask again."""
-
-    async def list_endpoints(self) -> list[Endpoint]:
-        """Read the places that have messages or are disabled."""
-
-    async def prune_deliveries(self, limit: int) -> int:
-        """Forget messages whose jobs have expired."""
 
 
 class RetentionStore(Protocol):
@@ -356,6 +338,7 @@ class TransactionStore(Protocol):
 
 class Store(
     JobStore,
+    SearchStore,
     WorkStore,
     UpkeepStore,
     AnnounceStore,
@@ -378,6 +361,7 @@ class Store(
     SlaStore,
     TuningStore,
     WhyStore,
+    AccessStore,
     WakeStore,
     TransactionStore,
     Protocol,

@@ -1,6 +1,6 @@
 """The values that a store takes and gives: requests, answers, rows of its tables."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 
 import msgspec
@@ -173,46 +173,6 @@ class Kept(msgspec.Struct, frozen=True):
     deleted: int
 
 
-class Holder(msgspec.Struct, frozen=True):
-    """What keeps the database from removing dead rows: a "transaction", a "prepared" one, or a "slot" of replication.
-
-    `name` is a process, an identifier or a slot; `xids` is how many transactions have begun since.
-    """
-
-    what: str
-    name: str
-    user: str | None
-    application: str | None
-    state: str | None
-    age: timedelta | None
-    xids: int
-    query: str | None
-
-
-class Diagnosis(msgspec.Struct, frozen=True):
-    """What a store tells about itself.
-
-    `history_until` is where the prepared weeks of history end, if it has weeks, and `longest_kept` how far ahead of now
-    they are needed. `holders` names the oldest of each sort. `is_pooled` tells of a pooler in front of the database.
-    """
-
-    software: str
-    version: tuple[int, ...]
-    now: datetime
-    history_until: datetime | None
-    longest_kept: timedelta = timedelta()
-    holders: tuple[Holder, ...] = ()
-    is_pooled: bool = False
-
-
-class TableSize(msgspec.Struct, frozen=True):
-    """How many rows a table has, at most 10,001 of them counted, and how old the oldest of those is."""
-
-    name: str
-    rows: int
-    oldest: datetime | None
-
-
 class WorkerInfo(msgspec.Struct, frozen=True):
     """Who a worker process is, so that others can tell whether it still lives."""
 
@@ -237,6 +197,8 @@ class WorkerRow(msgspec.Struct, frozen=True):
     lease_until: datetime
     dead_at: datetime | None
     running: int
+    drain_at: datetime | None = None
+    drain_by: str | None = None
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -251,10 +213,14 @@ class Held(msgspec.Struct, frozen=True):
 
 
 class Renewal(msgspec.Struct, frozen=True):
-    """The reply to a lease renewal: the workers still alive, and all they hold (with the cancel marks)."""
+    """The reply to a lease renewal: the workers still alive, and all they hold (with the cancel marks).
+
+    `is_draining` when somebody has asked their instance to leave.
+    """
 
     alive: frozenset[int]
     held: list[Held]
+    is_draining: bool = False
 
 
 class QueueTerms(msgspec.Struct, frozen=True, kw_only=True):
@@ -281,38 +247,6 @@ class Horizon(msgspec.Struct, frozen=True):
     last: int
     missing: tuple[int, ...] = ()
     writing: tuple[str, ...] = ()
-
-
-class Message(msgspec.Struct, frozen=True):
-    """A webhook message that was taken to be posted, with everything that it says; `tries` counts this one."""
-
-    id: int
-    job_id: int
-    life: int
-    event: str
-    url: str
-    at: datetime
-    task: str
-    queue: str
-    status: str
-    attempt: int
-    tags: str | None
-    error_class: str | None
-    error: str | None
-    result: str | None
-    result_omitted: bool
-    tries: int
-
-
-class Endpoint(msgspec.Struct, frozen=True):
-    """A place that messages are posted to; the counts are those of the last 10,000 messages."""
-
-    endpoint: str
-    disabled_at: datetime | None
-    reason: str | None
-    pending: int
-    delivered: int
-    failed: int
 
 
 class RetentionDue(msgspec.Struct, frozen=True):
@@ -374,6 +308,20 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     error_class: str | None = None
     finished_from: datetime | None = None
     finished_until: datetime | None = None
+    id_range: tuple[int, int] | None = None
+    """From and to, both within: what begins with some digits of a public id."""
+    id_ending: tuple[int, int] | None = None
+    """A divisor and what it leaves: what ends with some digits of a public id."""
+    priorities: tuple[int, ...] = ()
+    schedule: str | None = None
+    error_name: str | None = None
+    """The name of an error, with or without the modules before it."""
+    has_error: bool | None = None
+    """Whether it has failed at least once; only those that have can be asked for."""
+    args: tuple[tuple[tuple[str, ...], str], ...] = ()
+    """Where in the arguments, and what is there: text, or a number, `true`, `false` or `null` so spelled."""
+    words: tuple[str, ...] = ()
+    """Each is somewhere in the kind, the error or the arguments; jobs with secrets keep their arguments out of it."""
 
 
 class Cursor(msgspec.Struct, frozen=True):
@@ -388,3 +336,23 @@ class Page(msgspec.Struct, frozen=True):
 
     jobs: list[Job]
     next: Cursor | None
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What a search has found: the newest jobs that fit, and where it goes on (None: there is no more).
+
+    A search has so much time and no more. When that was over before the page was full, `is_whole` is False: jobs that
+    were enqueued before `searched_to` were not looked at yet, and `next` goes on with them.
+    """
+
+    jobs: list[Job]
+    next: Cursor | None
+    searched_to: datetime | None
+    is_whole: bool
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """How many jobs fit; `capped` says "this many or more"."""
+
+    jobs: int
+    capped: bool

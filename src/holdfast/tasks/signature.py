@@ -206,10 +206,14 @@ def _decoder(name: str, signature: inspect.Signature, types: Mapping[str, Any]) 
 
 
 def _described(kind: type) -> dict[str, Any]:
-    """Describe a type that msgspec does not know: a secret is text, of others only the program knows more."""
-    return (
-        {"type": ["string", "object"], "format": "password"} if payload.has_secret(kind) else {"title": kind.__name__}
-    )
+    """Describe a type that msgspec does not know: a secret is text, and a model of pydantic describes itself."""
+    if payload.has_secret(kind):
+        return {"type": ["string", "object"], "format": "password"}
+    try:
+        # With an id of its own, its references lead into its own definitions, wherever it stands.
+        return {**kind.model_json_schema(), "$id": f"urn:holdfast:{kind.__module__}.{kind.__qualname__}"}  # type: ignore[attr-defined] # of pydantic, which is not imported here
+    except Exception:  # noqa: BLE001 - fields of the user's own types may have no description
+        return {"title": kind.__name__}
 
 
 def _survived(given: Any, decoded: Any) -> bool:

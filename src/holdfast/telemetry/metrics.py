@@ -29,6 +29,7 @@ ROUNDS = "holdfast_service_rounds_total"
 MOVED = "holdfast_service_moved_total"
 FAILURES = "holdfast_service_failures_total"
 LAG = "holdfast_service_lag_seconds"
+REQUESTS = "holdfast_http_request_duration_seconds"
 BACKLOG = "job_queue_backlog_total"
 IN_HAND = "holdfast_queue_backlog"
 JOBS = "holdfast_jobs"
@@ -58,6 +59,12 @@ METRICS: dict[str, Metric] = {
         Metric(MOVED, "counter", ("service",), "What those rounds changed."),
         Metric(FAILURES, "counter", ("service",), "Rounds of a service that failed."),
         Metric(LAG, "gauge", ("service",), "How late a service was at worst, of late."),
+        Metric(
+            REQUESTS,
+            "histogram",
+            ("method", "route", "status"),
+            "How long a server took until its answer began, by what was asked for and how it was answered.",
+        ),
         # Told by the leader's process alone, of the whole store.
         Metric(BACKLOG, "gauge", ("queue",), "Jobs that wait and could run: queued or held."),
         Metric(IN_HAND, "gauge", ("queue",), "Jobs that are ready on a queue that is not paused, or run: to scale by."),

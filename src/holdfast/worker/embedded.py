@@ -168,6 +168,9 @@ class Embedded:
     def _renewed(self, renewal: Renewal, asked_at: int) -> None:
         if self._worker is None:
             return
+        if renewal.is_draining and not self._worker.is_leaving:
+            _logger.info("asked to leave: nothing more is claimed, what runs may end")
+            self.drain()
         # One that was asked for before this id was got says nothing about it.
         if self._id not in renewal.alive and self._entered_at < asked_at:
             self._worker.custody.lose()

@@ -23,13 +23,13 @@ def make_context(run: Run, running: Running, settings: Settings, state: Any) -> 
     """Make what a handler is given, with what earlier claims have left."""
     limits = {"most_bytes": settings.max_payload, "most_depth": settings.max_depth}
     phasing = Phasing(run.job, running, () if run.task is None else run.task.plan, limits)
-    phasing.secrets = functools.partial(payload.secrets_in, run.arguments)
+    phasing.secrets = functools.cache(functools.partial(payload.secrets_in, run.arguments))
     if run.stored is not None:
         if run.task is not None and run.task.policy.on_retry == "restart":
             phasing.begin_anew()
         else:
             phasing.resume(run.stored)
-    keep_line = None if settings.worker.logs == "none" else Lines(running.note).keep
+    keep_line = None if settings.worker.logs == "none" else Lines(running.note, phasing.secrets).keep
     if settings.worker.logs == "all":
         lines.current.set(keep_line)
     return Context(run.job, state=state, running=running, phasing=phasing, keep_line=keep_line)

@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 
 from holdfast import failure
@@ -20,8 +20,9 @@ current: ContextVar[KeepLine | None] = ContextVar("holdfast_keep_line", default=
 class Lines:
     """The lines of one run, as many as are kept."""
 
-    def __init__(self, note: Callable[[Entry], None]) -> None:
+    def __init__(self, note: Callable[[Entry], None], secrets: Callable[[], Iterable[str]]) -> None:
         self._note = note
+        self._secrets = secrets
         self._count = 0
 
     def keep(self, level: int, text: str) -> None:
@@ -29,7 +30,7 @@ class Lines:
         self._count += 1
         if self._count > MOST_LINES:
             return
-        shown = failure.clean(text, LINE_BYTES)
+        shown = failure.clean(failure.hidden(text, self._secrets()), LINE_BYTES)
         if self._count == MOST_LINES:
             shown = f"the first {MOST_LINES - 1} lines are kept, this and all others are only in the worker's log"
         self._note(Entry(line=Line(self._count, time.monotonic(), logging.getLevelName(level), shown)))

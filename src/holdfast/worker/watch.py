@@ -59,6 +59,9 @@ class Watch:
         return [child.worker for child in self._living if child.worker is not None]
 
     def _renewed(self, renewal: Renewal, asked_at: int) -> None:
+        if renewal.is_draining and not self._parent.is_told:
+            _logger.info("asked to leave: nothing more is claimed, what runs may end")
+            self._parent.leave()
         for child in list(self._living):
             if child.worker not in renewal.alive:
                 if child.entered_at < asked_at:  # or it was entered while the store was being asked

@@ -24,9 +24,6 @@ from holdfast.stores.postgres.role import Role
 class PostgresAlarms(Role):
     """The verbs of `AlarmStore`."""
 
-    async def raise_alarm(self, alarm: Alarm) -> None:
-        await self.fetch("raise_alarm", *alarm_columns(alarm))
-
     async def define_escalations(self, policies: Sequence[str]) -> None:
         await self.fetch("define_escalations", list(policies))
 

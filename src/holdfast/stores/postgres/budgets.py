@@ -18,6 +18,7 @@ from holdfast.stores.budgets import (
     Reserved,
     Reserving,
     Spend,
+    SpendPoint,
     Sums,
 )
 from holdfast.stores.postgres.connection import Connection
@@ -71,6 +72,11 @@ class PostgresBudgets(Role):
 
     async def break_down(self, name: str, by: By, since: datetime, until: datetime, limit: int) -> list[Part]:
         return [Part(*row) for row in await self.fetch("break_down", name, by, since, until, limit)]
+
+    async def spend_series(
+        self, name: str, key: str, since: datetime, until: datetime, step_ms: int
+    ) -> list[SpendPoint]:
+        return [SpendPoint(*row) for row in await self.fetch("spend_series", name, key, since, until, step_ms)]
 
     async def read_ledger(self, name: str | None, limit: int, before: int | None = None) -> list[LedgerRow]:
         if name is None:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import asyncpg
-import msgspec
 
 from holdfast.stores.bulk import (
     COUNT_CAP,
@@ -14,6 +13,8 @@ from holdfast.stores.bulk import (
     BulkState,
     BulkVerb,
     NewBulk,
+    read,
+    written,
 )
 from holdfast.stores.postgres import lists, rows
 from holdfast.stores.postgres.connection import Connection
@@ -34,8 +35,7 @@ class PostgresBulk(Role):
         found = await self.fetch(
             "start_bulk",
             new.key,
-            new.verb.value,
-            rows.json_text(new.which),
+            *written(new),
             new.priority,
             new.actor,
             new.reason,
@@ -89,18 +89,21 @@ def _change(run: BulkRun) -> tuple[str, tuple[object, ...]]:
         return "delete_jobs", ()
     if run.verb is BulkVerb.REPRIORITISE:
         return "reprioritise_jobs", (run.priority,)
+    if run.due is not None:
+        return "reschedule_jobs", (run.due.run_at, run.due.delay_ms)
     words = {"cancelled_by": run.actor, "cancel_reason": run.reason}
     notes = {name: text for name, text in words.items() if text is not None}
     return "cancel_jobs", (rows.json_text(notes) if notes else None,)
 
 
 def _run(row: asyncpg.Record) -> BulkRun:
-    number, verb, which, priority, actor, reason, state, expected, spacing_us, step, done, refused = row[:12]
+    number, verb, text, priority, actor, reason, state, expected, spacing_us, step, done, refused = row[:12]
     cursor_at, cursor_id, started_at, next_at, ended_at, errors, error, gave_up = row[12:20]
+    chosen, which, due = read(verb, text)
     return BulkRun(
         number,
-        BulkVerb(verb),
-        msgspec.json.decode(which, type=JobFilter),
+        chosen,
+        which,
         priority,
         actor,
         reason,
@@ -116,4 +119,5 @@ def _run(row: asyncpg.Record) -> BulkRun:
         ended_at,
         errors,
         error,
+        due,
     )

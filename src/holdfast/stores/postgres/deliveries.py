@@ -1,7 +1,7 @@
 """Webhook messages that wait to be posted, on PostgreSQL."""
 
+from holdfast.stores.deliveries import Endpoint, Message
 from holdfast.stores.postgres.role import Role
-from holdfast.stores.values import Endpoint, Message
 
 
 class PostgresDeliveries(Role):

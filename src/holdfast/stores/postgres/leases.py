@@ -32,8 +32,9 @@ class PostgresLeases(Role):
         )
 
     async def renew_workers(self, workers: Sequence[int], lease_ms: int) -> Renewal:
-        alive = frozenset(row[0] for row in await self.fetch("renew_workers", workers, lease_ms))
-        return Renewal(alive, [Held(*row) for row in await self.fetch("held_claims", workers)])
+        renewed = await self.fetch("renew_workers", workers, lease_ms)
+        held = [Held(*row) for row in await self.fetch("held_claims", workers)]
+        return Renewal(frozenset(row[0] for row in renewed), held, any(row["is_draining"] for row in renewed))
 
     async def retire_worker(self, worker: int) -> int:
         return int(await self.fetch_value("retire_worker", worker))
@@ -45,6 +46,9 @@ class PostgresLeases(Role):
 
     async def list_workers(self) -> list[WorkerRow]:
         return [_worker(row) for row in await self.fetch("list_workers")]
+
+    async def drain_instance(self, instance: str, actor: str | None) -> None:
+        await self.fetch("drain_instance", instance, actor)
 
 
 def _worker(row: asyncpg.Record) -> WorkerRow:

@@ -18,12 +18,10 @@ class PostgresLimits(Role):
         return [LimitRow(**(dict(row) | {"kinds": tuple(row["kinds"]), "path": tuple(row["path"])})) for row in found]
 
     async def limit_usage(self, name: str, key: str | None = None) -> LimitUsage | None:
-        found = await self.fetch("limit_usage", name, key)
-        if not found:
-            return None
-        (row,) = found
-        holders = tuple(SlotHolder(*holder) for holder in await self.fetch("slot_holders", name, key))
-        return usage_of(name, key, UsageCounts(*row), holders)
+        return next(iter(await self._usages(name, key)), None)
+
+    async def limit_usages(self) -> list[LimitUsage]:
+        return await self._usages(None, None)
 
     async def sweep_limits(self, after: str, limit: int, *, leaks: bool) -> Swept:
         (row,) = await self.fetch("sweep_limits", after, limit, leaks)
@@ -31,3 +29,9 @@ class PostgresLimits(Role):
 
     async def prune_limits(self, limit: int) -> int:
         return int(await self.fetch_value("prune_limits", limit))
+
+    async def _usages(self, name: str | None, key: str | None) -> list[LimitUsage]:
+        found = [UsageCounts(*row) for row in await self.fetch("limit_usage", name, key)]
+        held = await self.fetch("slot_holders", name, key) if found else []
+        holders = [(row[0], SlotHolder(*row[1:])) for row in held]
+        return [usage_of(counts, key, holders) for counts in found]

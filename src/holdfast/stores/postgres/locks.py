@@ -33,6 +33,9 @@ class PostgresLocks(Role):
     async def release_lock(self, name: str, owner: str) -> bool:
         return bool(await self.fetch_value("release_lock", name, owner))
 
+    async def break_lock(self, name: str, token: int) -> bool:
+        return bool(await self.fetch("break_lock", name, token))
+
     async def free_locks(self, job_id: int, claim: int) -> int:
         return int(await self.fetch_value("free_locks", job_id, claim))
 

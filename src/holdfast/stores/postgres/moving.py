@@ -35,7 +35,7 @@ from holdfast.stores.sql import in_schema, quoted
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _KINDS = {"timestamp with time zone": Kind.TIME, "jsonb": Kind.JSON, "boolean": Kind.FLAG}
-_NUMBERS = "bigint[]"  # JSON elsewhere, and on its way
+_ARRAYS: dict[str, Any] = {"bigint[]": list[int], "text[]": list[str]}  # JSON elsewhere, and on its way
 # A queue that is there keeps what its programs have published, and takes over a pause.
 _PAUSES = ", ".join(
     f"{column} = COALESCE(t.{column}, excluded.{column})" for column in ("paused_at", "paused_by", "paused_reason")
@@ -256,14 +256,14 @@ def _read(columns: Mapping[str, str], record: Record) -> Row:
 def _canonical(value: Any, column_type: str) -> Any:
     if value is None:
         return None
-    if column_type == _NUMBERS:
+    if column_type in _ARRAYS:
         return msgspec.json.encode(value).decode()
     return (value - _EPOCH) // _MICROSECOND if _KINDS.get(column_type) is Kind.TIME else value
 
 
 def _stored(value: Any, column_type: str) -> Any:
-    if column_type == _NUMBERS and value is not None:
-        return msgspec.json.decode(value, type=list[int])
+    if column_type in _ARRAYS and value is not None:
+        return msgspec.json.decode(value, type=_ARRAYS[column_type])
     return _written(value, _KINDS.get(column_type))
 
 

@@ -11,6 +11,7 @@ from holdfast.locations import masked
 from holdfast.stores.migrate import require_current
 from holdfast.stores.moving import require_here
 from holdfast.stores.postgres import callers
+from holdfast.stores.postgres.access import PostgresAccess
 from holdfast.stores.postgres.alarms import PostgresAlarms
 from holdfast.stores.postgres.announcing import PostgresAnnouncing
 from holdfast.stores.postgres.answers import PostgresAnswers
@@ -35,6 +36,7 @@ from holdfast.stores.postgres.policies import PostgresPolicies
 from holdfast.stores.postgres.queues import PostgresQueues
 from holdfast.stores.postgres.retention import PostgresRetention
 from holdfast.stores.postgres.schedules import PostgresSchedules
+from holdfast.stores.postgres.searching import PostgresSearch
 from holdfast.stores.postgres.settings import PostgresSettings
 from holdfast.stores.postgres.sla import PostgresSla
 from holdfast.stores.postgres.transaction import PostgresTransactions
@@ -57,6 +59,7 @@ RETURN (SELECT COALESCE((SELECT max(at) FROM holdfast.test_clock), statement_tim
 
 class PostgresStore(
     PostgresJobs,
+    PostgresSearch,
     PostgresWork,
     PostgresUpkeep,
     PostgresFolding,
@@ -77,6 +80,7 @@ class PostgresStore(
     PostgresFailures,
     PostgresBulk,
     PostgresLimits,
+    PostgresAccess,
     PostgresLocks,
     PostgresBudgets,
     PostgresSla,

@@ -8,17 +8,31 @@ from itertools import starmap
 import msgspec
 
 from holdfast.errors import ConfigError, StoreError
-from holdfast.rollup import Rollup
+from holdfast.rollup import Rollup, SeriesPoint
 from holdfast.stores.bounds import BOUNDS
+from holdfast.stores.diagnosis import Diagnosis, Holder, TableSize
 from holdfast.stores.postgres import rows
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.jobs import COUNT_CAP
 from holdfast.stores.postgres.links import is_direct
 from holdfast.stores.postgres.role import Role
 from holdfast.stores.sql import quoted
-from holdfast.stores.values import Diagnosis, Holder, Kept, Promoted, Ready, Rescued, TableSize
+from holdfast.stores.values import Kept, Promoted, Ready, Rescued
 
 log = logging.getLogger("holdfast")
+
+
+# With its indexes; of a table in partitions what they take together.
+_BYTES = """
+SELECT
+    c.relname::text,
+    COALESCE(
+        (SELECT sum(pg_total_relation_size(p.relid)) FROM pg_partition_tree(c.oid) AS p), pg_total_relation_size(c.oid)
+    )::bigint
+FROM pg_class AS c
+WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition
+    AND c.relnamespace = (SELECT j.relnamespace FROM pg_class AS j WHERE j.oid = 'holdfast.jobs'::regclass)
+"""
 
 
 class PostgresUpkeep(Role):
@@ -82,18 +96,25 @@ class PostgresUpkeep(Role):
         )
 
     async def measure_tables(self) -> list[TableSize]:
-        sizes: list[TableSize] = []
-        for name, bound in BOUNDS.items():
-            age = "NULL::timestamptz" if bound.age is None else bound.age
-            sample = f"SELECT {age} AS at FROM holdfast.{name} LIMIT {COUNT_CAP}"  # noqa: S608 - names of our own
-            ((rows, oldest),) = await self.fetch_sql(f"SELECT count(*), min(at) FROM ({sample}) AS sample")  # noqa: S608 - likewise
-            sizes.append(TableSize(name, rows, oldest))
-        return sizes
+        samples = [
+            f"SELECT '{name}', count(*), min(at) FROM ("  # noqa: S608 - names of our own
+            f"SELECT {bound.age or 'NULL::timestamptz'} AS at FROM holdfast.{name} LIMIT {COUNT_CAP}) AS sample"
+            for name, bound in BOUNDS.items()
+        ]
+        found = {name: (count, oldest) for name, count, oldest in await self.fetch_sql(" UNION ALL ".join(samples))}
+        taken = {name: size for name, size in await self.fetch_sql(_BYTES)}  # noqa: C416 - records are no pairs
+        return [TableSize(name, *found[name], taken[name]) for name in BOUNDS]
 
-    async def read_rollups(self, since: datetime) -> list[Rollup]:
+    async def read_rollups(self, since: datetime, queue: str | None = None) -> list[Rollup]:
         return [
-            Rollup(queue, kind, rows.state(state), jobs, _histogram(wait), _histogram(run))
-            for queue, kind, state, jobs, wait, run in await self.fetch("read_rollups", since)
+            Rollup(found, kind, rows.state(state), jobs, _histogram(wait), _histogram(run))
+            for found, kind, state, jobs, wait, run in await self.fetch("read_rollups", since, queue)
+        ]
+
+    async def read_series(self, since: datetime, step_s: int) -> list[SeriesPoint]:
+        return [
+            SeriesPoint(at, queue, rows.state(state), jobs)
+            for at, queue, state, jobs in await self.fetch("read_series", since, step_s)
         ]
 
 

@@ -10,7 +10,6 @@ import msgspec
 from holdfast.stores.alarms import (
     MOST_JOBS,
     QUIET_MS,
-    Alarm,
     EscalationRow,
     NewNotice,
     NoticeRow,
@@ -27,12 +26,6 @@ class SqliteAlarms:
     """The verbs of `AlarmStore`."""
 
     connection: Connection
-
-    async def raise_alarm(self, alarm: Alarm) -> None:
-        asked = msgspec.structs.asdict(alarm)
-        await self.connection.write(
-            lambda connection, now: statements.change(connection, "raise_alarm", now=now, **asked)
-        )
 
     async def define_escalations(self, policies: Sequence[str]) -> None:
         await self.connection.write(

@@ -19,6 +19,7 @@ from holdfast.stores.budgets import (
     Reserved,
     Reserving,
     Spend,
+    SpendPoint,
     Sums,
 )
 from holdfast.stores.sqlite import rows, settling, statements
@@ -98,6 +99,14 @@ class SqliteBudgets:
             lambda connection, _: statements.fetch(connection, "break_down", name=name, by=by, limit=limit, **times)
         )
         return [Part(*row) for row in found]
+
+    async def spend_series(
+        self, name: str, key: str, since: datetime, until: datetime, step_ms: int
+    ) -> list[SpendPoint]:
+        given: dict[str, object] = {"name": name, "key": key, "step_ms": step_ms}
+        given |= {"since": rows.milliseconds(since), "until": rows.milliseconds(until)}
+        found = await self.connection.read(lambda connection, _: statements.fetch(connection, "spend_series", **given))
+        return [SpendPoint(rows.moment(at), amount) for at, amount in found]
 
     async def read_ledger(self, name: str | None, limit: int, before: int | None = None) -> list[LedgerRow]:
         def operation(connection: sqlite3.Connection, _now: int) -> list[statements.Row]:

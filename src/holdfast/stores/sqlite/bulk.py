@@ -4,8 +4,6 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from holdfast.stores.bulk import (
     COUNT_CAP,
     FAILING_MS,
@@ -15,6 +13,8 @@ from holdfast.stores.bulk import (
     BulkState,
     BulkVerb,
     NewBulk,
+    read,
+    written,
 )
 from holdfast.stores.sqlite import jobs, lists, rows, statements
 from holdfast.stores.sqlite.connection import Connection
@@ -33,13 +33,14 @@ class SqliteBulk:
         return await self.connection.read(lambda connection, now: lists.count(connection, now, which, COUNT_CAP))
 
     async def start_bulk(self, new: NewBulk) -> BulkRun:
+        verb, text = written(new)
         found = await self.connection.write(
             lambda connection, now: statements.fetch(
                 connection,
                 "start_bulk",
                 key=new.key,
-                verb=new.verb.value,
-                filter=msgspec.json.encode(new.which).decode(),
+                verb=verb,
+                filter=text,
                 priority=new.priority,
                 actor=new.actor,
                 reason=new.reason,
@@ -113,17 +114,20 @@ def _change(connection: sqlite3.Connection, now: int, run: BulkRun, ids: Sequenc
         return jobs.delete(connection, now, ids)
     if run.verb is BulkVerb.REPRIORITISE:
         return jobs.reprioritise(connection, now, ids, run.priority or 0)
+    if run.due is not None:
+        return jobs.reschedule(connection, now, ids, run_at=run.due.run_at, delay_ms=run.due.delay_ms)
     words = {"cancelled_by": run.actor, "cancel_reason": run.reason}
     return jobs.cancel(connection, now, ids, {name: text for name, text in words.items() if text is not None})
 
 
 def _run(row: Sequence[Any]) -> BulkRun:
-    number, verb, which, priority, actor, reason, state, expected, spacing_us, step, done, refused = row[:12]
+    number, verb, text, priority, actor, reason, state, expected, spacing_us, step, done, refused = row[:12]
     cursor_at, cursor_id, started_at, next_at, ended_at, errors, error, gave_up = row[12:20]
+    chosen, which, due = read(verb, text)
     return BulkRun(
         number,
-        BulkVerb(verb),
-        msgspec.json.decode(which, type=JobFilter),
+        chosen,
+        which,
         priority,
         actor,
         reason,
@@ -139,4 +143,5 @@ def _run(row: Sequence[Any]) -> BulkRun:
         rows.optional_moment(ended_at),
         errors,
         error,
+        due,
     )

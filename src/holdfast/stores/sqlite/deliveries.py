@@ -5,10 +5,10 @@ import sqlite3
 import msgspec
 
 from holdfast.events import EventKind
+from holdfast.stores.deliveries import Endpoint, Message
 from holdfast.stores.sqlite import publishing, rows, statements
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.publishing import Told
-from holdfast.stores.values import Endpoint, Message
 
 _TOLD = {"delivered": EventKind.WEBHOOK_DELIVERED, "failed": EventKind.WEBHOOK_FAILED}
 

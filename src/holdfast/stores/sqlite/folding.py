@@ -10,7 +10,7 @@ import msgspec
 from holdfast.stores.sqlite import statements
 from holdfast.stores.sqlite.connection import Connection
 
-_MINUTE_S, _HOUR_S, _DAY_S = 60, 3_600, 86_400
+_MINUTE_S, _HALF_S, _HOUR_S, _DAY_S = 60, 1_800, 3_600, 86_400
 
 
 class _Step(NamedTuple):
@@ -23,7 +23,8 @@ class _Step(NamedTuple):
 
 _STEPS = (
     _Step(1, _MINUTE_S, 5 * _MINUTE_S),
-    _Step(_MINUTE_S, _HOUR_S, 2 * _DAY_S),
+    _Step(_MINUTE_S, _HALF_S, 2 * _HOUR_S),
+    _Step(_HALF_S, _HOUR_S, 2 * _DAY_S),
     _Step(_HOUR_S, _DAY_S, 90 * _DAY_S),
 )
 

@@ -66,15 +66,8 @@ class SqliteJobs:
     async def reschedule_jobs(
         self, ids: Sequence[int], *, run_at: datetime | None, delay_ms: int | None
     ) -> list[Answered]:
-        run_at_ms = None if run_at is None else rows.milliseconds(run_at)
-
-        def change(now: int, state: JobState) -> dict[str, object]:
-            at, due_state = inserting.due(now, run_at_ms=run_at_ms, delay_ms=delay_ms)
-            stays = state is JobState.BLOCKED or (state is JobState.HELD and due_state is JobState.QUEUED)
-            return {"run_at": at, "state": (state if stays else due_state).value}
-
         return await self.connection.write(
-            lambda connection, now: _change_waiting(connection, now, "reschedule_jobs", ids, change)
+            lambda connection, now: reschedule(connection, now, ids, run_at=run_at, delay_ms=delay_ms)
         )
 
     async def reprioritise_jobs(self, ids: Sequence[int], priority: int) -> list[Answered]:
@@ -109,6 +102,20 @@ def reprioritise(connection: sqlite3.Connection, now: int, ids: Sequence[int], p
         ids,
         lambda _now, state: {"priority": priority, "state": state.value},
     )
+
+
+def reschedule(
+    connection: sqlite3.Connection, now: int, ids: Sequence[int], *, run_at: datetime | None, delay_ms: int | None
+) -> list[Answered]:
+    """Set when waiting jobs are due."""
+    run_at_ms = None if run_at is None else rows.milliseconds(run_at)
+
+    def change(now: int, state: JobState) -> dict[str, object]:
+        at, due_state = inserting.due(now, run_at_ms=run_at_ms, delay_ms=delay_ms)
+        stays = state is JobState.BLOCKED or (state is JobState.HELD and due_state is JobState.QUEUED)
+        return {"run_at": at, "state": (state if stays else due_state).value}
+
+    return _change_waiting(connection, now, "reschedule_jobs", ids, change)
 
 
 def _change_waiting(

@@ -30,7 +30,8 @@ class SqliteLeases:
             named = statements.array(workers)
             alive = statements.fetch(connection, "renew_workers", workers=named, now=now, lease_ms=lease_ms)
             held = statements.fetch(connection, "held_claims", workers=named, now=now)
-            return Renewal(frozenset(row[0] for row in alive), [_held(row) for row in held])
+            is_draining = any(row[1] for row in alive)
+            return Renewal(frozenset(row[0] for row in alive), [_held(row) for row in held], is_draining)
 
         return await self.connection.write(operation)
 
@@ -57,6 +58,12 @@ class SqliteLeases:
         found = await self.connection.read(lambda connection, _: statements.fetch(connection, "list_workers"))
         return [_worker(row) for row in found]
 
+    async def drain_instance(self, instance: str, actor: str | None) -> None:
+        def operation(connection: sqlite3.Connection, now: int) -> None:
+            statements.change(connection, "drain_instance", now=now, instance=instance, actor=actor)
+
+        await self.connection.write(operation)
+
 
 def _held(row: statements.Row) -> Held:
     worker, job_id, claim, batch, age_ms, is_cancelling = row
@@ -66,7 +73,7 @@ def _held(row: statements.Row) -> Held:
 def _worker(row: statements.Row) -> WorkerRow:
     fields = dict(zip(WorkerInfo.__struct_fields__, row[1:], strict=False))
     fields["queues"] = tuple(msgspec.json.decode(fields["queues"]))
-    registered_at, renewed_at, lease_until, dead_at, running = row[1 + len(fields) :]
+    registered_at, renewed_at, lease_until, dead_at, running, drain_at, drain_by = row[1 + len(fields) :]
     return WorkerRow(
         id=row[0],
         info=WorkerInfo(**fields),
@@ -75,4 +82,6 @@ def _worker(row: statements.Row) -> WorkerRow:
         lease_until=rows.moment(lease_until),
         dead_at=rows.optional_moment(dead_at),
         running=running,
+        drain_at=rows.optional_moment(drain_at),
+        drain_by=drain_by,
     )

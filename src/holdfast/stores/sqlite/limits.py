@@ -30,16 +30,11 @@ class SqliteLimits:
         return await self.connection.read(lambda connection, _: gates.limits(connection))
 
     async def limit_usage(self, name: str, key: str | None = None) -> LimitUsage | None:
-        def operation(connection: sqlite3.Connection, _now: int) -> LimitUsage | None:
-            found = statements.fetch(connection, "limit_usage", name=name, key=key)
-            if not found:
-                return None
-            counts = UsageCounts(*found[0])
-            counts = counts._replace(next_at=rows.optional_moment(found[0][UsageCounts._fields.index("next_at")]))
-            holders = statements.fetch(connection, "slot_holders", name=name, key=key)
-            return usage_of(name, key, counts, tuple(_holder(row) for row in holders))
+        found = await self.connection.read(lambda connection, _: _usages(connection, name, key))
+        return next(iter(found), None)
 
-        return await self.connection.read(operation)
+    async def limit_usages(self) -> list[LimitUsage]:
+        return await self.connection.read(lambda connection, _: _usages(connection, None, None))
 
     async def sweep_limits(self, after: str, limit: int, *, leaks: bool) -> Swept:
         return await self.connection.write(lambda connection, _: _sweep(connection, after, limit, leaks=leaks))
@@ -103,9 +98,20 @@ def _room(connection: sqlite3.Connection, limit: LimitRow | None, name: str) -> 
     return _ALL
 
 
-def _holder(row: statements.Row) -> SlotHolder:
-    key, job_id, claim, since = row
-    return SlotHolder(key, job_id, claim, rows.optional_moment(since))
+def _usages(connection: sqlite3.Connection, name: str | None, key: str | None) -> list[LimitUsage]:
+    found = [_counts(row) for row in statements.fetch(connection, "limit_usage", name=name, key=key)]
+    held = statements.fetch(connection, "slot_holders", name=name, key=key) if found else []
+    holders = [_holder(row) for row in held]
+    return [usage_of(counts, key, holders) for counts in found]
+
+
+def _counts(row: statements.Row) -> UsageCounts:
+    return UsageCounts(*row)._replace(next_at=rows.optional_moment(row[UsageCounts._fields.index("next_at")]))
+
+
+def _holder(row: statements.Row) -> tuple[str, SlotHolder]:
+    name, key, job_id, claim, since = row
+    return name, SlotHolder(key, job_id, claim, rows.optional_moment(since))
 
 
 def _parameters(limit: LimitRow, now: int) -> dict[str, object]:

@@ -4,8 +4,12 @@ import heapq
 import sqlite3
 from operator import itemgetter
 
+import msgspec
+
 from holdfast.job import LIVE, TERMINAL, Job, JobState
+from holdfast.payload import SECRET
 from holdfast.stores.columns import COLUMNS, LEFT_OUT
+from holdfast.stores.searching import spellings
 from holdfast.stores.sqlite import rows, statements
 from holdfast.stores.sqlite.statements import Row
 from holdfast.stores.values import Cursor, JobFilter
@@ -13,69 +17,125 @@ from holdfast.stores.values import Cursor, JobFilter
 _BY_TIME = itemgetter(Job.__struct_fields__.index("enqueued_at"), Job.__struct_fields__.index("id"))
 # What may be large is read with the job itself, and not a thousand times for a page.
 _COLUMNS = ", ".join(f"NULL AS {name}" if name in LEFT_OUT else f"job.{name}" for name in COLUMNS)
+# The name of an error alone finds it in whatever module it was defined.
+_ERROR_NAME = (
+    "(job.error_class = :error_name OR substr(job.error_class, -length(:error_name) - 1) = '.' || :error_name)"
+)
+BEYOND = "(job.enqueued_at, job.id) < (:after_at, :after_id)"
+TAGGED = "tag.name = :tag_0 AND tag.value = :tag_value_0"
 _LIVE, _FINISHED = "holdfast_live_jobs", "holdfast_finished_jobs"
 
 
 def read(connection: sqlite3.Connection, now: int, which: JobFilter, limit: int, after: Cursor | None) -> list[Row]:
     """Read the newest jobs beyond the cursor, live and finished ones in one snapshot."""
-    parameters = _parameters(which, now, limit, after)
+    given = parameters(which, now, limit, after)
     found: list[list[Row]] = []
     if not which.states or LIVE.intersection(which.states):
-        found.append(connection.execute(_query(_LIVE, which, after), parameters).fetchall())
+        found.append(connection.execute(_query(_LIVE, which, after), given).fetchall())
     if not which.states or TERMINAL.intersection(which.states):
-        found.append(connection.execute(_query(_FINISHED, which, after), parameters).fetchall())
+        found.append(connection.execute(_query(_FINISHED, which, after), given).fetchall())
     return list(heapq.merge(*found, key=_BY_TIME, reverse=True))[:limit]
 
 
 def count(connection: sqlite3.Connection, now: int, which: JobFilter, cap: int) -> int:
     """Count the jobs of a filter, no more than the cap."""
-    parameters = _parameters(which, now, cap, None)
+    given = parameters(which, now, cap, None)
     found = 0
     for table, possible in ((_LIVE, LIVE), (_FINISHED, TERMINAL)):
         if not which.states or possible.intersection(which.states):
             listed = _query(table, which, None, columns="1")
             query = f"SELECT count(*) FROM ({listed})"  # noqa: S608 - fixed parts only
-            found += connection.execute(query, parameters).fetchone()[0]
+            found += connection.execute(query, given).fetchone()[0]
     return min(found, cap)
 
 
 def _query(table: str, which: JobFilter, after: Cursor | None, columns: str = _COLUMNS) -> str:
     """Write the query of one table; a filter by tag walks the tags, every other one the jobs, newest first."""
-    conditions = _conditions(which, after)
+    given = [*conditions(which).values()]
+    if after is not None:
+        given.append(BEYOND)
     source, order = f"{table} AS job", "job.enqueued_at DESC, job.id DESC"
     if which.tags:
         source = f"holdfast_tags AS tag CROSS JOIN {table} AS job ON job.id = tag.job_id"
         order = "tag.enqueued_at DESC, tag.job_id DESC"
-        conditions += ["tag.name = :tag_0", "tag.value = :tag_value_0"]
-        conditions += [_another_tag(number) for number in range(1, len(which.tags))]
+        given += [TAGGED]
         if after is not None:
-            conditions.append("tag.enqueued_at <= :after_at")
+            given.append("tag.enqueued_at <= :after_at")
     if table == _FINISHED:
-        conditions.append("job.delete_at > :now")
-    where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
+        given.append("job.delete_at > :now")
+    where = f"WHERE {' AND '.join(given)} " if given else ""
     return f"SELECT {columns} FROM {source} {where}ORDER BY {order} LIMIT :limit"  # noqa: S608 - fixed parts only
 
 
-def _conditions(which: JobFilter, after: Cursor | None) -> list[str]:
+def conditions(which: JobFilter) -> dict[str, str]:
+    """Write what a filter asks for, by the names of its fields, but for its first tag, which is a way to the jobs."""
     given = {
-        "job.id IN (SELECT value FROM json_each(:ids))": bool(which.ids),
-        # One state is spelled out and one kind compared: so the planner knows which index holds just these.
-        f"job.state = '{_only(which.states)}'": len(which.states) == 1,
-        "job.state IN (SELECT value FROM json_each(:states))": len(which.states) > 1,
-        "job.kind = :kinds ->> 0": len(which.kinds) == 1,
-        "job.kind IN (SELECT value FROM json_each(:kinds))": len(which.kinds) > 1,
-        "job.queue IN (SELECT value FROM json_each(:queues))": bool(which.queues),
-        "job.actor = :actor": which.actor is not None,
-        "job.unique_key = :unique": which.unique is not None,
-        "job.error_fingerprint = :fingerprint": which.fingerprint is not None,
-        "job.error_class = :error_class": which.error_class is not None,
-        "job.finished_at >= :finished_from": which.finished_from is not None,
-        "job.finished_at <= :finished_until": which.finished_until is not None,
-        "job.enqueued_at >= :enqueued_from": which.enqueued_from is not None,
-        "job.enqueued_at < :enqueued_before": which.enqueued_before is not None,
-        "(job.enqueued_at, job.id) < (:after_at, :after_id)": after is not None,
+        "ids": ("job.id IN (SELECT value FROM json_each(:ids))", bool(which.ids)),
+        "id_range": ("job.id BETWEEN :id_from AND :id_until", which.id_range is not None),
+        "id_ending": ("job.id % :id_divisor = :id_rest", which.id_ending is not None),
+        "states": (_states(which.states), bool(which.states)),
+        "kinds": (_kinds(which.kinds), bool(which.kinds)),
+        "queues": ("job.queue IN (SELECT value FROM json_each(:queues))", bool(which.queues)),
+        "actor": ("job.actor = :actor", which.actor is not None),
+        "unique": ("job.unique_key = :unique", which.unique is not None),
+        "schedule": ("job.schedule = :schedule", which.schedule is not None),
+        "priorities": ("job.priority IN (SELECT value FROM json_each(:priorities))", bool(which.priorities)),
+        "fingerprint": ("job.error_fingerprint = :fingerprint", which.fingerprint is not None),
+        "error_class": ("job.error_class = :error_class", which.error_class is not None),
+        "error_name": (_ERROR_NAME, which.error_name is not None),
+        "has_error": ("job.error_class IS NOT NULL", which.has_error is not None),
+        "finished_from": ("job.finished_at >= :finished_from", which.finished_from is not None),
+        "finished_until": ("job.finished_at <= :finished_until", which.finished_until is not None),
+        "enqueued_from": ("job.enqueued_at >= :enqueued_from", which.enqueued_from is not None),
+        "enqueued_before": ("job.enqueued_at < :enqueued_before", which.enqueued_before is not None),
     }
-    return [condition for condition, is_given in given.items() if is_given]
+    written = {field: condition for field, (condition, is_given) in given.items() if is_given}
+    written |= {f"tags {number}": _another_tag(number) for number in range(1, len(which.tags))}
+    written |= {f"args {number}": _argument(number, *argument) for number, argument in enumerate(which.args)}
+    return written | {f"words {number}": _word(number) for number in range(len(which.words))}
+
+
+def _states(states: tuple[JobState, ...]) -> str:
+    """Write the states; one alone is spelled out, so that the planner knows which index holds just these."""
+    return (
+        f"job.state = '{_only(states)}'" if len(states) == 1 else "job.state IN (SELECT value FROM json_each(:states))"
+    )
+
+
+def _kinds(kinds: tuple[str, ...]) -> str:
+    return "job.kind = :kinds ->> 0" if len(kinds) == 1 else "job.kind IN (SELECT value FROM json_each(:kinds))"
+
+
+def _argument(number: int, path: tuple[str, ...], value: str) -> str:
+    """Write that a value lies at a path of the payload; a step of it is the name of a key, or the number of a place."""
+    sources, steps = ["json_each(job.payload) AS step_0"], []
+    for depth in range(len(path)):
+        if depth:
+            inner = f"CASE WHEN step_{depth - 1}.type IN ('object', 'array') THEN step_{depth - 1}.value ELSE '[]' END"
+            sources.append(f"json_each({inner}) AS step_{depth}")
+        steps.append(f"CAST(step_{depth}.key AS TEXT) = :arg_{number}_{depth}")
+    last = f"step_{len(path) - 1}"
+    meant = [f"({last}.type = 'text' AND {last}.value = :arg_{number})"]
+    for spelling in spellings(value)[1:]:
+        if isinstance(spelling, bool) or spelling is None:
+            meant.append(f"{last}.type = :arg_{number}")
+        else:
+            meant.append(f"({last}.type IN ('integer', 'real') AND {last}.value = :arg_{number}_number)")
+    found = " AND ".join([*steps, f"({' OR '.join(meant)})"])
+    return f"EXISTS (SELECT 1 FROM {', '.join(sources)} WHERE {found})"  # noqa: S608 - numbers and words of our own
+
+
+def _word(number: int) -> str:
+    like = f"LIKE :word_{number} ESCAPE '\\'"
+    # A payload with a secret in it is not searched: whoever may not see it could find it out letter by letter.
+    inside = f"(job.payload LIKE :word_{number}_json ESCAPE '\\' AND instr(job.payload, '\"{SECRET}\"') = 0)"
+    return f"(job.kind {like} OR job.error_class {like} OR job.error {like} OR {inside})"
+
+
+def _pattern(text: str) -> str:
+    """Write text so that LIKE finds it anywhere, and its own signs mean themselves."""
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"
 
 
 def _another_tag(number: int) -> str:
@@ -86,8 +146,9 @@ def _another_tag(number: int) -> str:
     )
 
 
-def _parameters(which: JobFilter, now: int, limit: int, after: Cursor | None) -> dict[str, object]:
-    parameters: dict[str, object] = {
+def parameters(which: JobFilter, now: int, limit: int, after: Cursor | None) -> dict[str, object]:
+    """Give the values of all conditions of a filter."""
+    written: dict[str, object] = {
         "now": now,
         "limit": limit,
         "ids": statements.array(which.ids),
@@ -98,6 +159,13 @@ def _parameters(which: JobFilter, now: int, limit: int, after: Cursor | None) ->
         "unique": which.unique,
         "fingerprint": which.fingerprint,
         "error_class": which.error_class,
+        "error_name": which.error_name,
+        "schedule": which.schedule,
+        "priorities": statements.array(which.priorities),
+        "id_from": None if which.id_range is None else which.id_range[0],
+        "id_until": None if which.id_range is None else which.id_range[1],
+        "id_divisor": None if which.id_ending is None else which.id_ending[0],
+        "id_rest": None if which.id_ending is None else which.id_ending[1],
         "finished_from": None if which.finished_from is None else rows.milliseconds(which.finished_from),
         "finished_until": None if which.finished_until is None else rows.milliseconds(which.finished_until),
         "enqueued_from": None if which.enqueued_from is None else rows.milliseconds(which.enqueued_from),
@@ -106,8 +174,14 @@ def _parameters(which: JobFilter, now: int, limit: int, after: Cursor | None) ->
         "after_id": None if after is None else after.id,
     }
     for number, (name, value) in enumerate(which.tags):
-        parameters |= {f"tag_{number}": name, f"tag_value_{number}": value}
-    return parameters
+        written |= {f"tag_{number}": name, f"tag_value_{number}": value}
+    for number, (path, value) in enumerate(which.args):
+        written |= {f"arg_{number}_{depth}": step for depth, step in enumerate(path)}
+        written |= {f"arg_{number}": value, f"arg_{number}_number": spellings(value)[-1]}
+    for number, word in enumerate(which.words):
+        json = msgspec.json.encode(word).decode()[1:-1]
+        written |= {f"word_{number}": _pattern(word), f"word_{number}_json": _pattern(json)}
+    return written
 
 
 def _only(states: tuple[JobState, ...]) -> str:

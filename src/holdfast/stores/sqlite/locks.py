@@ -55,6 +55,12 @@ class SqliteLocks:
         )
         return bool(others)
 
+    async def break_lock(self, name: str, token: int) -> bool:
+        taken = await self.connection.write(
+            lambda connection, _: statements.change(connection, "break_lock", name=name, token=token)
+        )
+        return bool(taken)
+
     async def free_locks(self, job_id: int, claim: int) -> int:
         def operation(connection: sqlite3.Connection, _now: int) -> int:
             waited = statements.change(connection, "free_locks", job_id=job_id, claim=claim)

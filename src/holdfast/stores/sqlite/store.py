@@ -7,6 +7,7 @@ from datetime import datetime
 from holdfast.job import NewJob
 from holdfast.stores.moving import require_here
 from holdfast.stores.sqlite import callers, rows
+from holdfast.stores.sqlite.access import SqliteAccess
 from holdfast.stores.sqlite.alarms import SqliteAlarms
 from holdfast.stores.sqlite.announcing import SqliteAnnouncing
 from holdfast.stores.sqlite.answers import SqliteAnswers
@@ -30,6 +31,7 @@ from holdfast.stores.sqlite.policies import SqlitePolicies
 from holdfast.stores.sqlite.queues import SqliteQueues
 from holdfast.stores.sqlite.retention import SqliteRetention
 from holdfast.stores.sqlite.schedules import SqliteSchedules
+from holdfast.stores.sqlite.searching import SqliteSearch
 from holdfast.stores.sqlite.settings import SqliteSettings
 from holdfast.stores.sqlite.sla import SqliteSla
 from holdfast.stores.sqlite.transaction import SqliteTransactions
@@ -43,6 +45,7 @@ from holdfast.stores.values import Inserted
 
 class SqliteStore(
     SqliteJobs,
+    SqliteSearch,
     SqliteWork,
     SqliteUpkeep,
     SqliteFolding,
@@ -63,6 +66,7 @@ class SqliteStore(
     SqliteFailures,
     SqliteBulk,
     SqliteLimits,
+    SqliteAccess,
     SqliteLocks,
     SqliteBudgets,
     SqliteSla,

@@ -1,24 +1,33 @@
 """What keeps the store going, on SQLite."""
 
 import sqlite3
-from collections import Counter
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import msgspec
 
 from holdfast import failure
 from holdfast import transitions as ends
-from holdfast.rollup import Rollup
+from holdfast.rollup import Rollup, SeriesPoint
 from holdfast.stores.bounds import BOUNDS
+from holdfast.stores.diagnosis import Diagnosis, TableSize
 from holdfast.stores.sqlite import endings, inserting, limits, rows, statements
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.endings import Ending, Held
 from holdfast.stores.sqlite.jobs import COUNT_CAP
-from holdfast.stores.values import Diagnosis, Kept, Promoted, Ready, Rescued, TableSize
+from holdfast.stores.values import Kept, Promoted, Ready, Rescued
 
 _PAGES_GIVEN_BACK = 100  # by one call: each has to be moved to the end of the file first
 _FORCED = '{"ended_by":"force"}'
 _LEASE_ENDED = failure.from_text("WorkerLost", "its worker's lease ended")
+_HISTOGRAM = msgspec.json.Decoder(dict[int, int])
+
+
+@dataclass
+class _Merged:
+    jobs: int = 0
+    wait: dict[int, int] = field(default_factory=dict)
+    run: dict[int, int] = field(default_factory=dict)
 
 
 class SqliteUpkeep:
@@ -51,7 +60,8 @@ class SqliteUpkeep:
     async def prune_keys(self, limit: int) -> int:
         def operation(connection: sqlite3.Connection, now: int) -> int:
             keys = statements.change(connection, "prune_keys", now=now, limit=limit)
-            return keys + statements.change(connection, "prune_workers", now=now)
+            workers = statements.change(connection, "prune_workers", now=now)
+            return keys + workers + statements.change(connection, "prune_drains", now=now)
 
         return await self.connection.write(operation)
 
@@ -65,20 +75,30 @@ class SqliteUpkeep:
     async def measure_tables(self) -> list[TableSize]:
         return await self.connection.read(lambda connection, _: [_size(connection, name) for name in BOUNDS])
 
-    async def read_rollups(self, since: datetime) -> list[Rollup]:
+    async def read_rollups(self, since: datetime, queue: str | None = None) -> list[Rollup]:
         found = await self.connection.read(
-            lambda connection, _: statements.fetch(connection, "read_rollups", since=rows.milliseconds(since))
+            lambda connection, _: statements.fetch(
+                connection, "read_rollups", since=rows.milliseconds(since), queue=queue
+            )
         )
-        merged: dict[tuple[str, str, str], tuple[Counter[str], Counter[int], Counter[int]]] = {}
-        for queue, kind, state, jobs, wait, run in found:
-            totals, waits, runs = merged.setdefault((queue, kind, state), (Counter(), Counter(), Counter()))
-            totals["jobs"] += jobs
-            waits.update(_histogram(wait))
-            runs.update(_histogram(run))
+        merged: dict[tuple[str, str, str], _Merged] = {}
+        for name, kind, state, jobs, wait, run in found:
+            total = merged.setdefault((name, kind, state), _Merged())
+            total.jobs += jobs
+            _add(total.wait, wait)
+            _add(total.run, run)
         return [
-            Rollup(queue, kind, rows.state(state), totals["jobs"], dict(waits), dict(runs))
-            for (queue, kind, state), (totals, waits, runs) in merged.items()
+            Rollup(name, kind, rows.state(state), total.jobs, total.wait, total.run)
+            for (name, kind, state), total in merged.items()
         ]
+
+    async def read_series(self, since: datetime, step_s: int) -> list[SeriesPoint]:
+        found = await self.connection.read(
+            lambda connection, _: statements.fetch(
+                connection, "read_series", since=rows.milliseconds(since), step=step_s * 1_000
+            )
+        )
+        return [SeriesPoint(rows.moment(at), queue, rows.state(state), jobs) for at, queue, state, jobs in found]
 
 
 def _size(connection: sqlite3.Connection, name: str) -> TableSize:
@@ -117,5 +137,7 @@ def _shrink(connection: sqlite3.Connection) -> None:
         statements.change(connection, "shrink_file")
 
 
-def _histogram(text: str) -> dict[int, int]:
-    return msgspec.json.decode(text, type=dict[int, int])
+def _add(counts: dict[int, int], text: str) -> None:
+    """Add a histogram to what was counted: by hand, for a page waits for thousands of them."""
+    for bucket, jobs in _HISTOGRAM.decode(text).items():
+        counts[bucket] = counts.get(bucket, 0) + jobs

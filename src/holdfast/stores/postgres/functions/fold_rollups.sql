@@ -1,5 +1,5 @@
 -- Fold roll-ups that have grown old, at most p_limit groups: what was written into one row per minute, minutes into
--- hours, hours into days. Answers how many rows that made.
+-- half hours, those into hours, hours into days. Answers how many rows that made.
 --
 -- What is added up is exactly what the same statement deletes. A row that a finisher adds meanwhile is not seen and
 -- stays for the next call, and of two who fold at once only one gets a row. So the lock below is not what keeps the
@@ -21,7 +21,8 @@ BEGIN
         FROM (
             VALUES
             (1, 60, interval '1 minute', interval '5 minutes'),
-            (60, 3600, interval '1 hour', interval '2 days'),
+            (60, 1800, interval '30 minutes', interval '2 hours'),
+            (1800, 3600, interval '1 hour', interval '2 days'),
             (3600, 86400, interval '24 hours', interval '90 days')
         ) AS steps (span_s, wider_s, wider, age)
     LOOP

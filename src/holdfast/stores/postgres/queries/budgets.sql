@@ -100,6 +100,14 @@ GROUP BY part
 ORDER BY sum(amount) DESC, part
 LIMIT $5;
 
+-- name: spend_series
+-- Sum what was spent under one key, step by step.
+SELECT date_bin($5::bigint * interval '1 millisecond', at, $3) AS step, sum(amount)::bigint
+FROM holdfast.ledger
+WHERE budget = $1 AND key = $2 AND at >= $3 AND at < $4
+GROUP BY 1
+ORDER BY 1;
+
 -- name: read_ledger
 -- Read the entries of a budget.
 SELECT id, at, budget, key, kind, queue, actor, job_id, claim, unit, amount, note, is_late

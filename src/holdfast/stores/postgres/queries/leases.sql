@@ -17,7 +17,7 @@ SET renewed_at = holdfast.clock(), lease_until = holdfast.clock() + $2 * interva
 WHERE id = ANY (
     ARRAY(SELECT id FROM holdfast.workers WHERE id = ANY ($1::bigint[]) AND dead_at IS NULL ORDER BY id FOR UPDATE)
 )
-RETURNING id;
+RETURNING id, EXISTS (SELECT FROM holdfast.drains AS d WHERE d.instance = workers.instance) AS is_draining;
 
 -- name: held_claims
 -- Read everything that workers hold, with the cancel marks.
@@ -42,6 +42,15 @@ SELECT * FROM holdfast.release_worker($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $
 SELECT
     w.id, w.instance, w.host, w.pid, w.boot_id, w.pid_namespace, w.process_start, w.version, w.queues, w.concurrency,
     w.registered_at, w.renewed_at, w.lease_until, w.dead_at,
-    (SELECT count(*) FROM holdfast.jobs AS j WHERE j.state = 'running' AND j.worker = w.id) AS running
+    (
+        SELECT count(*)
+        FROM (SELECT FROM holdfast.jobs AS j WHERE j.state = 'running' AND j.worker = w.id LIMIT 10001) AS taken
+    ) AS running,
+    d.asked_at AS drain_at, d.asked_by AS drain_by
 FROM holdfast.workers AS w
+LEFT JOIN holdfast.drains AS d ON d.instance = w.instance
 ORDER BY w.id;
+
+-- name: drain_instance
+-- Ask an instance to leave.
+INSERT INTO holdfast.drains (instance, asked_at, asked_by) VALUES ($1, holdfast.clock(), $2) ON CONFLICT DO NOTHING;

@@ -11,8 +11,52 @@ FROM holdfast.limits
 ORDER BY name;
 
 -- name: limit_usage
--- Read how much of a limit is in use, in all or under one key.
+-- Read how much of a limit is in use, in all or under one key; of every limit if none is named.
+WITH RECURSIVE
+-- From key to key, so that what is held for other limits, however much, keeps nobody from being counted.
+keys AS (
+    (
+        SELECT j.limit_key, 1 AS place
+        FROM holdfast.jobs AS j
+        WHERE j.state = 'held' AND j.position IS NOT NULL
+        ORDER BY j.limit_key
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT following.limit_key, keys.place + 1
+    FROM keys
+    CROSS JOIN LATERAL (
+        SELECT j.limit_key
+        FROM holdfast.jobs AS j
+        WHERE j.state = 'held' AND j.position IS NOT NULL AND j.limit_key > keys.limit_key
+        ORDER BY j.limit_key
+        LIMIT 1
+    ) AS following
+    WHERE keys.place < 10001
+),
+
+held AS MATERIALIZED (
+    SELECT split_part(keys.limit_key, '/', 1) AS limit_name, LEAST(sum(counted.jobs), 10001)::bigint AS jobs
+    FROM keys
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS jobs
+        FROM (
+            SELECT
+            FROM holdfast.jobs AS j
+            WHERE j.state = 'held' AND j.position IS NOT NULL AND j.limit_key = keys.limit_key
+            LIMIT 10001
+        ) AS sample
+    ) AS counted
+    WHERE CASE
+        WHEN $1::text IS NULL THEN true
+        WHEN $2::text IS NULL THEN starts_with(keys.limit_key, $1 || '/')
+        ELSE keys.limit_key = $1 || '/' || $2
+    END
+    GROUP BY 1
+)
+
 SELECT
+    l.name,
     CASE
         WHEN l.fifo THEN 1
         ELSE l.concurrency
@@ -25,45 +69,7 @@ SELECT
         WHERE s.limit_name = l.name AND ($2::text IS NULL OR s.key = $2) AND s.job_id IS NOT NULL
     ) AS taken,
     (SELECT count(DISTINCT s.key) FROM holdfast.slots AS s WHERE s.limit_name = l.name) AS keys,
-    -- From key to key, so that what is held for other limits, however much, keeps nobody from being counted.
-    (
-        WITH RECURSIVE keys AS (
-            (
-                SELECT j.limit_key, 1 AS place
-                FROM holdfast.jobs AS j
-                WHERE j.state = 'held' AND j.position IS NOT NULL
-                ORDER BY j.limit_key
-                LIMIT 1
-            )
-            UNION ALL
-            SELECT following.limit_key, keys.place + 1
-            FROM keys
-            CROSS JOIN LATERAL (
-                SELECT j.limit_key
-                FROM holdfast.jobs AS j
-                WHERE j.state = 'held' AND j.position IS NOT NULL AND j.limit_key > keys.limit_key
-                ORDER BY j.limit_key
-                LIMIT 1
-            ) AS following
-            WHERE keys.place < 10001
-        )
-
-        SELECT LEAST(COALESCE(sum(counted.jobs), 0), 10001)::bigint
-        FROM keys
-        CROSS JOIN LATERAL (
-            SELECT count(*) AS jobs
-            FROM (
-                SELECT
-                FROM holdfast.jobs AS j
-                WHERE j.state = 'held' AND j.position IS NOT NULL AND j.limit_key = keys.limit_key
-                LIMIT 10001
-            ) AS sample
-        ) AS counted
-        WHERE CASE
-            WHEN $2 IS NULL THEN starts_with(keys.limit_key, l.name || '/')
-            ELSE keys.limit_key = l.name || '/' || $2
-        END
-    ) AS held,
+    COALESCE((SELECT held.jobs FROM held WHERE held.limit_name = l.name), 0) AS held,
     (
         SELECT max(k.throttled_until)
         FROM holdfast.limit_keys AS k
@@ -76,15 +82,22 @@ SELECT
         WHERE sample.queue = l.queue
     ) AS running
 FROM holdfast.limits AS l
-WHERE l.name = $1;
+WHERE $1::text IS NULL OR l.name = $1
+ORDER BY l.name;
 
 -- name: slot_holders
--- Read who holds slots of a limit, in all or under one key, the longest first.
-SELECT key, job_id, claim, taken_at
-FROM holdfast.slots
-WHERE limit_name = $1 AND ($2::text IS NULL OR key = $2) AND job_id IS NOT NULL
-ORDER BY taken_at, n
-LIMIT 100;
+-- Read who holds slots of a limit, in all or under one key, the longest first; of every limit if none is named.
+SELECT l.name, holder.key, holder.job_id, holder.claim, holder.taken_at
+FROM holdfast.limits AS l
+CROSS JOIN LATERAL (
+    SELECT s.key, s.job_id, s.claim, s.taken_at, s.n
+    FROM holdfast.slots AS s
+    WHERE s.limit_name = l.name AND ($2::text IS NULL OR s.key = $2) AND s.job_id IS NOT NULL
+    ORDER BY s.taken_at, s.n
+    LIMIT 100
+) AS holder
+WHERE $1::text IS NULL OR l.name = $1
+ORDER BY l.name, holder.taken_at, holder.n;
 
 -- name: sweep_limits
 -- Mend what no call has mended.

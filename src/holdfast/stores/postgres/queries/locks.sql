@@ -25,6 +25,10 @@ RETURNING owner;
 -- Let go of a lock or a ticket; answers whether others wait for it.
 SELECT holdfast.release_lock($1, $2);
 
+-- name: break_lock
+-- Take a lock from whoever got it with this token.
+DELETE FROM holdfast.locks WHERE name = $1 AND token = $2 RETURNING 1;
+
 -- name: free_locks
 -- Let go of everything that the handler of a claim holds or waits for; answers how much that was.
 WITH waited AS (

@@ -55,7 +55,11 @@ SELECT 'escalations', COALESCE(max(id), 0) FROM holdfast.escalations
 UNION ALL
 SELECT 'notices', COALESCE(max(id), 0) FROM holdfast.notices
 UNION ALL
-SELECT 'bulk_runs', COALESCE(max(id), 0) FROM holdfast.bulk_runs;
+SELECT 'bulk_runs', COALESCE(max(id), 0) FROM holdfast.bulk_runs
+UNION ALL
+SELECT 'passes', COALESCE(max(id), 0) FROM holdfast.passes
+UNION ALL
+SELECT 'audit', COALESCE(max(id), 0) FROM holdfast.audit;
 
 -- name: change_tag
 -- Give the store another tag for the ids to come.

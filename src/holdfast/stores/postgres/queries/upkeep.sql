@@ -41,7 +41,8 @@ WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'holdfast.
 ORDER BY c.relname;
 
 -- name: prune_keys
--- Delete idempotency keys that have expired and workers dead for a day that hold nothing.
+-- Delete idempotency keys that have expired, workers dead for a day that hold nothing, and what was asked of instances
+-- that have been gone for a day.
 -- Picked once: a subquery that is run anew for each row would skip what it has locked and pick more than asked.
 WITH doomed AS MATERIALIZED (
     SELECT scope, key
@@ -64,9 +65,16 @@ buried AS (
     WHERE w.dead_at < holdfast.clock() - interval '1 day'
         AND NOT EXISTS (SELECT FROM holdfast.jobs AS j WHERE j.state = 'running' AND j.worker = w.id)
     RETURNING 1
+),
+
+drained AS (
+    DELETE FROM holdfast.drains AS d
+    WHERE d.asked_at < holdfast.clock() - interval '1 day'
+        AND NOT EXISTS (SELECT FROM holdfast.workers AS w WHERE w.instance = d.instance)
+    RETURNING 1
 )
 
-SELECT (SELECT count(*) FROM expired) + (SELECT count(*) FROM buried);
+SELECT (SELECT count(*) FROM expired) + (SELECT count(*) FROM buried) + (SELECT count(*) FROM drained);
 
 -- name: diagnose
 -- Tell the version of the server, its time, the end of the last week of history that is attached, and how long the
@@ -87,33 +95,48 @@ FROM pg_inherits AS i
 INNER JOIN pg_class AS c ON c.oid = i.inhrelid
 WHERE i.inhparent = 'holdfast.history'::regclass AND c.relname ~ '^history_w[0-9]{8}$';
 
+-- name: read_series
+-- Count what ended since a time per step, queue and state.
+SELECT
+    date_bin($2::double precision * interval '1 second', minute, timestamptz '1970-01-01 00:00:00+00') AS at,
+    queue, state, sum(jobs)::bigint
+FROM holdfast.rollups WHERE minute >= $1 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3;
+
 -- name: read_rollups
--- Merge the counts since a time per queue, kind and state.
+-- Merge the counts since a time per queue, kind and state: of one queue, or of all.
 WITH counted AS (
-    SELECT queue, kind, state, sum(jobs)::bigint AS jobs FROM holdfast.rollups WHERE minute >= $1 GROUP BY 1, 2, 3
+    SELECT queue, kind, state, sum(jobs)::bigint AS jobs
+    FROM holdfast.rollups
+    WHERE minute >= $1 AND ($2::text IS NULL OR queue = $2)
+    GROUP BY 1, 2, 3
+),
+
+waits AS (
+    SELECT s.queue, s.kind, s.state, jsonb_object_agg(s.bucket, s.total) AS wait
+    FROM (
+        SELECT r.queue, r.kind, r.state, e.key AS bucket, sum(e.value::bigint) AS total
+        FROM holdfast.rollups AS r
+        CROSS JOIN jsonb_each_text(r.wait) AS e
+        WHERE r.minute >= $1 AND ($2::text IS NULL OR r.queue = $2)
+        GROUP BY 1, 2, 3, 4
+    ) AS s
+    GROUP BY 1, 2, 3
+),
+
+runs AS (
+    SELECT s.queue, s.kind, s.state, jsonb_object_agg(s.bucket, s.total) AS run
+    FROM (
+        SELECT r.queue, r.kind, r.state, e.key AS bucket, sum(e.value::bigint) AS total
+        FROM holdfast.rollups AS r
+        CROSS JOIN jsonb_each_text(r.run) AS e
+        WHERE r.minute >= $1 AND ($2::text IS NULL OR r.queue = $2)
+        GROUP BY 1, 2, 3, 4
+    ) AS s
+    GROUP BY 1, 2, 3
 )
 
-SELECT
-    c.queue, c.kind, c.state, c.jobs,
-    (
-        SELECT jsonb_object_agg(b.bucket, b.total)
-        FROM (
-            SELECT e.key AS bucket, sum(e.value::bigint) AS total
-            FROM holdfast.rollups AS r
-            CROSS JOIN jsonb_each_text(r.wait) AS e
-            WHERE r.minute >= $1 AND (r.queue, r.kind, r.state) = (c.queue, c.kind, c.state)
-            GROUP BY 1
-        ) AS b
-    ) AS wait,
-    (
-        SELECT jsonb_object_agg(b.bucket, b.total)
-        FROM (
-            SELECT e.key AS bucket, sum(e.value::bigint) AS total
-            FROM holdfast.rollups AS r
-            CROSS JOIN jsonb_each_text(r.run) AS e
-            WHERE r.minute >= $1 AND (r.queue, r.kind, r.state) = (c.queue, c.kind, c.state)
-            GROUP BY 1
-        ) AS b
-    ) AS run
+SELECT c.queue, c.kind, c.state, c.jobs, w.wait, r.run
 FROM counted AS c
+LEFT JOIN waits AS w USING (queue, kind, state)
+LEFT JOIN runs AS r USING (queue, kind, state)
 ORDER BY 1, 2, 3;

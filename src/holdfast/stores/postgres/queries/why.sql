@@ -21,8 +21,19 @@ FROM (
 -- Read the living workers that take jobs of a queue, how busy they are, and whether they know a kind.
 SELECT
     w.id, w.instance, w.concurrency,
-    (SELECT count(*) FROM holdfast.jobs AS j WHERE j.state = 'running' AND j.worker = w.id),
-    (SELECT count(*) FROM holdfast.jobs AS j WHERE j.state = 'running' AND j.worker = w.id AND j.queue = $1),
+    (
+        SELECT count(*)
+        FROM (SELECT FROM holdfast.jobs AS j WHERE j.state = 'running' AND j.worker = w.id LIMIT 10001) AS taken
+    ),
+    (
+        SELECT count(*)
+        FROM (
+            SELECT
+            FROM holdfast.jobs AS j
+            WHERE j.state = 'running' AND j.worker = w.id AND j.queue = $1
+            LIMIT 10001
+        ) AS taken
+    ),
     CASE WHEN w.policies::text LIKE '%"kinds.%' THEN w.policies ? ('kinds.' || $2::text) END
 FROM holdfast.workers AS w
 WHERE w.dead_at IS NULL AND w.lease_until > holdfast.clock() AND (w.queues = '[]' OR w.queues @> to_jsonb($1::text))

@@ -97,6 +97,14 @@ GROUP BY part
 ORDER BY sum(amount) DESC, part NULLS LAST
 LIMIT :limit;
 
+-- name: spend_series
+-- Sum what was spent under one key, step by step.
+SELECT :since + (at - :since) / :step_ms * :step_ms, sum(amount)
+FROM holdfast_ledger
+WHERE budget = :name AND key = :key AND at >= :since AND at < :until
+GROUP BY 1
+ORDER BY 1;
+
 -- name: read_ledger
 -- Read the entries of a budget.
 SELECT id, at, budget, key, kind, queue, actor, job_id, claim, unit, amount, note, is_late

@@ -17,7 +17,7 @@ RETURNING id;
 UPDATE holdfast_workers
 SET renewed_at = :now, lease_until = :now + :lease_ms
 WHERE id IN (SELECT value FROM json_each(:workers)) AND dead_at IS NULL
-RETURNING id;
+RETURNING id, EXISTS (SELECT 1 FROM holdfast_drains AS drain WHERE drain.instance = holdfast_workers.instance);
 
 -- name: held_claims
 -- Read everything that workers hold, with the cancel marks.
@@ -37,8 +37,18 @@ UPDATE holdfast_workers SET dead_at = :now WHERE id = :worker AND dead_at IS NUL
 -- name: list_workers
 -- Read the workers and how many jobs each has.
 SELECT
-    id, instance, host, pid, boot_id, pid_namespace, process_start, version, queues, concurrency, registered_at,
-    renewed_at, lease_until, dead_at,
-    (SELECT count(*) FROM holdfast_jobs AS job WHERE job.state = 'running' AND job.worker = holdfast_workers.id)
-FROM holdfast_workers
-ORDER BY id;
+    worker.id, worker.instance, worker.host, worker.pid, worker.boot_id, worker.pid_namespace, worker.process_start,
+    worker.version, worker.queues, worker.concurrency, worker.registered_at, worker.renewed_at, worker.lease_until,
+    worker.dead_at,
+    (
+        SELECT count(*)
+        FROM (SELECT 1 FROM holdfast_jobs AS job WHERE job.state = 'running' AND job.worker = worker.id LIMIT 10001)
+    ),
+    drain.asked_at, drain.asked_by
+FROM holdfast_workers AS worker
+LEFT JOIN holdfast_drains AS drain ON drain.instance = worker.instance
+ORDER BY worker.id;
+
+-- name: drain_instance
+-- Ask an instance to leave.
+INSERT INTO holdfast_drains (instance, asked_at, asked_by) VALUES (:instance, :now, :actor) ON CONFLICT DO NOTHING;

@@ -41,8 +41,9 @@ FROM holdfast_limits
 ORDER BY name;
 
 -- name: limit_usage
--- Read how much of a limit is in use, in all or under one key.
+-- Read how much of a limit is in use, in all or under one key; of every limit if none is named.
 SELECT
+    lim.name,
     CASE WHEN lim.fifo THEN 1 ELSE lim.concurrency END,
     lim.scope,
     json_array_length(lim.path) > 0,
@@ -76,15 +77,21 @@ SELECT
         WHERE sample.queue = lim.queue
     )
 FROM holdfast_limits AS lim
-WHERE lim.name = :name;
+WHERE :name IS NULL OR lim.name = :name
+ORDER BY lim.name;
 
 -- name: slot_holders
--- Read who holds slots of a limit, in all or under one key, the longest first.
-SELECT key, job_id, claim, taken_at
-FROM holdfast_slots
-WHERE limit_name = :name AND (:key IS NULL OR key = :key) AND job_id IS NOT NULL
-ORDER BY taken_at, n
-LIMIT 100;
+-- Read who holds slots of a limit, in all or under one key, the longest first; of every limit if none is named.
+SELECT limit_name, key, job_id, claim, taken_at
+FROM (
+    SELECT
+        slot.limit_name, slot.key, slot.job_id, slot.claim, slot.taken_at, slot.n,
+        row_number() OVER (PARTITION BY slot.limit_name ORDER BY slot.taken_at, slot.n) AS place
+    FROM holdfast_slots AS slot
+    WHERE (:name IS NULL OR slot.limit_name = :name) AND (:key IS NULL OR slot.key = :key) AND slot.job_id IS NOT NULL
+)
+WHERE place <= 100
+ORDER BY limit_name, taken_at, n;
 
 -- name: sweep_limits
 -- Find keys that jobs are held for, after a given one.

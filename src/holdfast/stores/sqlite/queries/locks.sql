@@ -62,6 +62,10 @@ DELETE FROM holdfast_lock_waiters WHERE owner = :owner;
 DELETE FROM holdfast_locks WHERE name = :name AND owner = :owner;
 SELECT EXISTS (SELECT 1 FROM holdfast_lock_waiters WHERE name = :name AND until > :now);
 
+-- name: break_lock
+-- Take a lock from whoever got it with this token.
+DELETE FROM holdfast_locks WHERE name = :name AND token = :token;
+
 -- name: free_locks
 -- Let go of what the handler of a claim waits for.
 DELETE FROM holdfast_lock_waiters WHERE job_id = :job_id AND claim = :claim;

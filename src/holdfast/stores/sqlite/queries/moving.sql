@@ -56,7 +56,11 @@ SELECT 'escalations', COALESCE(max(id), 0) FROM holdfast_escalations
 UNION ALL
 SELECT 'notices', COALESCE(max(id), 0) FROM holdfast_notices
 UNION ALL
-SELECT 'bulk_runs', COALESCE(max(id), 0) FROM holdfast_bulk_runs;
+SELECT 'bulk_runs', COALESCE(max(id), 0) FROM holdfast_bulk_runs
+UNION ALL
+SELECT 'passes', COALESCE(max(id), 0) FROM holdfast_passes
+UNION ALL
+SELECT 'audit', COALESCE(max(id), 0) FROM holdfast_audit;
 
 -- name: change_tag
 -- Give the store another tag for the ids to come.

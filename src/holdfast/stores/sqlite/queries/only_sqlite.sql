@@ -246,6 +246,12 @@ WHERE dead_at < :now - 86400000
         SELECT 1 FROM holdfast_jobs AS job WHERE job.state = 'running' AND job.worker = holdfast_workers.id
     );
 
+-- name: prune_drains
+-- Delete what was asked of instances that have been gone for a day.
+DELETE FROM holdfast_drains
+WHERE asked_at < :now - 86400000
+    AND NOT EXISTS (SELECT 1 FROM holdfast_workers AS worker WHERE worker.instance = holdfast_drains.instance);
+
 -- name: free_pages
 -- Count the pages of the file that nothing uses.
 PRAGMA freelist_count;

@@ -43,6 +43,14 @@ WHERE (scope, key) IN (
 -- Tell the version of the library.
 SELECT sqlite_version();
 
+-- name: read_series
+-- Count what ended since a time per step, queue and state.
+SELECT minute / :step * :step AS at, queue, state, sum(jobs) FROM holdfast_rollups
+WHERE minute >= :since GROUP BY 1, 2, 3 ORDER BY 1, 2, 3;
+
 -- name: read_rollups
--- Read the counts since a time.
-SELECT queue, kind, state, jobs, wait, run FROM holdfast_rollups WHERE minute >= :since ORDER BY queue, kind, state;
+-- Read the counts since a time, of one queue or of all.
+SELECT queue, kind, state, jobs, wait, run
+FROM holdfast_rollups
+WHERE minute >= :since AND (:queue IS NULL OR queue = :queue)
+ORDER BY queue, kind, state;

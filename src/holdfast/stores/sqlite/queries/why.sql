@@ -21,8 +21,19 @@ FROM (
 -- Read the living workers that take jobs of a queue, how busy they are, and whether they know a kind.
 SELECT
     w.id, w.instance, w.concurrency,
-    (SELECT count(*) FROM holdfast_jobs AS job WHERE job.state = 'running' AND job.worker = w.id),
-    (SELECT count(*) FROM holdfast_jobs AS job WHERE job.state = 'running' AND job.worker = w.id AND job.queue = :queue),
+    (
+        SELECT count(*)
+        FROM (SELECT 1 FROM holdfast_jobs AS job WHERE job.state = 'running' AND job.worker = w.id LIMIT 10001)
+    ),
+    (
+        SELECT count(*)
+        FROM (
+            SELECT 1
+            FROM holdfast_jobs AS job
+            WHERE job.state = 'running' AND job.worker = w.id AND job.queue = :queue
+            LIMIT 10001
+        )
+    ),
     CASE
         WHEN w.policies LIKE '%"kinds.%'
             THEN EXISTS (SELECT 1 FROM json_each(w.policies) AS known WHERE known.key = 'kinds.' || :kind)

@@ -1,4 +1,4 @@
-"""What `doctor` looks at; each check is one line: how it is, and what to do."""
+"""What is looked at; each check is one line: how it is, and what to do."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.cli import ages, mounts
-from holdfast.cli.job_page import paused_by, works
+from holdfast import ages
+from holdfast.health import mounts
 from holdfast.job import Job, JobState
 from holdfast.stores.bounds import BOUNDS
+from holdfast.stores.diagnosis import Diagnosis, Holder, TableSize
 from holdfast.stores.migrate import Plan
-from holdfast.stores.values import Count, Diagnosis, Holder, QueueRow, TableSize, WorkerRow
+from holdfast.stores.values import Count, QueueRow, WorkerRow
 from holdfast.tasks.registry import Registry
 
 SAFE_SQLITE = (3, 51, 3)
@@ -138,7 +139,8 @@ def _held(holder: Holder) -> Check:
         advice = f"COMMIT PREPARED or ROLLBACK PREPARED '{holder.name}'"
     else:
         by = f"{holder.user}, {holder.application or 'no application name'}, {holder.state or 'state unknown'}"
-        message = f"the oldest transaction, process {holder.name} ({by}), keeps dead rows {age}: {holder.query}"
+        message = f"the oldest transaction, process {holder.name} ({by}), keeps dead rows {age}"
+        message += "" if holder.query is None else f": {holder.query}"
         advice = f"let it end, or SELECT pg_terminate_backend({holder.name})"
     is_long = holder.xids >= _MANY_HELD if holder.age is None else holder.age >= _LONG_HELD
     return Check("vacuum", Level.WARNING, message, advice) if is_long else Check("vacuum", Level.OK, message)
@@ -175,6 +177,18 @@ def _megabytes(count: int) -> str:
 
 
 # ---- queues, workers, jobs -----------------------------------------------------------------------------------------
+
+
+def works(worker: WorkerRow, queue: str, now: datetime) -> bool:
+    """Whether a worker is alive and takes jobs of a queue; one that names no queue takes all."""
+    is_alive = worker.dead_at is None and worker.lease_until >= now
+    return is_alive and (not worker.info.queues or queue in worker.info.queues)
+
+
+def paused_by(queue: QueueRow) -> str:
+    """Say who paused a queue, and why."""
+    who = f" by {queue.paused_by}" if queue.paused_by else ""
+    return f"{who}: {queue.paused_reason}" if queue.paused_reason else who
 
 
 def paused(queues: Sequence[QueueRow], now: datetime) -> list[Check]:

@@ -1,0 +1,69 @@
+"""Names for the Tab key: kinds, queues, schedules, limits, budgets and locks, from what is chosen.
+
+A shell waits for the answer while somebody types: what cannot be known at once is not offered, and nothing is said
+about it.
+"""
+
+import contextlib
+import io
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import click
+
+from holdfast.cli import connect, locate
+from holdfast.cli.connect import Session
+
+_PATIENCE_S = 0.3
+
+Completion = Callable[[click.Context, click.Parameter, str], list[str]]
+
+
+def _named(
+    read: Callable[[Session], Awaitable[Iterable[str]]], own: Callable[[Any], Iterable[str]] | None = None
+) -> Any:
+    """Make the completion of one sort of name: those of the app, if there is one, and those of the store."""
+
+    def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+        found: set[str] = set()
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            with contextlib.suppress(Exception):
+                if own is not None and locate.server(ctx) is None:
+                    found.update(own(locate.app_or_store(ctx)[0]))
+            with contextlib.suppress(Exception):
+                found.update(connect.within(ctx, read, _PATIENCE_S))
+        return sorted(name for name in found if name.startswith(incomplete.lower()))
+
+    return complete
+
+
+async def _kinds(session: Session) -> Iterable[str]:
+    return [row.name for row in await session.client.kinds()]
+
+
+async def _queues(session: Session) -> Iterable[str]:
+    return [row.name for row in await session.client.queues()]
+
+
+async def _schedules(session: Session) -> Iterable[str]:
+    return [state.name for state in await session.client.stored_schedules()]
+
+
+async def _limits(session: Session) -> Iterable[str]:
+    return [row.name for row in await session.client.limits()]
+
+
+async def _budgets(session: Session) -> Iterable[str]:
+    return [state.name for state in await session.client.budgets()]
+
+
+async def _locks(session: Session) -> Iterable[str]:
+    return [row.name for row in await session.client.locks()]
+
+
+kinds: Completion = _named(_kinds, lambda app: [task.name for task in app.tasks])
+queues: Completion = _named(_queues, lambda app: [*app.settings.queues, *(task.queue for task in app.tasks)])
+schedules: Completion = _named(_schedules, lambda app: app.schedules)
+limits: Completion = _named(_limits)
+budgets: Completion = _named(_budgets)
+locks: Completion = _named(_locks)

@@ -1,0 +1,126 @@
+"""Doing one thing to many jobs: it is said how many there are, asked, and started as a run that goes on by itself."""
+
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from holdfast import ages, filtering
+from holdfast.cli import bulk, dead_shapes, options, output
+from holdfast.cli.connect import Session, with_store
+from holdfast.cli.exits import Exit
+from holdfast.client.client import Client
+from holdfast.stores.bulk import COUNT_CAP, BulkRun, BulkState, BulkVerb
+from holdfast.stores.values import JobFilter
+
+
+@dataclass(frozen=True)
+class Deed:
+    """What is done to jobs, in the words of the command; `typed` is what a person has to type to go on."""
+
+    verb: BulkVerb
+    word: str
+    jobs: str = "job"
+    typed: str | None = None
+    terms: Mapping[str, Any] = field(default_factory=dict)
+
+    def of(self, count: int) -> str:
+        """Say to how many it is done."""
+        return f"{self.word} 1 {self.jobs}" if count == 1 else f"{self.word} {bulk.number(count)} {self.jobs}s"
+
+
+def choosing(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command that takes ids the options that choose jobs by a filter instead."""
+    for option in (
+        options.reason,
+        options.actor,
+        *_RUNNING,
+        click.option("--filter", "query", metavar="FILTER", help="Instead of ids: all that fit, as in `jobs list`."),
+    ):
+        command = option(command)
+    return command
+
+
+def running(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of a run."""
+    for option in _RUNNING:
+        command = option(command)
+    return command
+
+
+_RUNNING = (
+    click.option("--wait", is_flag=True, help="Wait until the run is done, and tell how far it is."),
+    click.option("--rate", metavar="N/TIME", help="At most so many: 50/s, 100/min. [default: as fast as it goes]"),
+    click.option("--yes", "-y", is_flag=True, help="Do not ask."),
+    click.option("--dry-run", is_flag=True, help="Say how many jobs it would be, and change nothing."),
+)
+
+
+def fitting(query: str) -> JobFilter:
+    """Read a filter in the language of the dashboard's box."""
+    return filtering.parse(query, ages.now()).where
+
+
+def start(
+    ctx: click.Context,
+    deed: Deed,
+    choose: Callable[[Client], Awaitable[JobFilter]],
+    given: Mapping[str, Any],
+) -> None:
+    """Say how many jobs there are, ask, start the run, and wait for its end if that is wanted."""
+    as_json: bool = given["as_json"]
+    terms = {name: given.get(name) for name in ("rate", "actor", "reason")} | dict(deed.terms)
+    begun: list[BulkRun] = []
+
+    async def run(session: Session) -> BulkRun | None:
+        client = session.client
+        which = await choose(client)
+        count = await client.preview_bulk(deed.verb, which)
+        if given["dry_run"] or not count:
+            _write_preview(deed, count, as_json=as_json)
+            return None
+        if not given["yes"]:
+            _ask(ctx, deed, count)
+        begun.append(await client.start_bulk(deed.verb, which, **terms))
+        return await bulk.follow(client, begun[0], quiet=as_json) if given["wait"] else begun[0]
+
+    try:
+        ended = with_store(ctx, run)
+    except KeyboardInterrupt:
+        if not begun:
+            raise
+        bulk.leave(ctx, begun[0])
+        return
+    if ended is None:
+        return
+    bulk.write(ended, as_json=as_json)
+    if given["wait"] and ended.state is BulkState.FAILED:
+        ctx.exit(Exit.ERROR)
+    if not given["wait"] and not as_json:
+        output.note(f"workers or `upkeep` do it in the background; follow it with `bulk show {ended.id} --wait`")
+
+
+def _write_preview(deed: Deed, count: int, *, as_json: bool) -> None:
+    if as_json:
+        capped = count >= COUNT_CAP
+        output.write_json(dead_shapes.PreviewShape(deed.verb.value, min(count, COUNT_CAP - 1), capped))
+    elif count:
+        output.line(f"this would {deed.of(count)}")
+    else:
+        output.note(f"no {deed.jobs} fits that it could be done to")
+
+
+def _ask(ctx: click.Context, deed: Deed, count: int) -> None:
+    """Ask a person; where nobody can answer, nothing is done."""
+    if not sys.stdin.isatty():
+        message = f"this would {deed.of(count)}; say --yes to do it where nobody can be asked"
+        raise click.UsageError(message, ctx)
+    if deed.typed is None:
+        click.confirm(f"{deed.of(count)}?", abort=True, err=True)
+        return
+    question = f"{deed.of(count)}? type {deed.typed} to go on"
+    said = click.prompt(question, err=True, default="", show_default=False)
+    if said.strip() != deed.typed:
+        raise click.Abort

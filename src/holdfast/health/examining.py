@@ -1,0 +1,76 @@
+"""The examination of an open store: everything that can be looked at without changing anything."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from holdfast import ages
+from holdfast.client.client import Client
+from holdfast.client.definitions import fingerprint
+from holdfast.config import Settings
+from holdfast.errors import HoldfastError
+from holdfast.health import checks
+from holdfast.health.checks import Check, Level
+from holdfast.job import WAITING
+from holdfast.stores.store import Store
+from holdfast.stores.values import JobFilter
+from holdfast.tasks.registry import Registry
+
+_LOOKED_AT = 1_000
+
+
+async def examine(
+    client: Client, store: Store, settings: Settings, tasks: Registry | None, *, quoting: bool = True
+) -> list[Check]:
+    """Look at a store, its queues and its workers, and (if they are known) whether tasks cover the jobs that wait.
+
+    `quoting` lets findings quote what others ask of the database, which may hold anything.
+    """
+    found: list[Check] = []
+    with reported(found):
+        before = ages.now()
+        told = await store.diagnose()
+        if not quoting:
+            quiet = tuple(msgspec.structs.replace(holder, query=None) for holder in told.holders)
+            told = msgspec.structs.replace(told, holders=quiet)
+        now = told.now
+        found += [checks.software(told), checks.clock(told, before, ages.now())]
+        listens_past = settings.listen_dsn is not None
+        found += filter(None, (checks.pooler(told, listens_past=listens_past), checks.history(told)))
+        found += checks.vacuum(told)
+        with reported(found):
+            queues, counts = await client.queues(), await client.counts()
+            rows = await store.list_workers()
+            found += [*checks.paused(queues, now), *checks.workers(rows, now)]
+            found += checks.unattended(counts, queues, rows, now)
+            found += checks.differing(await store.worker_policies(), await _published(store), rows)
+        if tasks is not None:
+            with reported(found):
+                waiting = JobFilter(states=tuple(sorted(WAITING)))
+                page = await client.list(waiting, limit=_LOOKED_AT)
+                found.append(checks.kinds(page.jobs, tasks))
+    return found
+
+
+async def examine_tables(store: Store) -> list[Check]:
+    """Look at how large every table is, and what bounds it."""
+    found: list[Check] = []
+    with reported(found):
+        found += checks.tables(await store.measure_tables(), (await store.diagnose()).now)
+    return found
+
+
+async def _published(store: Store) -> dict[str, str]:
+    """Read fingerprints of what programs have published, by path."""
+    marks = {row.path: fingerprint(row.definition) for row in await store.list_policies() if row.path}
+    return marks | {f"kinds.{kind.name}": fingerprint(kind.definition) for kind in await store.list_kinds()}
+
+
+@contextmanager
+def reported(found: list[Check]) -> Iterator[None]:
+    """Turn an error of a check into a finding."""
+    try:
+        yield
+    except HoldfastError as error:
+        found.append(Check("store", Level.ERROR, str(error), "see the database's own log"))

@@ -1,0 +1,354 @@
+"""The verbs of a client that commands use, each a request to a server; the answers are the same values."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
+from typing import Any, NoReturn
+
+from holdfast import public_id
+from holdfast.client.budgets import BudgetState
+from holdfast.client.client import end_of
+from holdfast.client.escalations import EscalationState
+from holdfast.client.families import QueueFamily
+from holdfast.client.jobs import EVERY_JOB
+from holdfast.client.workers import instance_of
+from holdfast.duration import Duration, milliseconds
+from holdfast.errors import (
+    InvalidValue,
+    JobNotFound,
+    UniqueConflict,
+    UnknownKind,
+    WrongState,
+)
+from holdfast.events import TERMINAL_EVENTS, Event
+from holdfast.job import Job, JobState
+from holdfast.remote import filters, shapes
+from holdfast.remote.dead_letters import RemoteDeadLetters
+from holdfast.remote.link import Link, refuse_actor
+from holdfast.remote.policies import RemotePolicies
+from holdfast.remote.schedules import RemoteSchedules
+from holdfast.remote.stream import RemoteEvents
+from holdfast.stores.alarms import EscalationRow
+from holdfast.stores.budgets import LedgerRow, LostRow, Part
+from holdfast.stores.cluster import LockRow
+from holdfast.stores.deliveries import Endpoint
+from holdfast.stores.limits import LimitRow, LimitUsage
+from holdfast.stores.values import Answer, Answered, Count, Cursor, Found, JobFilter, Page, QueueRow, WorkerRow
+from holdfast.why import Reason, Why
+
+_AT_ONCE = 8
+_WHOLE = 100  # jobs of one page
+_Id = int | str
+List = list  # one of the verbs has that name
+
+
+class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
+    """What commands ask of a client, asked of a server.
+
+    A verb that is not here needs the database itself, and says so.
+    """
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(link)
+        self._places = asyncio.Semaphore(_AT_ONCE)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        message = f"{name}: this needs the database, and a server was named; run it where the database can be reached,"
+        message += " with -A module:app or --store URL"
+        raise InvalidValue(message)
+
+    def now(self) -> datetime:
+        """What time the server had when it answered last."""
+        return self.link.asked_at or datetime.now(UTC)
+
+    # ---- jobs ------------------------------------------------------------------------------------------------------
+
+    async def enqueue_as(self, kind: str, body: dict[str, Any]) -> tuple[Job, bool]:
+        """Store one job; False when it was there already."""
+        told, status = await self.link.post_for_status("jobs", body={"kind": kind, **body})
+        return shapes.job(told), status == 201  # noqa: PLR2004 - created, as HTTP has it
+
+    async def schema_of(self, kind: str) -> dict[str, Any]:
+        """Read the JSON Schema of the arguments of a kind; one that nobody has published takes anything."""
+        try:
+            told: dict[str, Any] = (await self.link.get("kinds", kind))["arguments"]
+        except UnknownKind:
+            return {}
+        return told
+
+    async def get(self, job: _Id) -> Job:
+        """Read one job, with what it has logged and its items."""
+        shown = _shown(job)
+        told = await self.link.get("jobs", shown)
+        logs = (await self.link.get("jobs", shown, "logs"))["logs"]
+        items = (await self.link.get("jobs", shown, "items", limit=1_000))["items"] if told["items"] else []
+        return shapes.job(told, logs, items)
+
+    async def get_many(self, jobs: Sequence[_Id]) -> dict[int, Job]:
+        """Read several; those that are not there are left out."""
+
+        async def read(job: _Id) -> Job | None:
+            async with self._places:
+                try:
+                    return shapes.job(await self.link.get("jobs", _shown(job)))
+                except JobNotFound:
+                    return None
+
+        found = await asyncio.gather(*(read(job) for job in jobs))
+        return {job.id: job for job in found if job is not None}
+
+    async def list(self, which: JobFilter = EVERY_JOB, *, limit: int = 100, after: Cursor | None = None) -> Page:
+        """Read one page, newest first."""
+        told = await self._page(which, limit, after)
+        return Page([shapes.job(job) for job in told["jobs"]], _cursor(told["next"]))
+
+    async def search(self, which: JobFilter = EVERY_JOB, *, limit: int = 100, after: Cursor | None = None) -> Found:
+        """Find jobs, newest first, also by arguments and texts; one that takes long ends early."""
+        told = await self._page(which, limit, after)
+        jobs, back_to = [shapes.job(job) for job in told["jobs"]], shapes.moment(told["searched_to"])
+        return Found(jobs, _cursor(told["next"]), back_to, back_to is None)
+
+    async def _page(self, which: JobFilter, limit: int, after: Cursor | None) -> dict[str, Any]:
+        """Read whole jobs; a server gives no more than so many of them at once."""
+        asked = {"q": filters.written(which) or None, "whole": True}
+        told: dict[str, Any] = {"jobs": [], "next": _cursor_text(after), "searched_to": None}
+        while len(told["jobs"]) < limit:
+            size = min(limit - len(told["jobs"]), _WHOLE)
+            page = await self.link.get("jobs", **asked, limit=size, after=told["next"])
+            told = {**page, "jobs": [*told["jobs"], *page["jobs"]]}
+            if told["next"] is None or told["searched_to"] is not None:
+                break
+        return told
+
+    async def why(self, job: _Id) -> Why:
+        """Say why a job stands where it stands."""
+        told = await self.link.get("jobs", _shown(job), "why")
+        return Why(Reason(told["reason"]), told["sentence"], told["details"])
+
+    async def cancel_many(
+        self, jobs: Sequence[_Id], *, actor: str | None = None, reason: str | None = None
+    ) -> "List[Answered]":
+        """Cancel jobs."""
+        refuse_actor(actor)
+        return [await self._act("cancel", job, {"reason": reason}) for job in jobs]
+
+    async def retry_many(self, jobs: Sequence[_Id], *, from_phase: str | None = None) -> "List[Answered]":
+        """Give finished jobs a new life."""
+        return [await self._act("retry", job, {"from_phase": from_phase}) for job in jobs]
+
+    async def delete_many(self, jobs: Sequence[_Id]) -> "List[Answered]":
+        """Delete finished jobs."""
+        return [await self._act("delete", job, {}) for job in jobs]
+
+    async def reschedule_many(
+        self, jobs: Sequence[_Id], *, run_at: datetime | None = None, run_in: Duration | None = None
+    ) -> "List[Answered]":
+        """Set when waiting jobs are due."""
+        body = {"run_at": run_at, "delay": run_in if run_in is None else milliseconds(run_in) / 1_000}
+        return [await self._act("reschedule", job, body) for job in jobs]
+
+    async def reprioritise_many(self, jobs: Sequence[_Id], priority: int) -> "List[Answered]":
+        """Move waiting jobs to another priority."""
+        return [await self._act("reprioritise", job, {"priority": priority}) for job in jobs]
+
+    async def _act(self, verb: str, job: _Id, body: dict[str, Any]) -> Answered:
+        """Act on one job; a refusal is an answer too, so that the next one has its turn."""
+        shown, number = _shown(job), public_id.decode(_shown(job))
+        try:
+            if verb == "delete":
+                await self.link.delete("jobs", shown)
+                return Answered(number, Answer.DONE, None)
+            state = JobState((await self.link.post("jobs", shown, verb, body=body))["state"])
+        except JobNotFound:
+            return Answered(number, Answer.NOT_FOUND, None)
+        except UniqueConflict:
+            return Answered(number, Answer.UNIQUE_CLASH, None)
+        except WrongState:
+            return Answered(number, Answer.WRONG_STATE, JobState((await self.link.get("jobs", shown))["state"]))
+        is_told = verb == "cancel" and state is JobState.RUNNING
+        return Answered(number, Answer.REQUESTED if is_told else Answer.DONE, state)
+
+    def events(
+        self,
+        *,
+        kinds: Iterable[str] = (),
+        queues: Iterable[str] = (),
+        tasks: Iterable[str] = (),
+        jobs: Iterable[_Id] = (),
+    ) -> AbstractAsyncContextManager["AsyncIterator[Event]"]:
+        """Hear of what happens from the moment the block is entered."""
+        wanted = frozenset(_shown(job) for job in jobs)
+        return RemoteEvents(self.link, tuple(kinds), tuple(queues), frozenset(map(str.lower, tasks)), wanted)
+
+    async def watch(self, job: _Id) -> AsyncIterator[Event]:
+        """Follow one job to the end of its life; of one that has ended, there is only its end."""
+        shown = _shown(job)
+        async with RemoteEvents(self.link, (), (), frozenset(), frozenset({shown})) as events:
+            seen = shapes.job(await self.link.get("jobs", shown))
+            if seen.is_finished:
+                yield end_of(seen)
+                return
+            async for event in events:
+                yield event
+                if event.kind in TERMINAL_EVENTS and event.life >= seen.life:
+                    return
+
+    # ---- queues, workers, locks, limits ----------------------------------------------------------------------------
+
+    async def families(self) -> "List[QueueFamily]":
+        """Read every queue with what is published of it."""
+        return [shapes.family(queue) for queue in (await self.link.get("queues"))["queues"]]
+
+    async def queues(self) -> "List[QueueRow]":
+        """Read every queue."""
+        return [shapes.queue(queue) for queue in (await self.link.get("queues"))["queues"]]
+
+    async def counts(self) -> "List[Count]":
+        """Count live jobs by queue and state."""
+        return [
+            Count(queue["name"], JobState(state), count["jobs"], count["capped"])
+            for queue in (await self.link.get("queues"))["queues"]
+            for state, count in queue["counts"].items()
+        ]
+
+    async def pause(self, queue: str, *, actor: str | None = None, reason: str | None = None) -> QueueRow:
+        """Let no job of a queue start until it is resumed."""
+        refuse_actor(actor)
+        return shapes.queue(await self.link.post("queues", queue, "pause", body={"reason": reason}))
+
+    async def resume(self, queue: str) -> QueueRow:
+        """Let the jobs of a queue start again."""
+        return shapes.queue(await self.link.post("queues", queue, "resume"))
+
+    async def workers(self) -> "List[WorkerRow]":
+        """Read the processes that run jobs."""
+        return [shapes.worker(row) for row in (await self.link.get("workers", dead=True))["workers"]]
+
+    async def drain_worker(self, worker: _Id, *, actor: str | None = None) -> "List[WorkerRow]":
+        """Ask the instance of a worker to leave."""
+        refuse_actor(actor)
+        living = [row for row in await self.workers() if row.dead_at is None]
+        instance = instance_of(worker, living)
+        first = next(row for row in living if row.info.instance == instance)
+        await self.link.post("workers", str(first.id), "drain")
+        return [row for row in await self.workers() if row.info.instance == instance and row.dead_at is None]
+
+    async def locks(self) -> "List[LockRow]":
+        """Read the locks that are held."""
+        return [shapes.lock(row) for row in (await self.link.get("locks"))["locks"]]
+
+    async def break_lock(self, name: str, token: int) -> bool:
+        """Take a lock from whoever got it with this token."""
+        told = await self.link.post("locks", "release", body={"name": name, "token": str(token)})
+        return bool(told["released"])
+
+    async def limits(self) -> "List[LimitRow]":
+        """Read the limits in force."""
+        return [shapes.limit(row)[0] for row in (await self.link.get("limits"))["limits"]]
+
+    def limit(self, name: str) -> "RemoteLimit":
+        """Look at one limit."""
+        return RemoteLimit(self.link, name)
+
+    async def endpoints(self) -> "List[Endpoint]":
+        """Read the places that webhooks are posted to."""
+        return [shapes.endpoint(row) for row in (await self.link.get("endpoints"))["endpoints"]]
+
+    async def enable_endpoint(self, url: str) -> bool:
+        """Let webhooks be posted again to a place that answered 410 Gone."""
+        return bool((await self.link.post("endpoints", "enable", body={"endpoint": url}))["enabled"])
+
+    # ---- escalations and budgets -----------------------------------------------------------------------------------
+
+    async def escalations(
+        self, *, is_open: bool | None = None, policy: str | None = None, limit: int = 100, before: int | None = None
+    ) -> "List[EscalationRow]":
+        """Read escalations, newest first."""
+        told = await self.link.get("escalations", open=is_open, policy=policy, limit=limit, before=before)
+        return [shapes.escalation(row) for row in told["escalations"]]
+
+    async def escalation(self, number: int) -> EscalationState:
+        """Read one escalation and the messages about it."""
+        told = await self.link.get("escalations", str(number))
+        about = told["escalation"]
+        return EscalationState(shapes.escalation(about), tuple(shapes.notice(row, about) for row in told["notices"]))
+
+    async def ack_escalation(self, number: int, *, actor: str | None = None, note: str | None = None) -> EscalationRow:
+        """Answer an escalation, which closes it."""
+        refuse_actor(actor)
+        return shapes.escalation(await self.link.post("escalations", str(number), "ack", body={"note": note}))
+
+    async def snooze_escalation(
+        self, number: int, *, until: datetime | None = None, lasts: str | None = None, actor: str | None = None
+    ) -> EscalationRow:
+        """Say nothing of an open escalation for a while."""
+        refuse_actor(actor)
+        body = {"until": until, "lasts": lasts}
+        return shapes.escalation(await self.link.post("escalations", str(number), "snooze", body=body))
+
+    async def budgets(self) -> "List[BudgetState]":
+        """Read how far every budget is."""
+        return [shapes.budget(row) for row in (await self.link.get("budgets"))["budgets"]]
+
+    async def budget(self, name: str, key: str | None = None) -> BudgetState:
+        """Read how far one is."""
+        return shapes.budget(await self.link.get("budgets", name, key=key))
+
+    async def spend_by(self, name: str, by: str = "kind") -> "List[Part]":
+        """Break down what was spent."""
+        return [shapes.part(row) for row in (await self.link.get("budgets", name, "spend", by=by))["parts"]]
+
+    async def lost_spend(self, name: str) -> "List[LostRow]":
+        """Read what is in doubt."""
+        return [shapes.lost(row, name) for row in (await self.link.get("budgets", name, "lost"))["lost"]]
+
+    async def settle_spend(self, job: _Id, claim: int) -> bool:
+        """Free what was set aside for a lost claim; the budget that it is in doubt for is looked for."""
+        wanted = public_id.decode(_shown(job))
+        for name in dict.fromkeys(state.name for state in await self.budgets()):
+            if any((row.job_id, row.claim) == (wanted, claim) for row in await self.lost_spend(name)):
+                body = {"job": public_id.encode(wanted), "claim": claim}
+                return bool((await self.link.post("budgets", name, "settle", body=body))["settled"])
+        return False
+
+    async def ledger(
+        self, name: str | None = None, *, limit: int = 100, before: int | None = None
+    ) -> "List[LedgerRow]":
+        """Read what handlers have reported to one budget."""
+        if name is None:
+            message = (
+                "ledger: expected the name of a budget, which a server has to be asked for; `budgets list` has them"
+            )
+            raise InvalidValue(message)
+        told = await self.link.get("budgets", name, "ledger", limit=limit, before=before)
+        return [shapes.entry(row) for row in told["entries"]]
+
+
+class RemoteLimit:
+    """One limit, by its name."""
+
+    def __init__(self, link: Link, name: str) -> None:
+        self._link = link
+        self._name = name
+
+    async def usage(self, key: str | None = None) -> LimitUsage:
+        """Read how much of it is in use."""
+        return shapes.limit(await self._link.get("limits", self._name, key=key))[1]
+
+
+def _shown(job: _Id) -> str:
+    return public_id.encode(job) if isinstance(job, int) else job
+
+
+def _cursor_text(cursor: Cursor | None) -> str | None:
+    return None if cursor is None else f"{cursor.enqueued_at.isoformat()}/{public_id.encode(cursor.id)}"
+
+
+def _cursor(text: str | None) -> Cursor | None:
+    if text is None:
+        return None
+    at, _, job = text.partition("/")
+    return Cursor(shapes.instant(at), public_id.decode(job))

@@ -1,0 +1,232 @@
+"""Requests to a server, and its answers as values and errors of this package."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from holdfast import errors
+from holdfast.errors import ConfigError, HoldfastError, InvalidValue, OutcomeUnknown, StoreUnavailable, shown
+from holdfast.release import RELEASE
+
+if TYPE_CHECKING:
+    import httpx2
+
+_PATH = "/api/v1"
+_DEADLINE_S = 30.0
+_LONGEST = 500
+_BAD, _NOT_FOUND, _BUSY, _AWAY = 400, 404, 429, 503
+
+# What there was none of, by the first part of the path.
+_MISSING: dict[str, type[HoldfastError]] = {
+    "jobs": errors.JobNotFound,
+    "kinds": errors.UnknownKind,
+    "schedules": errors.ScheduleNotFound,
+    "budgets": errors.BudgetNotFound,
+    "limits": errors.LimitNotFound,
+    "dead-letters": errors.DeadLetterNotFound,
+    "bulk": errors.BulkNotFound,
+    "escalations": errors.EscalationNotFound,
+    "maintenance": errors.ScheduleNotFound,
+    "workers": errors.WorkerNotFound,
+}
+_BY_CODE: dict[str, type[HoldfastError]] = {
+    "key-conflict": errors.KeyConflict,
+    "unique-conflict": errors.UniqueConflict,
+    "wrong-state": errors.WrongState,
+    "conflict": errors.Conflict,
+    "rate-limited": errors.RateLimited,
+    "arguments": errors.ArgumentError,
+    "unknown-kind": errors.UnknownKind,
+    "configuration": errors.ConfigError,
+    "data-refused": errors.DataRefused,
+}
+
+
+class ServerRefused(HoldfastError):
+    """The server does not do this for whoever asks."""
+
+
+class NotThere(ServerRefused):
+    """The server knows nothing of that name."""
+
+
+class Link:
+    """One server, and the token it is asked with."""
+
+    def __init__(self, url: str, token: str | None, *, transport: "httpx2.AsyncBaseTransport | None" = None) -> None:
+        try:
+            import httpx2  # noqa: PLC0415 - only who asks a server needs it
+        except ImportError:
+            message = (
+                'a server is asked with the package httpx2, which is not installed; run pip install "holdfast[http]"'
+            )
+            raise ConfigError(message) from None
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username is not None:
+            message = f"server: expected an address such as https://jobs.example.org, got {shown(url)}"
+            raise InvalidValue(message)
+        self.url = url.rstrip("/")
+        self.asked_at: datetime | None = None  # by the server's clock
+        headers = {"accept": "application/json", "user-agent": f"holdfast/{RELEASE}"}
+        if token is not None:
+            headers["authorization"] = f"Bearer {token}"
+        self._errors = httpx2
+        self._http = httpx2.AsyncClient(
+            headers=headers, timeout=httpx2.Timeout(_DEADLINE_S, connect=5.0), transport=transport
+        )
+
+    async def get(self, *path: str, **query: Any) -> Any:
+        """Read something."""
+        return await self._ask("GET", path, query=query)
+
+    async def post(self, *path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Do something."""
+        return await self._ask("POST", path, body=body)
+
+    async def post_for_status(self, *path: str, body: Mapping[str, Any]) -> tuple[Any, int]:
+        """Do something, and learn the status of the answer too."""
+        answer = await self._send("POST", path, body=body)
+        return msgspec.json.decode(answer.content), answer.status_code
+
+    async def put(self, *path: str, body: Mapping[str, Any]) -> Any:
+        """Set something."""
+        return await self._ask("PUT", path, body=body)
+
+    async def patch(self, *path: str, body: Mapping[str, Any]) -> Any:
+        """Change something."""
+        return await self._ask("PATCH", path, body=body)
+
+    async def delete(self, *path: str, **query: Any) -> Any:
+        """Remove something."""
+        return await self._ask("DELETE", path, query=query)
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._http.aclose()
+
+    @asynccontextmanager
+    async def lines(self, *path: str, **query: Any) -> AsyncIterator[AsyncIterator[str]]:
+        """Read an answer line by line, for as long as it goes on."""
+        headers = {"accept": "text/event-stream"}
+        unbounded = self._errors.Timeout(_DEADLINE_S, connect=5.0, read=60.0)
+        request = self._http.build_request(
+            "GET", self._address(path), params=_given(query), headers=headers, timeout=unbounded
+        )
+        try:
+            answer = await self._http.send(request, stream=True)
+        except self._errors.TransportError as error:
+            raise self._away(error) from error
+        try:
+            if answer.status_code >= _BAD:
+                await answer.aread()
+                raise self._error(answer, path)
+            yield answer.aiter_lines()
+        except self._errors.TransportError as error:
+            raise self._away(error) from error
+        finally:
+            await answer.aclose()
+
+    async def _ask(
+        self,
+        method: str,
+        path: tuple[str, ...],
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> Any:
+        answer = await self._send(method, path, query=query, body=body)
+        return None if not answer.content else msgspec.json.decode(answer.content)
+
+    async def _send(
+        self,
+        method: str,
+        path: tuple[str, ...],
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> "httpx2.Response":
+        try:
+            answer = await self._http.request(
+                method,
+                self._address(path),
+                params=_given(query or {}),
+                headers={} if body is None else {"content-type": "application/json"},
+                content=None if body is None else msgspec.json.encode(_given_body(body)),
+            )
+        except (self._errors.ConnectError, self._errors.ConnectTimeout) as error:
+            raise self._away(error) from error
+        except (self._errors.TransportError, TimeoutError) as error:
+            if method == "GET":
+                raise self._away(error) from error
+            message = f"{self.url} did not answer: it may or may not have happened ({_reason(error)})"
+            raise OutcomeUnknown(message) from error
+        self._note_time(answer)
+        if answer.status_code >= _BAD:
+            raise self._error(answer, path)
+        return answer
+
+    def _address(self, path: tuple[str, ...]) -> str:
+        return f"{self.url}{_PATH}/{'/'.join(quote(part, safe='') for part in path)}"
+
+    def _note_time(self, answer: "httpx2.Response") -> None:
+        try:
+            self.asked_at = parsedate_to_datetime(answer.headers["date"]).astimezone(UTC)
+        except (KeyError, ValueError):
+            self.asked_at = datetime.now(UTC)
+
+    def _away(self, error: Exception) -> StoreUnavailable:
+        return StoreUnavailable(f"the server {self.url} cannot be reached: {_reason(error)}")
+
+    def _error(self, answer: "httpx2.Response", path: tuple[str, ...]) -> HoldfastError:
+        """Turn an answer that is an error into the error that the same verb raises on a store."""
+        try:
+            told = msgspec.json.decode(answer.content, type=_Problem)
+        except msgspec.MsgspecError:
+            return ServerRefused(f"{self.url} answered {answer.status_code}, and not as a server of Holdfast does")
+        code, detail = told.type.rpartition(":")[2], told.detail[:_LONGEST]
+        if (found := _BY_CODE.get(code)) is not None:
+            return found(detail)
+        if answer.status_code == _NOT_FOUND:
+            return _MISSING.get(path[0], NotThere)(detail)
+        if answer.status_code in (_AWAY, _BUSY):
+            return StoreUnavailable(f"{self.url}: {detail}")
+        if answer.status_code in (401, 403):
+            return ServerRefused(f"{self.url}: {detail}")
+        if answer.status_code in (_BAD, 409, 413, 415, 422):
+            return InvalidValue(detail)
+        return ServerRefused(f"{self.url} answered {answer.status_code}: {detail}")
+
+
+class _Problem(msgspec.Struct):
+    type: str
+    detail: str
+
+
+def _given(query: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _spelled(value) for name, value in query.items() if value is not None and value != ()}
+
+
+def _spelled(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _given_body(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def refuse_actor(actor: str | None) -> None:
+    """Refuse another name: what a server does is written down under the name of the token."""
+    if actor is not None:
+        message = f"--actor: a server writes down whose token it was, expected none, got {shown(actor)}"
+        raise InvalidValue(message)

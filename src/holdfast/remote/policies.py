@@ -1,0 +1,147 @@
+"""Settings, kinds, services and tokens, asked of a server."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+
+from holdfast.client.services import ServiceState
+from holdfast.duration import Duration
+from holdfast.errors import EscalationNotFound
+from holdfast.remote import shapes
+from holdfast.remote.link import Link, NotThere, refuse_actor
+from holdfast.stores.access import Pass
+from holdfast.stores.cluster import LeaderRow, ServiceReport
+from holdfast.stores.policies import KindRow
+
+_NULL = msgspec.Raw(b"null")
+_SERVICE_PARTS = ("interval", "batch", "enabled")
+
+
+class RemotePolicies:
+    """The verbs of settings, kinds, services and tokens."""
+
+    link: Link
+
+    async def settings_in_force(self) -> list[tuple[str, Any, str]]:
+        """Read every setting of the server's app: its path, its value, and where that comes from."""
+        told = (await self.link.get("settings"))["settings"]
+        return [(row["path"], row["value"], row["origin"]) for row in told]
+
+    async def set_policy(self, path: str, value: Any, *, actor: str | None = None, reason: str | None = None) -> None:
+        """Change a policy for everybody until it is reset."""
+        refuse_actor(actor)
+        await self.link.put("settings", path, body={"value": _NULL if value is None else value, "reason": reason})
+
+    async def reset_policy(self, path: str) -> bool:
+        """Let a policy hold again as programs say."""
+        return bool((await self.link.delete("settings", path))["reset"])
+
+    async def kinds(self) -> list[KindRow]:
+        """Read what is known of the kinds of jobs."""
+        return [_kind(told) for told in (await self.link.get("kinds"))["kinds"]]
+
+    # ---- services --------------------------------------------------------------------------------------------------
+
+    async def services(self) -> list[ServiceState]:
+        """Read how every service is set, and what it told last."""
+        return [_service(told) for told in (await self.link.get("services"))["services"]]
+
+    async def leaders(self) -> list[LeaderRow]:
+        """Read who runs the services."""
+        return [
+            LeaderRow(
+                told["office"], told["holder"], told["term"], *map(shapes.instant, (told["since"], told["until"]))
+            )
+            for told in (await self.link.get("services"))["leaders"]
+        ]
+
+    async def set_service(
+        self,
+        name: str,
+        *,
+        interval: Duration | None = None,
+        batch: int | None = None,
+        enabled: bool | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> None:
+        """Set how a service runs until it is reset."""
+        for part, value in zip(_SERVICE_PARTS, (interval, batch, enabled), strict=True):
+            if value is not None:
+                await self.set_policy(f"services.{name}.{part}", value, actor=actor, reason=reason)
+
+    async def reset_service(self, name: str) -> None:
+        """Let a service run again as the programs say."""
+        for part in _SERVICE_PARTS:
+            await self.reset_policy(f"services.{name}.{part}")
+
+    # ---- tokens ----------------------------------------------------------------------------------------------------
+
+    async def tokens(self) -> list[Pass]:
+        """Read who may come in by token."""
+        return [_token(told) for told in (await self.link.get("tokens"))["tokens"]]
+
+    async def create_token(
+        self, name: str, role: str, queues: tuple[str, ...] | None, expires: str | None
+    ) -> tuple[Pass, str]:
+        """Make a token; its secret is told this once."""
+        body = {"name": name, "role": role, "queues": queues, "expires_in": expires}
+        told = await self.link.post("tokens", body=body)
+        return _token(told), told["secret"]
+
+    async def revoke_token(self, number: int) -> Pass | None:
+        """Let a token hold no more; None when there is none."""
+        try:
+            return _token(await self.link.delete("tokens", str(number)))
+        except NotThere:
+            return None
+
+    # ---- what goes out ---------------------------------------------------------------------------------------------
+
+    async def try_policy(self, name: str) -> dict[str, str | None] | None:
+        """Have a test message sent through the channels of a policy; None when there is no such policy.
+
+        The answer has what went wrong with each.
+        """
+        try:
+            told = await self.link.post("escalations", "test", body={"policy": name})
+        except EscalationNotFound:  # what a missing answer below this path is taken for
+            return None
+        return {row["channel"]: row["error"] for row in told["channels"]}
+
+
+def _kind(told: shapes.Told) -> KindRow:
+    given = {name: value for name, value in told.items() if value is not None}
+    definition = {"handler": "", "max_attempts": 0, "max_crashes": 0, "timeout_ms": None} | given
+    return KindRow(
+        name=told["kind"],
+        queue=told["queue"],
+        definition=msgspec.json.encode(definition | {"name": told["kind"]}).decode(),
+    )
+
+
+def _leader(told: shapes.Told) -> LeaderRow:
+    since, until = shapes.instant(told["since"]), shapes.instant(told["until"])
+    return LeaderRow(told["office"], told["holder"], told["term"], since, until)
+
+
+def _service(told: shapes.Told) -> ServiceState:
+    cadence: Any = SimpleNamespace(**{name: told[name] for name in ("interval_s", "batch", "enabled")})
+    counts = [told[name] for name in ("rounds", "scanned", "moved", "failures", "lag_ms", "error")]
+    at = shapes.moment(told["told_at"])
+    report = None if told["holder"] is None else ServiceReport(told["name"], told["holder"], at, *counts)
+    return ServiceState(told["name"], cadence, tuple(told["changed"]), report)
+
+
+def _token(told: shapes.Told) -> Pass:
+    moments = {name: shapes.moment(told[name]) for name in ("expires_at", "used_at", "revoked_at")}
+    same: dict[str, Any] = {name: told[name] for name in ("name", "hint", "role", "created_by", "revoked_by")}
+    return Pass(
+        id=int(told["id"]),
+        kind="token",
+        queues=None if told["queues"] is None else tuple(told["queues"]),
+        created_at=shapes.instant(told["created_at"]),
+        parent=None,
+        **(same | moments),
+    )

@@ -1,0 +1,292 @@
+"""What a server answers with, read as the values that a client gives."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from holdfast import public_id
+from holdfast.client.budgets import BudgetState
+from holdfast.client.families import QueueFamily
+from holdfast.job import Job, JobState
+from holdfast.policies.money import MICRO
+from holdfast.stores.alarms import EscalationRow, NoticeRow
+from holdfast.stores.budgets import LedgerRow, LostRow, Part
+from holdfast.stores.cluster import FireRow, LockRow
+from holdfast.stores.deliveries import Endpoint
+from holdfast.stores.failures import LEFT_CAP, DeadLetter
+from holdfast.stores.limits import LimitRow, LimitUsage, SlotHolder
+from holdfast.stores.sla import SlaRow
+from holdfast.stores.values import QueueRow, WorkerInfo, WorkerRow
+
+Told = Mapping[str, Any]
+
+
+def moment(text: str | None) -> datetime | None:
+    """Read a time."""
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def instant(text: str) -> datetime:
+    """Read a time that is always there."""
+    return datetime.fromisoformat(text)
+
+
+def _job_id(text: str | None) -> int | None:
+    return None if text is None else public_id.decode(text)
+
+
+def _micro(amount: float) -> int:
+    return round(amount * MICRO)
+
+
+def _json(value: Any) -> str | None:
+    return None if value in (None, [], {}) else msgspec.json.encode(value).decode()
+
+
+# ---- jobs ----------------------------------------------------------------------------------------------------------
+
+_TIMES = (
+    *("enqueued_at", "run_at", "claimed_at", "started_at", "finished_at", "cancel_requested_at"),
+    *("stale_at", "delete_at"),
+)
+_SAME = ("kind", "queue", "priority", "actor", "attempt", "max_attempts", "crashes", "life", "worker", "schedule")
+_SAME_TOO = ("unique_key", "error_class", "error", "error_fingerprint", "timeout_ms")
+_EXTRA = ("cancelled_by", "cancel_reason", "traceback")
+
+
+def job(told: Told, logs: Sequence[Told] = (), items: Sequence[Told] = ()) -> Job:
+    """Read a job, as a list shows it or whole."""
+    fields: dict[str, Any] = dict.fromkeys(Job.__struct_fields__)
+    fields |= {name: told.get(name) for name in (*_SAME, *_SAME_TOO)}
+    fields |= {name: moment(told.get(name)) for name in _TIMES}
+    fields |= {
+        "id": public_id.decode(told["id"]),
+        "state": JobState(told["state"]),
+        "payload_json": msgspec.json.encode(told.get("args")).decode(),
+        "result_json": None if told.get("result") is None else msgspec.json.encode(told["result"]).decode(),
+        "tags_json": _json(told["tags"]),
+        "claim": told.get("claim", 0),
+        "max_crashes": told.get("max_crashes", 0),
+        "idempotency_key": told.get("key"),
+        "origin": _job_id(told.get("origin")),
+        "extra_json": _json({name: told[name] for name in _EXTRA if told.get(name) is not None}),
+        "progress_json": _json(told.get("progress")),
+        "attempts_json": _json(told.get("attempts")),
+        "phases_json": _json([{**phase, "ordinal": number} for number, phase in enumerate(told.get("phases") or ())]),
+        "deliveries_json": _json(told.get("webhooks")),
+        "logs_json": _json(list(logs)),
+        "items_json": _json(_items(told.get("items") or {}, items)),
+    }
+    return Job(**fields)
+
+
+def _items(counts: Told, items: Sequence[Told]) -> dict[str, Any]:
+    """Put the items of sets together as a job keeps them."""
+    found: dict[str, dict[str, Any]] = {name: {f"{name}_total": count["total"]} for name, count in counts.items()}
+    for item in items:
+        note = {} if item["note"] is None else {"error" if item["state"] == "failed" else "reason": item["note"]}
+        of_set = found.setdefault(item["set"], {})
+        of_set.setdefault(f"{item['set']}_{item['state']}", []).append({"key": item["key"]} | note)
+    return found
+
+
+# ---- queues and workers --------------------------------------------------------------------------------------------
+
+
+def queue(told: Told) -> QueueRow:
+    """Read a queue."""
+    return QueueRow(told["name"], moment(told["paused_at"]), told["paused_by"], told["paused_reason"])
+
+
+def family(told: Told) -> QueueFamily:
+    """Read a queue with what is published of it."""
+    names = ("priority", "colour", "workers", "max_workers", "poll_ms", "sla_ms", "age_after_ms", "age_share")
+    same: dict[str, Any] = {name: told.get(name) for name in (*names, "escalation", "description")}
+    return QueueFamily(row=queue(told), waits=_waits(told), **same)
+
+
+def _waits(told: Told) -> SlaRow | None:
+    if told.get("p95_wait_ms") is None and told.get("oldest_wait_ms") is None and told.get("late_since") is None:
+        return None
+    return SlaRow(
+        queue=told["name"],
+        sla_ms=told.get("sla_ms"),
+        p95_ms=told.get("p95_wait_ms"),
+        starts=told.get("starts") or 0,
+        oldest_ms=told.get("oldest_wait_ms"),
+        waiting=told.get("waiting") or 0,
+        looked_at=datetime.now(UTC),
+        breached_at=moment(told.get("late_since")),
+        ended_at=None,
+        told_at=None,
+    )
+
+
+def worker(told: Told) -> WorkerRow:
+    """Read a worker."""
+    info = WorkerInfo(
+        instance=told["instance"],
+        host=told["host"],
+        pid=told["pid"],
+        version=told["version"],
+        queues=tuple(told["queues"]),
+        concurrency=told["slots"],
+    )
+    return WorkerRow(
+        id=int(told["id"]),
+        info=info,
+        registered_at=instant(told["registered_at"]),
+        renewed_at=instant(told["seen_at"]),
+        lease_until=instant(told["lease_until"]),
+        dead_at=moment(told["dead_at"]),
+        running=told["running"],
+        drain_at=moment(told["drain_at"]),
+        drain_by=told["drain_by"],
+    )
+
+
+def lock(told: Told) -> LockRow:
+    """Read a lock."""
+    return LockRow(
+        name=told["name"],
+        token=int(told["token"]),
+        owner=told["owner"],
+        worker=None if told["worker"] is None else int(told["worker"]),
+        job_id=_job_id(told["job"]),
+        claim=told["claim"],
+        since=instant(told["since"]),
+        until=instant(told["until"]),
+        waiters=told["waiters"],
+    )
+
+
+def limit(told: Told) -> tuple[LimitRow, LimitUsage]:
+    """Read a limit, and how much of it is in use."""
+    same = ("name", "queue", "concurrency", "scope", "throttle_us", "burst", "rate_us", "rotate", "fifo")
+    row = LimitRow(
+        **{name: told[name] for name in same},
+        kinds=tuple(told["kinds"]),
+        path=tuple((told["key_path"] or "").split(".")) if told["key_path"] else (),
+    )
+    holders = tuple(
+        SlotHolder(holder["key"], public_id.decode(holder["job"]), holder["claim"], moment(holder["since"]))
+        for holder in told["holders"]
+    )
+    usage = LimitUsage(
+        name=told["name"],
+        key=told["key"],
+        most=told["most"],
+        taken=told["taken"],
+        held=told["held"],
+        next_at=moment(told["next_at"]),
+        holders=holders,
+    )
+    return row, usage
+
+
+def endpoint(told: Told) -> Endpoint:
+    """Read a place that webhooks are posted to."""
+    names = ("endpoint", "reason", "pending", "delivered", "failed")
+    return Endpoint(**{name: told[name] for name in names}, disabled_at=moment(told["disabled_at"]))
+
+
+# ---- what went wrong, and what was spent ---------------------------------------------------------------------------
+
+
+def dead_letter(told: Told) -> DeadLetter:
+    """Read a group of failed jobs."""
+    names = ("kind", "fingerprint", "queue", "error_class", "error", "seen")
+    return DeadLetter(
+        id=told["group"],
+        **{name: told[name] for name in names},
+        first_at=instant(told["first_at"]),
+        last_at=instant(told["last_at"]),
+        last_job=public_id.decode(told["last_job"]),
+        left=LEFT_CAP if told["capped"] else told["left"],
+    )
+
+
+def escalation(told: Told) -> EscalationRow:
+    """Read an escalation."""
+    names = ("policy", "stage", "source", "queue", "kind", "fingerprint", "title", "count")
+    more = ("snoozed_by", "acked_by", "note")
+    times = ("told_at", "due_at", "snoozed_until", "acked_at", "closed_at")
+    read: dict[str, Any] = {name: moment(told[name]) for name in times}
+    return EscalationRow(
+        id=int(told["id"]),
+        **{name: told[name] for name in (*names, *more)},
+        **read,
+        details=None if told["details"] is None else msgspec.json.encode(told["details"]).decode(),
+        jobs=tuple(public_id.decode(one) for one in told["jobs"]),
+        first_at=instant(told["first_at"]),
+        last_at=instant(told["last_at"]),
+        said=2 if told["state"] == "unanswered" else 1,
+        digested=0,
+        ack_told_at=None,
+        resolved_at=None,
+        version=0,
+    )
+
+
+def notice(told: Told, about: Told) -> NoticeRow:
+    """Read a message about an escalation."""
+    names = ("channel", "event", "state", "tries", "error")
+    return NoticeRow(
+        id=int(told["id"]),
+        escalation=int(about["id"]),
+        policy=about["policy"],
+        **{name: told[name] for name in names},
+        created_at=instant(told["created_at"]),
+        next_at=instant(told["next_at"]),
+        ended_at=moment(told["ended_at"]),
+    )
+
+
+def budget(told: Told) -> BudgetState:
+    """Read how far a budget is."""
+    amounts: dict[str, Any] = {name: _micro(told[name]) for name in ("spent", "reserved", "lost", "ceiling")}
+    return BudgetState(
+        **{name: told[name] for name in ("name", "key", "unit", "level", "period", "tz")},
+        **amounts,
+        starts_at=instant(told["starts_at"]),
+        ends_at=instant(told["ends_at"]),
+    )
+
+
+def part(told: Told) -> Part:
+    """Read what one of them has spent."""
+    return Part(told["name"], _micro(told["amount"]), told["entries"])
+
+
+def lost(told: Told, budget_name: str) -> LostRow:
+    """Read what is in doubt."""
+    at = instant(told["reserved_at"])
+    amount, spent = _micro(told["estimate"]), _micro(told["spent"])
+    return LostRow(public_id.decode(told["job"]), told["claim"], budget_name, told["key"], at, amount, spent, at)
+
+
+def entry(told: Told) -> LedgerRow:
+    """Read an entry of a ledger."""
+    names = ("budget", "key", "kind", "queue", "actor", "claim", "unit", "note")
+    return LedgerRow(
+        id=int(told["id"]),
+        at=instant(told["at"]),
+        **{name: told[name] for name in names},
+        job_id=public_id.decode(told["job"]),
+        amount=_micro(told["amount"]),
+        is_late=told["late"],
+    )
+
+
+def fire(told: Told) -> FireRow:
+    """Read what came of one time of a schedule."""
+    return FireRow(
+        schedule=told["schedule"],
+        nominal=instant(told["time"]),
+        outcome=told["outcome"],
+        job_id=_job_id(told["job"]),
+        note=told["note"],
+        at=instant(told["recorded_at"]),
+    )

@@ -1,0 +1,50 @@
+"""The HTTP API: one file of routes for each resource, and one of shapes for what it answers."""
+
+from holdfast.server.api import (
+    acting,
+    audit,
+    budgets,
+    bulk,
+    dead_letters,
+    document,
+    endpoints,
+    enqueueing,
+    escalations,
+    jobs,
+    kinds,
+    limits,
+    locks,
+    queues,
+    schedules,
+    seed,
+    settings,
+    streams,
+    system,
+    tokens,
+    workers,
+)
+
+RESOURCES = (
+    enqueueing.routes,
+    jobs.routes,
+    acting.routes,
+    bulk.routes,
+    kinds.routes,
+    queues.routes,
+    schedules.routes,
+    workers.routes,
+    dead_letters.routes,
+    escalations.routes,
+    budgets.routes,
+    limits.routes,
+    locks.routes,
+    endpoints.routes,
+    settings.routes,
+    system.routes,
+    tokens.routes,
+    audit.routes,
+    streams.routes,
+    document.routes,
+)
+SEED = seed.routes
+"""What is asked for outside `/api/v1`."""

@@ -1,0 +1,140 @@
+"""Bulk runs: one change to many jobs, previewed, made batch by batch, stopped at any time."""
+
+from typing import Annotated, Any
+
+from fastapi import Body, Request, Response
+
+from holdfast.errors import BulkNotFound, InvalidValue
+from holdfast.server.api.bulk_shapes import (
+    BulkList,
+    BulkRequest,
+    BulkShape,
+    PreviewRequest,
+    PreviewShape,
+    bulk_shape,
+    preview_shape,
+)
+from holdfast.server.api.choosing import chosen, named
+from holdfast.server.api.parameters import Limit, Number
+from holdfast.server.pages.rendering import url
+from holdfast.server.principal import Principal
+from holdfast.server.problems import Problem
+from holdfast.server.roles import Role
+from holdfast.server.routing import Routes, Seen, noted
+from holdfast.server.sight import Sight
+from holdfast.stores.bulk import BulkRun, BulkVerb
+from holdfast.stores.values import JobFilter
+
+routes = Routes("bulk", "/bulk")
+
+_LOOKED_AT = 1_000
+_EXAMPLES: Any = {
+    "filter": {
+        "summary": "Retry all that failed within the last hour",
+        "value": {"verb": "retry", "q": "kind:send_email state:failed since:1h", "rate": "50/s"},
+    }
+}
+
+
+@routes.post("/preview", Role.VIEWER, summary="Count what a bulk run would change")
+async def preview_bulk(sight: Seen, asked: PreviewRequest) -> PreviewShape:
+    """Count the jobs that a run would change now, at most 10,000 of them; nothing is changed."""
+    return preview_shape(await sight.client.preview_bulk(asked.verb, _which(sight, asked)))
+
+
+@routes.post("", Role.OPERATOR, summary="Start a bulk run", status_code=201)
+async def start_bulk(
+    request: Request,
+    response: Response,
+    sight: Seen,
+    asked: Annotated[BulkRequest, Body(openapi_examples=_EXAMPLES)],
+) -> BulkShape:
+    """Retry, cancel, reprioritise, reschedule or delete all jobs that fit; deleting needs the role admin.
+
+    The run is stored and worked batch by batch by whoever leads the services: it outlives this request, and this
+    server. Jobs that come to fit after it has begun are left alone.
+    """
+    which = _which(sight, asked)
+    noted(request, verb=asked.verb, q=asked.q, ids=asked.ids, reason=asked.reason)
+    noted(request, priority=asked.priority, run_at=asked.run_at, delay=asked.delay)
+    require_role(sight.principal, asked.verb)
+    run = await sight.client.start_bulk(
+        asked.verb,
+        which,
+        rate=asked.rate,
+        priority=asked.priority,
+        run_at=asked.run_at,
+        run_in=asked.delay,
+        actor=sight.principal.name,
+        reason=asked.reason,
+    )
+    noted(request, run=run.id, expected=run.expected)
+    response.headers["location"] = url(request, "api", "v1", "bulk", run.id)
+    return bulk_shape(run)
+
+
+@routes.get("", Role.VIEWER, summary="List bulk runs")
+async def list_bulk(sight: Seen, limit: Limit = 50) -> BulkList:
+    """Read the runs of the last 30 days, the newest first."""
+    mine = sight.principal.queues
+    runs = await sight.client.bulk_runs(limit if mine is None else _LOOKED_AT)
+    return BulkList(runs=[bulk_shape(run) for run in runs if _is_seen(sight.principal, run)][:limit])
+
+
+@routes.get("/{run}", Role.VIEWER, summary="Read a bulk run")
+async def read_bulk(run: Number, sight: Seen) -> BulkShape:
+    """Read one run: how far it is, and whether it has ended."""
+    return bulk_shape(await _run(sight, run))
+
+
+@routes.post("/{run}/pause", Role.OPERATOR, summary="Pause a bulk run")
+async def pause_bulk(run: Number, sight: Seen) -> BulkShape:
+    """Let a run stand still after the batch that it is at."""
+    return bulk_shape(await sight.client.pause_bulk((await _changeable(sight, run)).id))
+
+
+@routes.post("/{run}/resume", Role.OPERATOR, summary="Resume a bulk run")
+async def resume_bulk(run: Number, sight: Seen) -> BulkShape:
+    """Let a paused run go on where it was, and one that waits because of an error try again now."""
+    return bulk_shape(await sight.client.resume_bulk((await _changeable(sight, run)).id))
+
+
+@routes.post("/{run}/cancel", Role.OPERATOR, summary="Cancel a bulk run")
+async def cancel_bulk(run: Number, sight: Seen) -> BulkShape:
+    """End a run after the batch that it is at; what is done stays done."""
+    return bulk_shape(await sight.client.cancel_bulk((await _run(sight, run)).id))
+
+
+def _which(sight: Sight, asked: PreviewRequest) -> JobFilter:
+    if (asked.q is None) == (asked.ids is None):
+        message = 'which jobs: expected either q or ids; q "" means all that the verb can change'
+        raise InvalidValue(message)
+    return sight.narrowed(chosen(asked.q) if asked.ids is None else named(asked.ids))
+
+
+def require_role(principal: Principal, verb: BulkVerb) -> None:
+    """Let operators do to many what can be undone, and admins the rest."""
+    if verb is BulkVerb.DELETE and not principal.may(Role.ADMIN):
+        detail = f"deleting many jobs needs the role admin, and {principal.name} has the role {principal.role.word}"
+        raise Problem(403, detail, "role")
+
+
+async def _run(sight: Sight, number: str) -> BulkRun:
+    """Find a run; one that touches queues which are not theirs is not there."""
+    run = await sight.client.bulk_run(int(number))
+    if not _is_seen(sight.principal, run):
+        message = f"bulk run {run.id}: there is no such run; those that ended 30 days ago are forgotten"
+        raise BulkNotFound(message)
+    return run
+
+
+async def _changeable(sight: Sight, number: str) -> BulkRun:
+    run = await _run(sight, number)
+    require_role(sight.principal, run.verb)
+    return run
+
+
+def _is_seen(principal: Principal, run: BulkRun) -> bool:
+    if principal.queues is None:
+        return True
+    return bool(run.which.queues) and all(principal.sees(queue) for queue in run.which.queues)

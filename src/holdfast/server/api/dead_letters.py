@@ -1,0 +1,202 @@
+"""Dead letters: failed jobs in groups of one kind and one error, and what is done with them."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+import msgspec
+from fastapi import Body, Path, Query, Request
+from starlette.responses import StreamingResponse
+
+from holdfast import names
+from holdfast.client.cursors import cursor_text as job_cursor
+from holdfast.client.dead_letters import exported
+from holdfast.client.jobs import LARGEST_PAGE
+from holdfast.errors import InvalidValue
+from holdfast.server.api.bulk_shapes import BulkShape, PreviewShape, bulk_shape, preview_shape
+from holdfast.server.api.dead_letter_shapes import (
+    PLAIN,
+    ChosenJobs,
+    DeadLetterList,
+    DeadLetterShape,
+    Replay,
+    cursor_text,
+    dead_letter_shape,
+    read_cursor,
+)
+from holdfast.server.api.job_shapes import JobPage, job_shape
+from holdfast.server.api.jobs import After
+from holdfast.server.api.parameters import NAME, Instant, Limit
+from holdfast.server.problems import not_found
+from holdfast.server.roles import Role
+from holdfast.server.routing import Routes, Seen, noted
+from holdfast.server.sight import NOWHERE, Sight
+from holdfast.stores.bulk import BulkVerb
+from holdfast.stores.failures import DeadFilter, DeadLetter
+from holdfast.stores.values import JobFilter
+
+routes = Routes("dead letters", "/dead-letters")
+
+_LINES = "application/x-ndjson"
+_STARTED = 201
+
+Group = Annotated[
+    str,
+    Path(pattern="^[0-9a-f]{12}$", examples=["3f9a0c71be42"], description="The id of a group, as the list shows it."),
+]
+Kind = Annotated[str | None, Query(max_length=NAME, examples=["send_mail"], description="Only of this kind.")]
+Queue = Annotated[str | None, Query(max_length=NAME, examples=["high"], description="Only of this queue.")]
+ErrorClass = Annotated[
+    str | None, Query(max_length=200, examples=["ConnectionError"], description="Only with this class of error.")
+]
+Since = Annotated[Instant | None, Query(examples=["2026-11-16T08:00:00Z"], description="Only what has failed since.")]
+Given = Annotated[Replay | None, Body()]
+
+
+@routes.get("", Role.VIEWER, summary="List dead letters")
+async def list_dead_letters(
+    sight: Seen,
+    *,
+    kind: Kind = None,
+    queue: Queue = None,
+    error: ErrorClass = None,
+    since: Since = None,
+    empty: Annotated[bool, Query(examples=[False], description="Also groups without a job left.")] = False,
+    limit: Limit = 100,
+    after: Annotated[
+        str | None,
+        Query(
+            max_length=100,
+            examples=["2026-11-16T09:30:00.123456+00:00~3f9a0c71be42"],
+            description="`next` of the page before.",
+        ),
+    ] = None,
+) -> DeadLetterList:
+    """Read one page of groups of failed jobs, the latest first."""
+    which = DeadFilter(
+        kinds=() if kind is None else (names.name(kind, "kind"),),
+        queues=_queues(sight, queue),
+        error_class=error,
+        since=since,
+        empty=empty,
+    )
+    page = await sight.store.list_dead_letters(which, limit=limit, after=read_cursor(after))
+    return DeadLetterList(groups=[dead_letter_shape(group) for group in page.groups], next=cursor_text(page.next))
+
+
+@routes.get("/export", Role.VIEWER, summary="Export dead letters", responses={200: {"content": {_LINES: {}}}})
+async def export_dead_letters(
+    sight: Seen,
+    *,
+    kind: Kind = None,
+    queue: Queue = None,
+    error: ErrorClass = None,
+    since: Since = None,
+    group: Annotated[
+        str | None,
+        Query(pattern="^[0-9a-f]{12}$", examples=["3f9a0c71be42"], description="Only of this group."),
+    ] = None,
+) -> StreamingResponse:
+    """Read all failed jobs that fit, one JSON object a line, with secrets covered."""
+    if group is not None:
+        await _found(sight, group)
+    which = sight.narrowed(await sight.client.dead_jobs(group, kind=kind, queue=queue, error=error, since=since))
+    await sight.client.list(which, limit=1)  # what cannot be asked for is refused before the answer has begun
+    return StreamingResponse(_lines(sight, which), media_type=_LINES)
+
+
+@routes.get("/preview", Role.VIEWER, summary="Count dead letters")
+async def preview_dead_letters(
+    sight: Seen, kind: Kind = None, queue: Queue = None, error: ErrorClass = None, since: Since = None
+) -> PreviewShape:
+    """Count the failed jobs that a replay or a purge would change now, at most 10,000 of them."""
+    which = await sight.client.dead_jobs(kind=kind, queue=queue, error=error, since=since)
+    return preview_shape(await sight.client.preview_bulk(BulkVerb.RETRY, sight.narrowed(which)))
+
+
+@routes.get("/{group}", Role.VIEWER, summary="Read a group")
+async def read_dead_letter(group: Group, sight: Seen) -> DeadLetterShape:
+    """Read one group."""
+    return dead_letter_shape(await _found(sight, group))
+
+
+@routes.get("/{group}/jobs", Role.VIEWER, summary="List the jobs of a group")
+async def list_group_jobs(group: Group, sight: Seen, limit: Limit = 50, after: After = None) -> JobPage:
+    """Read one page of the failed jobs of a group, newest first."""
+    found = await sight.client.search(await _of_group(sight, group), limit=limit, after=after)
+    following = None if found.next is None else job_cursor(found.next)
+    back_to = None if found.is_whole else found.searched_to
+    return JobPage(jobs=[job_shape(job) for job in found.jobs], next=following, searched_to=back_to)
+
+
+@routes.post("/replay", Role.OPERATOR, status_code=_STARTED, summary="Replay dead letters")
+async def replay_dead_letters(asked: ChosenJobs, sight: Seen, request: Request) -> BulkShape:
+    """Give all failed jobs that fit a new life, as a bulk run; one job is `POST /jobs/{id}/retry`."""
+    return await _run(sight, BulkVerb.RETRY, await _chosen(sight, asked), asked, request)
+
+
+@routes.post("/purge", Role.ADMIN, status_code=_STARTED, summary="Purge dead letters")
+async def purge_dead_letters(asked: ChosenJobs, sight: Seen, request: Request) -> BulkShape:
+    """Delete all failed jobs that fit, as a bulk run."""
+    return await _run(sight, BulkVerb.DELETE, await _chosen(sight, asked), asked, request)
+
+
+@routes.post("/{group}/replay", Role.OPERATOR, status_code=_STARTED, summary="Replay a group")
+async def replay_group(group: Group, sight: Seen, request: Request, asked: Given = None) -> BulkShape:
+    """Give the failed jobs of a group a new life, as a bulk run."""
+    return await _run(sight, BulkVerb.RETRY, await _of_group(sight, group), asked or PLAIN, request)
+
+
+@routes.post("/{group}/purge", Role.ADMIN, status_code=_STARTED, summary="Purge a group")
+async def purge_group(group: Group, sight: Seen, request: Request, asked: Given = None) -> BulkShape:
+    """Delete the failed jobs of a group, as a bulk run."""
+    return await _run(sight, BulkVerb.DELETE, await _of_group(sight, group), asked or PLAIN, request)
+
+
+def _queues(sight: Sight, queue: str | None) -> tuple[str, ...]:
+    if queue is not None:
+        wanted = names.name(queue, "queue")
+        sight.require_queue(wanted)
+        return (wanted,)
+    return () if sight.principal.queues is None else tuple(sorted(sight.principal.queues)) or (NOWHERE,)
+
+
+async def _found(sight: Sight, group: str) -> DeadLetter:
+    found = await sight.client.dead_letter(group)
+    if not sight.principal.sees(found.queue):
+        raise not_found("group", group)
+    return found
+
+
+async def _of_group(sight: Sight, group: str) -> JobFilter:
+    await _found(sight, group)
+    return sight.narrowed(await sight.client.dead_jobs(group))
+
+
+async def _chosen(sight: Sight, asked: ChosenJobs) -> JobFilter:
+    """Choose failed jobs; all of them at once is asked for by a group, a kind, a queue, an error or a time."""
+    if asked.queue is not None:
+        sight.require_queue(names.name(asked.queue, "queue"))
+    if all(given is None for given in (asked.kind, asked.queue, asked.error, asked.since)):
+        message = "expected a kind, a queue, an error or since; got none of them, which would be all failed jobs"
+        raise InvalidValue(message)
+    chosen = await sight.client.dead_jobs(kind=asked.kind, queue=asked.queue, error=asked.error, since=asked.since)
+    return sight.narrowed(chosen)
+
+
+async def _run(sight: Sight, verb: BulkVerb, which: JobFilter, asked: Replay, request: Request) -> BulkShape:
+    actor = sight.principal.name
+    run = await sight.client.start_bulk(verb, which, rate=asked.rate, actor=actor, reason=asked.reason)
+    only = which.queues[0] if len(which.queues) == 1 else None
+    noted(request, queue=only, run=run.id, jobs=run.expected, reason=asked.reason)
+    return bulk_shape(run)
+
+
+async def _lines(sight: Sight, which: JobFilter) -> AsyncIterator[bytes]:
+    after = None
+    while True:
+        page = await sight.client.list(which, limit=LARGEST_PAGE, after=after)
+        for job in page.jobs:
+            yield msgspec.json.encode(exported(job)) + b"\n"
+        if page.next is None:
+            return
+        after = page.next

@@ -1,0 +1,136 @@
+"""Enqueuing jobs over HTTP: one, or many in one request."""
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import Body, Header, Request, Response
+
+from holdfast.errors import HoldfastError, InvalidValue, KeyConflict, StoreError
+from holdfast.handle import JobHandle
+from holdfast.names import KEY_BYTES
+from holdfast.server.api.enqueue_shapes import BatchAnswer, BatchAnswers, BatchRequest, EnqueueRequest, Refused
+from holdfast.server.api.job_shapes import WholeJob, whole_job
+from holdfast.server.kinds import Kinds
+from holdfast.server.pages.rendering import url
+from holdfast.server.problems import Problem, problem_of
+from holdfast.server.roles import Role
+from holdfast.server.routing import Routes, Seen, noted
+from holdfast.server.sight import Sight
+from holdfast.tasks.call import Call
+
+routes = Routes("jobs", "/jobs")
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=KEY_BYTES,
+        examples=["order-17"],
+        description="The job's idempotency key: the same request sent again finds its job for 24 hours.",
+    ),
+]
+_EXAMPLES: Any = {
+    "plain": {"summary": "Run it soon", "value": {"kind": "send_email", "args": {"to": "ada@example.org"}}},
+    "later": {
+        "summary": "Run it in an hour, once however often this is sent",
+        "value": {"kind": "send_email", "args": {"to": "ada@example.org"}, "delay": "1h", "key": "order-17"},
+    },
+}
+
+
+def kinds(request: Request) -> Kinds:
+    """The kinds that the server knows."""
+    found: Kinds = request.app.state.kinds
+    return found
+
+
+@routes.post(
+    "",
+    Role.OPERATOR,
+    summary="Enqueue a job",
+    status_code=201,
+    responses={200: {"model": WholeJob, "description": "The job was there already: its key or unique key found it."}},
+)
+async def enqueue_job(
+    request: Request,
+    response: Response,
+    sight: Seen,
+    asked: Annotated[EnqueueRequest, Body(openapi_examples=_EXAMPLES)],
+    key: IdempotencyKey = None,
+) -> WholeJob:
+    """Store one job: when this answers, it is on disk.
+
+    The arguments are checked by the task, or by what a worker has published of it. The answer is 201 with the new job,
+    or 200 with the job that `key`, `unique` or the header `Idempotency-Key` found. 409 says that the key was used for
+    another request, 429 that a rate limit of the kind lets no more in.
+    """
+    noted(request, kind=asked.kind)
+    call = await _call(request, sight, asked, key)
+    noted(request, queue=call.queue)
+    handle = await _stored(sight, call)
+    noted(request, job=handle.public_id, created=handle.created)
+    if not handle.created:
+        response.status_code = 200
+    response.headers["location"] = url(request, "api", "v1", "jobs", handle.public_id)
+    return whole_job(await sight.job(handle.public_id))
+
+
+@routes.post("/batch", Role.OPERATOR, summary="Enqueue many jobs")
+async def enqueue_jobs(request: Request, sight: Seen, asked: BatchRequest) -> BatchAnswers:
+    """Store up to 1,000 jobs in one request, each by itself: one that is refused keeps no other from being stored.
+
+    There is one answer for each, in order. With a `key` for each of them, the whole request may be sent again.
+    """
+    answers = await asyncio.gather(*(_enqueued(request, sight, one) for one in asked.jobs))
+    found = [_answer(one) for one in answers]
+    created = sum(1 for one in found if one.error is None)
+    noted(request, jobs=len(found), refused=len(found) - created)
+    away = [one for one in answers if isinstance(one, StoreError)]
+    if len(away) == len(answers):
+        raise away[0]
+    return BatchAnswers(
+        jobs=found,
+        created=sum(1 for one in answers if isinstance(one, JobHandle) and one.created),
+        refused=len(found) - created,
+    )
+
+
+async def _enqueued(request: Request, sight: Sight, asked: EnqueueRequest) -> JobHandle[Any] | HoldfastError | Problem:
+    try:
+        return await _stored(sight, await _call(request, sight, asked, None))
+    except (HoldfastError, Problem) as error:
+        return error
+
+
+async def _stored(sight: Sight, call: Call[Any]) -> JobHandle[Any]:
+    """Store a job; whoever may not see all queues is not told of jobs elsewhere that a key has met."""
+    if sight.principal.queues is None:
+        return await sight.client.enqueue(call)
+    try:
+        handle = await sight.client.enqueue(call)
+    except KeyConflict:
+        message = f"key {call.options.key!r} was used for another request: take another key"
+        raise KeyConflict(message) from None
+    if not handle.created:
+        await sight.job(handle.public_id)
+    return handle
+
+
+async def _call(request: Request, sight: Sight, asked: EnqueueRequest, key: str | None) -> Call[Any]:
+    options = asked.options()
+    if key is not None:
+        if asked.key not in (None, key):
+            message = "key: expected the same as the header Idempotency-Key, or none, got another"
+            raise InvalidValue(message)
+        options["key"] = key
+    options.setdefault("actor", sight.principal.name)
+    return await kinds(request).call(sight, asked.kind, asked.args, options)
+
+
+def _answer(became: JobHandle[Any] | HoldfastError | Problem) -> BatchAnswer:
+    if isinstance(became, JobHandle):
+        return BatchAnswer(status=201 if became.created else 200, id=became.public_id)
+    problem = became if isinstance(became, Problem) else problem_of(became)
+    refused = Refused(type=f"urn:holdfast:{problem.code}", detail=problem.detail)
+    return BatchAnswer(status=problem.status, id=None, error=refused)

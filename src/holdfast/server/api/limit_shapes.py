@@ -1,0 +1,127 @@
+"""Limits and locks as the API shows and takes them."""
+
+from pydantic import Field
+
+from holdfast import public_id
+from holdfast.server.api.shape import Asked, Moment, Shape
+from holdfast.stores.cluster import LockRow
+from holdfast.stores.limits import LimitRow, LimitUsage
+
+_NAME_BYTES = 512
+
+
+class HolderShape(Shape):
+    """A job that holds a slot."""
+
+    key: str = Field(examples=["tenant-7"])
+    job: str = Field(examples=["htcx-2s16-z48b-09"])
+    claim: int = Field(examples=[1])
+    since: Moment | None = Field(examples=["2026-11-16T09:30:00Z"])
+
+
+class LimitShape(Shape):
+    """One limit: what it says, and how much of it is in use, in all or under one key.
+
+    `most` is how many jobs may run at once by what is known now: of all keys together, or in all living instances.
+    `held` wait for it, at most 10,001 of them counted. Times are microseconds from one start or enqueue to the next.
+    """
+
+    name: str = Field(examples=["screenshots"])
+    queue: str | None = Field(examples=["high"])
+    kinds: list[str] = Field(examples=[["screenshot"]])
+    key_path: str | None = Field(examples=["payload.tenant"])
+    concurrency: int | None = Field(examples=[4])
+    scope: str = Field(examples=["cluster"])
+    throttle_us: int | None = Field(examples=[None])
+    burst: int = Field(examples=[1])
+    rate_us: int | None = Field(examples=[None])
+    rotate: bool = Field(examples=[False])
+    fifo: bool = Field(examples=[False])
+    key: str | None = Field(examples=["tenant-7"])
+    most: int | None = Field(examples=[4])
+    taken: int = Field(examples=[3])
+    available: int | None = Field(examples=[1])
+    held: int = Field(examples=[0])
+    next_at: Moment | None = Field(description="When a throttle gives the next permit.", examples=[None])
+    holders: list[HolderShape] = Field(description="The first 100.")
+
+
+class LimitList(Shape):
+    """The limits in force."""
+
+    limits: list[LimitShape]
+
+
+class LockShape(Shape):
+    """A lock that is held; `owner` is the host and process that holds it, `token` what fences it."""
+
+    name: str = Field(examples=["edition:42"])
+    token: str = Field(examples=["118"])
+    owner: str = Field(examples=["worker-1/4711"])
+    worker: str | None = Field(examples=["42"])
+    job: str | None = Field(examples=["htcx-2s16-z48b-09"])
+    claim: int | None = Field(examples=[1])
+    since: Moment = Field(examples=["2026-11-16T09:30:00Z"])
+    until: Moment = Field(examples=["2026-11-16T09:30:30Z"])
+    waiters: int = Field(description="How many wait for it.", examples=[0])
+
+
+class LockList(Shape):
+    """The locks that are held, the oldest 1,000."""
+
+    locks: list[LockShape]
+
+
+class Release(Asked):
+    """Which lock, as the list shows it: somebody who got it meanwhile has another token, and keeps it."""
+
+    name: str = Field(min_length=1, max_length=_NAME_BYTES, examples=["edition:42"])
+    token: str = Field(pattern="^[0-9]{1,15}$", examples=["118"])
+
+
+class Released(Shape):
+    """Whether it was held under that token."""
+
+    released: bool = Field(examples=[True])
+
+
+def limit_shape(row: LimitRow, usage: LimitUsage) -> LimitShape:
+    """Show a limit."""
+    return LimitShape(
+        name=row.name,
+        queue=row.queue,
+        kinds=list(row.kinds),
+        key_path=".".join(row.path) or None,
+        concurrency=row.concurrency,
+        scope=row.scope,
+        throttle_us=row.throttle_us,
+        burst=row.burst,
+        rate_us=row.rate_us,
+        rotate=row.rotate,
+        fifo=row.fifo,
+        key=usage.key,
+        most=usage.most,
+        taken=usage.taken,
+        available=usage.available,
+        held=usage.held,
+        next_at=usage.next_at,
+        holders=[
+            HolderShape(key=holder.key, job=public_id.encode(holder.job_id), claim=holder.claim, since=holder.since)
+            for holder in usage.holders
+        ],
+    )
+
+
+def lock_shape(row: LockRow) -> LockShape:
+    """Show a lock."""
+    return LockShape(
+        name=row.name,
+        token=str(row.token),
+        owner=row.owner,
+        worker=None if row.worker is None else str(row.worker),
+        job=None if row.job_id is None else public_id.encode(row.job_id),
+        claim=row.claim,
+        since=row.since,
+        until=row.until,
+        waiters=row.waiters,
+    )

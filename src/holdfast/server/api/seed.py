@@ -1,0 +1,109 @@
+"""A job in the words of those who come from a `queue_job` table: `GET /queue/jobs/{public_id}`.
+
+What such a job is about is in its tags: `build_url`, `edition_url`, `subject_url` and `subject_label`.
+"""
+
+from typing import Any
+
+from fastapi import Request
+from pydantic import Field
+
+from holdfast.client.covering import Covering
+from holdfast.job import LIVE, Job, JobState
+from holdfast.server.api.job_shapes import ID
+from holdfast.server.api.jobs import Id
+from holdfast.server.api.shape import Moment, Shape
+from holdfast.server.roles import Role
+from holdfast.server.routing import Routes, Seen, served
+
+routes = Routes("seed", "/queue")
+
+_TOLD = ("build_url", "edition_url", "subject_url", "subject_label")
+_MOMENT = "2026-11-16T09:30:00Z"
+
+
+class QueueJob(Shape):
+    """A job as a `queue_job` row tells it."""
+
+    self_url: str = Field(examples=[f"http://127.0.0.1:8470/queue/jobs/{ID}"])
+    id: str = Field(examples=[ID])
+    status: str = Field(
+        examples=["in_progress"],
+        description="queued, in_progress, completed, completed_with_errors, failed or cancelled.",
+    )
+    kind: str = Field(examples=["build_processing"])
+    build_url: str | None = None
+    edition_url: str | None = None
+    subject_url: str | None = None
+    subject_label: str | None = None
+    date_created: Moment = Field(examples=[_MOMENT])
+    date_started: Moment | None = Field(None, examples=[_MOMENT])
+    date_completed: Moment | None = Field(None, examples=[_MOMENT])
+    phase: str | None = Field(None, examples=["editions"])
+    progress: dict[str, Any] | None = Field(
+        None, examples=[{"editions_total": 1, "editions_completed": ["main"], "editions_failed": []}]
+    )
+    errors: list[dict[str, Any]] | None = Field(None, examples=[[{"attempt": 1, "error": "R2 timeout"}]])
+
+
+@routes.get("/jobs/{id}", Role.VIEWER, summary="Read a job as a queue_job")
+async def read_queue_job(id: Id, sight: Seen, request: Request) -> QueueJob:  # noqa: A002 - the name in the address
+    """Read a job in the shape that clients of a `queue_job` table poll; 404 once its retention has ended."""
+    job = await sight.job(id)
+    root = served(request).server.url or str(request.base_url)
+    tags = job.tags
+    return QueueJob(
+        self_url=f"{root.rstrip('/')}/queue/jobs/{job.public_id}",
+        id=job.public_id,
+        status=_status(job),
+        kind=job.kind,
+        **{name: tags.get(name) for name in _TOLD},
+        date_created=job.enqueued_at,
+        date_started=job.started_at or job.claimed_at,
+        date_completed=job.finished_at,
+        phase=job.phase,
+        progress=_progress(job),
+        errors=_errors(job) or None,
+    )
+
+
+def _status(job: Job) -> str:
+    if job.state is JobState.RUNNING:
+        return "in_progress"
+    return "queued" if job.state in LIVE else job.state.value
+
+
+def _progress(job: Job) -> dict[str, Any] | None:
+    """What a handler has reported, its items included, as one object."""
+    progress = job.progress
+    if progress is None:
+        return None
+    said = {"message": progress.message, "percent": progress.percent, "phase_percent": progress.phase_percent}
+    found: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    if isinstance(progress.data, dict):
+        found |= progress.data
+    for shape in job.items.values():
+        found |= shape
+    told: dict[str, Any] = Covering(job).value(found)
+    return told
+
+
+def _errors(job: Job) -> list[dict[str, Any]]:
+    """All that went wrong: in attempts, in the end, in items."""
+    found: list[dict[str, Any]] = [
+        {
+            "attempt": ended.attempt,
+            "error_class": ended.error_class,
+            "error": ended.error,
+            "date": ended.ended_at,
+        }
+        for ended in job.attempts
+        if ended.error_class is not None
+    ]
+    if job.state is JobState.FAILED:
+        last = {"error_class": job.error_class, "error": job.error, "date": job.finished_at}
+        found.append({"attempt": job.attempt, **last})
+    for name, shape in job.items.items():
+        found += [{"items": name, **failed} for failed in shape.get(f"{name}_failed", ())]
+    told: list[dict[str, Any]] = Covering(job).value(found)
+    return told

@@ -1,0 +1,113 @@
+"""Streams: what happens to one job, in one queue or everywhere, as server-sent events while it happens."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, Header, Path, Query, Request
+
+from holdfast import names
+from holdfast.server import live
+from holdfast.server.api.queues import Name
+from holdfast.server.live import Live, LiveResponse
+from holdfast.server.roles import Role
+from holdfast.server.routing import Routes, Seen
+from holdfast.server.sight import Sight
+from holdfast.stores.values import JobFilter
+from holdfast.stream import EventStream
+
+routes = Routes("streams")
+
+_EXAMPLE = """id: 3f2a9c51d07e-42
+event: job:progress
+data: {"type":"job:progress","id":"htcx-2s16-z48b-09","at":"2026-11-16T05:00:00Z","kind":"import","queue":"high",\
+"status":"running","life":1,"attempt":1,"data":{"percent":40.0}}
+
+"""
+_ANSWER: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Events until either side leaves: `snapshot`, the kinds of events, `ping` and `reset`.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE}},
+    }
+}
+_LONGEST = 2_000
+
+JobId = Annotated[str, Path(max_length=64, examples=["htcx-2s16-z48b-09"], description="The id of a job.")]
+Queues = Annotated[
+    str, Query(max_length=_LONGEST, examples=["high,default"], description="Names of queues, with commas.")
+]
+_Kinds = Annotated[
+    str, Query(max_length=_LONGEST, examples=["job:completed,job:failed"], description="Kinds of events, with commas.")
+]
+_Snapshot = Annotated[bool, Query(description="Whether a picture of the jobs comes first, and after each `reset`.")]
+_LastEventId = Annotated[
+    str | None, Header(max_length=_LONGEST, description="The id of the last event seen, to go on behind it.")
+]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What every stream can be asked for."""
+
+    kinds: _Kinds = ""
+    snapshot: _Snapshot = True
+    last_event_id: _LastEventId = None
+
+
+AsWanted = Annotated[Wanted, Depends()]
+
+
+@routes.get("/stream", Role.VIEWER, summary="Follow everything", response_class=LiveResponse, responses=_ANSWER)
+async def follow_all(request: Request, sight: Seen, wanted: AsWanted, queues: Queues = "") -> LiveResponse:
+    """Follow what happens in all queues that the asker may see, or in some of them."""
+    return _stream(request, sight, wanted, _listed(queues))
+
+
+@routes.get(
+    "/queues/{name}/stream", Role.VIEWER, summary="Follow a queue", response_class=LiveResponse, responses=_ANSWER
+)
+async def follow_queue(request: Request, name: Name, sight: Seen, wanted: AsWanted) -> LiveResponse:
+    """Follow what happens in one queue."""
+    sight.require_queue(name)
+    return _stream(request, sight, wanted, [name])
+
+
+@routes.get("/jobs/{job}/stream", Role.VIEWER, summary="Follow a job", response_class=LiveResponse, responses=_ANSWER)
+async def follow_job(request: Request, job: JobId, sight: Seen, wanted: AsWanted) -> LiveResponse:
+    """Follow one job; after its end too, since it may be retried."""
+    return _stream(request, sight, wanted, (), job=(await sight.job(job)).id)
+
+
+def _stream(
+    request: Request, sight: Sight, wanted: Wanted, queues: Iterable[str], *, job: int | None = None
+) -> LiveResponse:
+    """Stream what the asker may see of it, for as long as they may."""
+    live.require_own_page(request)
+    principal, streams = sight.principal, _live(request)
+    # Of a queue that they may not see nothing is even picked out for them, neither as an event nor in a snapshot.
+    named = tuple(names.name(queue, "queue") for queue in queues)
+    visible = sight.narrowed(JobFilter(queues=named)).queues
+
+    async def check() -> bool:
+        return await streams.still_holds(request, principal)
+
+    stream = EventStream(
+        sight.client,
+        job=job,
+        queues=visible,
+        kinds=_listed(wanted.kinds),
+        snapshot=wanted.snapshot,
+        last_event_id=wanted.last_event_id,
+        ping_s=live.PING_S,
+        check=check,
+    )
+    return LiveResponse(streams, principal, stream)
+
+
+def _live(request: Request) -> Live:
+    found: Live = request.app.state.live
+    return found
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

@@ -1,0 +1,164 @@
+"""Which kinds of jobs there are, and how a request becomes a call of one.
+
+Those of the app come from its tasks; all others are what workers have published of theirs.
+"""
+
+import asyncio
+import difflib
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn
+
+import msgspec
+from msgspec import UNSET
+
+from holdfast import names, payload
+from holdfast.client.dead_letters import edited
+from holdfast.client.definitions import read_definitions
+from holdfast.errors import InvalidValue, UnknownKind, shown
+from holdfast.job import Job
+from holdfast.server import schemas
+from holdfast.server.served import Served
+from holdfast.server.sight import Sight
+from holdfast.stores.policies import KindRow
+from holdfast.tasks.call import Call
+from holdfast.tasks.options import Policy, UsingOptions, read_options
+from holdfast.tasks.registry import AnyTask
+
+_FRESH_S = 5.0  # others see what is published within this time
+_MOST_NAMED = 10
+
+
+class Kinds:
+    """The kinds that one server knows."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+        self._settings = served.settings
+        self._own: list[KindRow] = []
+        self._rows: dict[str, KindRow] = {}
+        self._read_at: float | None = None
+        self._reading = asyncio.Lock()
+
+    async def listed(self, sight: Sight) -> list[KindRow]:
+        """Read all kinds whose queue the asker may see, by name."""
+        await self._read(sight)
+        known = {row.name: row for row in (*self._rows.values(), *self._own_rows())}
+        return sorted((row for row in known.values() if sight.principal.sees(row.queue)), key=lambda row: row.name)
+
+    async def read(self, sight: Sight, kind: str) -> KindRow:
+        """Read one kind, by its name or an alias."""
+        name = names.name(kind, "kind")
+        await self._read(sight)
+        found = {alias: row for row in self._own_rows() for alias in _called(row)}.get(name) or self._rows.get(name)
+        if found is None or not sight.principal.sees(found.queue):
+            await self._refuse(sight, name)
+        return found
+
+    async def call(self, sight: Sight, kind: str, arguments: Mapping[str, Any], options: UsingOptions) -> Call[Any]:
+        """Make a call: the task checks the arguments, or what is published of them does."""
+        name = names.name(kind, "kind")
+        task = self._task(name)
+        row = None if task is not None else await self._row(sight, name)
+        home = task.queue if task is not None else row.queue if row is not None else None
+        chosen = options.get("queue")
+        if home is not None and not sight.principal.sees(home) and not (chosen and sight.principal.sees(chosen)):
+            await self._refuse(sight, name)
+        if task is not None:
+            call: Call[Any] = task.call_json(self._encoded(arguments, name), **options)
+        elif row is not None:
+            call = self._call_of(row, arguments, options)
+        elif self._served.server.allow_unknown:
+            checked = read_options(options)
+            queue = checked.queue or Policy().queue
+            call = _call(name, queue, self._encoded(arguments, name), Policy(queue=queue), options)
+        else:
+            await self._refuse(sight, name)
+        sight.require_queue(call.queue)
+        return call
+
+    async def replay(self, sight: Sight, old: Job, changes: Mapping[str, Any]) -> Job:
+        """Enqueue a finished job anew with some arguments changed, checked as those of a new one are."""
+        actor = sight.principal.name
+        if self._task(old.kind) is not None:
+            return await sight.client.replay_edited(old.id, changes, actor=actor)
+        arguments = edited(old, changes, self._settings)
+        if (row := await self._row(sight, old.kind)) is not None:
+            checked = schemas.checked(_schema(row), msgspec.json.decode(arguments), old.kind)
+            arguments = self._encoded(checked, old.kind)
+        return await sight.client.replay_as(old, arguments, actor=actor)
+
+    def _task(self, name: str) -> AnyTask | None:
+        tasks = self._served.tasks
+        return tasks.get(name) if tasks is not None and name in tasks else None
+
+    def _own_rows(self) -> Iterable[KindRow]:
+        served, tasks = self._served, self._served.tasks
+        if tasks is not None and len(self._own) != len(tasks):
+            self._own = list(read_definitions(served.settings, tasks, served.schedules).kinds)
+        return self._own
+
+    async def _row(self, sight: Sight, name: str) -> KindRow | None:
+        """Find what is published of a kind; before one is called unknown, it is looked for again."""
+        await self._read(sight)
+        if name not in self._rows:
+            await self._read(sight, anew=True)
+        return self._rows.get(name)
+
+    async def _read(self, sight: Sight, *, anew: bool = False) -> None:
+        asked_at = time.monotonic()
+        async with self._reading:  # of many who ask at once, one reads
+            known = self._read_at
+            if known is not None and (known > asked_at if anew else asked_at - known < _FRESH_S):
+                return
+            read_at = time.monotonic()
+            published = await sight.client.kinds()
+            aliases = {name: row for row in published for name in _called(row)}
+            self._rows, self._read_at = aliases | {row.name: row for row in published}, read_at
+
+    async def _refuse(self, sight: Sight, name: str) -> NoReturn:
+        known = [row.name for row in await self.listed(sight)]
+        message = f"no task is known under the kind {shown(name)}"
+        if close := difflib.get_close_matches(name, known, n=3):
+            message += f"; did you mean {' or '.join(close)}?"
+        elif known:
+            message += f"; known are {', '.join(known[:_MOST_NAMED])}"
+        else:
+            message += ", nor under any other: has a worker been started?"
+        raise UnknownKind(message)
+
+    def _call_of(self, row: KindRow, arguments: Mapping[str, Any], options: UsingOptions) -> Call[Any]:
+        told = msgspec.json.decode(row.definition)
+        queue = read_options(options).queue or row.queue
+        if queue != row.queue and not told.get("queue_override"):
+            message = f"queue: the jobs of {row.name} belong to {row.queue!r}, got {shown(queue)}"
+            raise InvalidValue(message)
+        policy = Policy(
+            queue=row.queue,
+            priority=told.get("priority") if queue == row.queue else None,
+            max_attempts=told.get("max_attempts"),
+            max_crashes=told.get("max_crashes"),
+            timeout_ms=told.get("timeout_ms", UNSET),
+            plan=tuple((name, weight) for name, weight in told.get("phases", ())),
+            on_restart=told.get("on_restart", "requeue"),
+        )
+        checked = schemas.checked(_schema(row), arguments, row.name)
+        return _call(row.name, queue, self._encoded(checked, row.name), policy, options)
+
+    def _encoded(self, arguments: Mapping[str, Any], kind: str) -> str:
+        settings = self._settings
+        return payload.encode(arguments, kind, most_bytes=settings.max_payload, most_depth=settings.max_depth)
+
+
+def _call(kind: str, queue: str, encoded: str, policy: Policy, options: UsingOptions) -> Call[Any]:
+    return Call(kind=kind, queue=queue, payload=encoded, policy=policy, options=read_options(options))
+
+
+def _called(row: KindRow) -> tuple[str, ...]:
+    """All names of a kind."""
+    return (row.name, *msgspec.json.decode(row.definition).get("aliases", ()))
+
+
+def _schema(row: KindRow) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(row.definition).get("arguments", {})
+    return found

@@ -1,0 +1,237 @@
+"""Doing one thing to many jobs: first a page that says to how many, then the deed."""
+
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from fastapi import Form, Query, Request
+from starlette.responses import Response
+
+from holdfast import filtering
+from holdfast.errors import Conflict, InvalidValue
+from holdfast.job import JobState
+from holdfast.public_id import encode
+from holdfast.server.api.bulk import require_role
+from holdfast.server.pages.jobs import PAGE, read_query
+from holdfast.server.pages.rendering import page, turned, url
+from holdfast.server.pages.said import Said
+from holdfast.server.principal import Principal
+from holdfast.server.problems import Problem
+from holdfast.server.roles import Role
+from holdfast.server.routing import Routes, Seen, Who, noted
+from holdfast.server.sight import Sight
+from holdfast.stores.bulk import TAKES, BulkVerb
+from holdfast.stores.values import Answer, Answered
+
+routes = Routes("pages", in_schema=False)
+
+VERBS = {
+    "retry": "Retry",
+    "cancel": "Cancel",
+    "reschedule": "Reschedule",
+    "reprioritise": "Reprioritise",
+    "delete": "Delete",
+}
+_DEEDS = {
+    "retry": "retried",
+    "cancel": "cancelled",
+    "reschedule": "rescheduled",
+    "reprioritise": "moved to another priority",
+    "delete": "deleted",
+}
+_REFUSALS = {
+    Answer.NOT_FOUND: "not there any more",
+    Answer.WRONG_STATE: "in a state that does not allow it",
+    Answer.UNIQUE_CLASH: "whose unique key another live job holds",
+    Answer.EXPIRING: "within a day of deletion",
+}
+_MOST = 10_000
+
+Verb = Annotated[str, Query(max_length=20)]
+Text = Annotated[str, Form(max_length=filtering.LONGEST)]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be done: to the jobs that were chosen, or to all that fit the filter."""
+
+    verb: str
+    query: str
+    jobs: list[str] = field(default_factory=list)
+    is_all: bool = False
+    priority: str = ""
+    run_in: str = ""
+    rate: str = ""
+    reason: str = ""
+
+
+@routes.get("/jobs/bulk", Role.OPERATOR)
+async def bulk_page(
+    request: Request,
+    sight: Seen,
+    *,
+    verb: Verb,
+    q: str = Query("", max_length=filtering.LONGEST),
+    job: list[str] = Query([], max_length=PAGE * 4),  # noqa: B008 - a description, and not a default that is shared
+    everything: str = Query("", alias="all", max_length=10),
+) -> Response:
+    """Say how many jobs would be changed, and ask for the rest."""
+    wanted = Wanted(_verb(verb, sight.principal), q, [] if everything else job, bool(everything))
+    return await _asked(request, sight, wanted)
+
+
+@routes.post("/jobs/bulk", Role.OPERATOR)
+async def bulk_here(
+    request: Request,
+    sight: Seen,
+    who: Who,
+    *,
+    verb: Annotated[str, Form(max_length=20)],
+    q: Text = "",
+    job: Annotated[list[str], Form()] = [],  # noqa: B006 - read by FastAPI, and never changed
+    priority: Text = "",
+    run_in: Text = "",
+    rate: Text = "",
+    reason: Text = "",
+    confirm: Text = "",
+    everything: Annotated[str, Form(alias="all", max_length=10)] = "",
+) -> Response:
+    """Change many jobs: those that were chosen at once, all that fit as a run that goes on by itself."""
+    wanted = Wanted(_verb(verb, who), q, [] if everything else job, bool(everything), priority, run_in, rate, reason)
+    noted(request, verb=verb, filter=q or None, jobs=job or None, reason=reason or None)
+    if verb == "delete" and confirm.strip() != "delete":
+        return await _asked(request, sight, wanted, mistake='type the word "delete" to go on', status=422)
+    try:
+        said = await (_run(sight, wanted, who) if wanted.is_all else _each(sight, wanted, who))
+    except (InvalidValue, Conflict) as error:
+        return await _asked(request, sight, wanted, mistake=str(error), status=422)
+    return turned(request, url(request, "jobs", q=q), said)
+
+
+@routes.post("/jobs/runs/{run}/{verb}", Role.OPERATOR, whole=True)
+async def change_run_here(request: Request, run: int, verb: str, sight: Seen, q: Text = "") -> Response:
+    """Pause, resume or cancel a run."""
+    client = sight.client
+    known: dict[str, Callable[[int], Coroutine[Any, Any, object]]] = {
+        "pause": client.pause_bulk,
+        "resume": client.resume_bulk,
+        "cancel": client.cancel_bulk,
+    }
+    if verb not in known:
+        raise Problem(404, f"there is nothing at {request.url.path}", "not-found")
+    if verb != "cancel":
+        require_role(sight.principal, (await client.bulk_run(run)).verb)
+    try:
+        await known[verb](run)
+    except (InvalidValue, Conflict) as error:
+        return turned(request, url(request, "jobs", q=q), Said(f"Not done: {error}", is_bad=True))
+    return turned(request, url(request, "jobs", q=q), f"Run {run}: {verb}.")
+
+
+def _verb(verb: str, who: Principal) -> str:
+    if verb not in VERBS:
+        raise Problem(422, f"verb: expected one of {', '.join(VERBS)}, got {verb[:40]!r}", "invalid-value")
+    if verb == "delete" and not who.may(Role.ADMIN):
+        raise Problem(403, f"deleting needs the role admin, and {who.name} has the role {who.role.word}", "role")
+    return verb
+
+
+async def _asked(
+    request: Request, sight: Sight, wanted: Wanted, *, mistake: str | None = None, status: int = 200
+) -> Response:
+    count = ""
+    try:
+        count = await _preview(sight, wanted)
+    except InvalidValue as error:
+        mistake, status = mistake or str(error), 422
+    return page(
+        request,
+        "bulk.html",
+        at="jobs",
+        status=status,
+        wanted=wanted,
+        title=VERBS[wanted.verb],
+        count=count,
+        takes=_takes(wanted.verb),
+        mistake=mistake,
+        query=wanted.query,
+    )
+
+
+async def _preview(sight: Sight, wanted: Wanted) -> str:
+    if not wanted.is_all:
+        if not wanted.jobs:
+            message = "jobs: choose some on the page before, or take all that match"
+            raise InvalidValue(message)
+        if len(wanted.jobs) > PAGE * 4:
+            message = f"jobs: expected at most {PAGE * 4} that were chosen, got {len(wanted.jobs)}; use a filter"
+            raise InvalidValue(message)
+        return str(len(dict.fromkeys(wanted.jobs)))
+    which = sight.narrowed(read_query(wanted.query).where)
+    found = await sight.client.preview_bulk(wanted.verb, which)
+    return f"{_MOST:,}+" if found > _MOST else f"{found:,}"
+
+
+def _takes(verb: str) -> str:
+    states = TAKES[BulkVerb(verb)]
+    return ", ".join(sorted(state.value.replace("_", " ") for state in states))
+
+
+async def _run(sight: Sight, wanted: Wanted, who: Principal) -> Said:
+    which = sight.narrowed(read_query(wanted.query).where)
+    run = await sight.client.start_bulk(
+        wanted.verb,
+        which,
+        rate=wanted.rate or None,
+        priority=_priority(wanted) if wanted.verb == "reprioritise" else None,
+        run_in=(wanted.run_in or "0s") if wanted.verb == "reschedule" else None,
+        actor=who.name,
+        reason=wanted.reason or None,
+    )
+    expected = f"{_MOST:,}+" if run.expected > _MOST else f"{run.expected:,}"
+    return Said(f"Run {run.id} has begun: {expected} jobs are to be {_DEEDS[wanted.verb]}.")
+
+
+async def _each(sight: Sight, wanted: Wanted, who: Principal) -> Said:
+    await _preview(sight, wanted)
+    seen = {job.public_id: job for job in (await sight.client.get_many(wanted.jobs)).values()}
+    mine = [name for name, job in seen.items() if sight.principal.sees(job.queue)]
+    answers: list[Answered] = await _deed(sight, wanted, mine, who) if mine else []
+    done = [encode(answer.id) for answer in answers if answer.answer in {Answer.DONE, Answer.REQUESTED}]
+    gone = len(dict.fromkeys(wanted.jobs)) - len(answers)
+    # Only who was in line goes back there: what was due later would run at once, and what ran is told to stop.
+    back = wanted.verb == "cancel" and all(seen[name].state is JobState.QUEUED for name in done)
+    text = f"{len(done)} {'job' if len(done) == 1 else 'jobs'} {_DEEDS[wanted.verb]}.{_left(answers, gone)}"
+    return Said(text, undo=("jobs", "bulk") if back and done else (), jobs=tuple(done) if back else ())
+
+
+def _left(answers: list[Answered], gone: int) -> str:
+    """Say how many were left as they were, and why."""
+    reasons = Counter({"not there any more": gone})
+    reasons.update(_REFUSALS[answer.answer] for answer in answers if answer.answer in _REFUSALS)
+    told = [f"{count} {reason}" for reason, count in reasons.items() if count]
+    return f" Left as they were: {', '.join(told)}." if told else ""
+
+
+async def _deed(sight: Sight, wanted: Wanted, jobs: list[str], who: Principal) -> list[Answered]:
+    client = sight.client
+    match wanted.verb:
+        case "retry":
+            return await client.retry_many(jobs)
+        case "cancel":
+            return await client.cancel_many(jobs, actor=who.name, reason=wanted.reason or None)
+        case "reschedule":
+            return await client.reschedule_many(jobs, run_in=wanted.run_in or "0s")
+        case "reprioritise":
+            return await client.reprioritise_many(jobs, _priority(wanted))
+        case _:
+            return await client.delete_many(jobs)
+
+
+def _priority(wanted: Wanted) -> int:
+    try:
+        return int(wanted.priority)
+    except ValueError:
+        message = f"priority: expected a number from 0 to 10, got {wanted.priority!r}"
+        raise InvalidValue(message) from None

@@ -1,0 +1,233 @@
+"""The pages of dead letters: groups of failed jobs, the jobs of a group, and what can be done with them."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+from fastapi import Form, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from holdfast import public_id
+from holdfast.server.api.bulk import require_role
+from holdfast.server.kinds import Kinds
+from holdfast.server.pages.dead_choice import Choice, Chosen, read_moment
+from holdfast.server.pages.rendering import page, turned, url
+from holdfast.server.pages.replaying import changes
+from holdfast.server.pages.runs import runs_of, sees_run, told
+from holdfast.server.pages.shown import Shown, written
+from holdfast.server.problems import Problem, not_found
+from holdfast.server.roles import Role
+from holdfast.server.routing import Routes, Seen, Who, noted
+from holdfast.server.sight import NOWHERE, Sight
+from holdfast.stores.bulk import COUNT_CAP, BulkVerb
+from holdfast.stores.failures import DeadCursor, DeadFilter, DeadLetter
+from holdfast.stores.values import Cursor
+from holdfast.telemetry.redaction import hide
+
+routes = Routes("pages", in_schema=False)
+
+_GROUPS = 30
+_JOBS = 30
+
+
+@routes.get("/dead-letters", Role.VIEWER)
+async def dead_letters_page(
+    request: Request,
+    sight: Seen,
+    choice: Chosen,
+    last_at: str = Query("", max_length=40),
+    last_id: str = Query("", max_length=12),
+) -> Response:
+    """Show groups of failed jobs, the latest first."""
+    after = DeadCursor(read_moment(last_at, "last_at"), last_id) if last_at and last_id else None
+    which = DeadFilter(
+        kinds=choice.kinds, queues=_queues(sight, choice), error_class=choice.error or None, since=choice.since_at
+    )
+    found = await sight.store.list_dead_letters(which, limit=_GROUPS, after=after)
+    return page(
+        request,
+        "dead_letters.html",
+        at="dead-letters",
+        groups=found.groups,
+        next=found.next,
+        choice=choice,
+        runs=await runs_of(sight),
+        cap=COUNT_CAP - 1,
+        job_id=public_id.encode,
+        hide=hide,
+    )
+
+
+@routes.get("/dead-letters/export", Role.OPERATOR)
+async def export_dead_letters_here(sight: Seen, choice: Chosen) -> Response:
+    """Give failed jobs as one JSON object a line, with secrets covered."""
+    which = sight.narrowed(await choice.jobs(sight.client))
+    await sight.client.list(which, limit=1)  # what cannot be asked for is refused before the answer has begun
+
+    async def lines() -> AsyncIterator[str]:
+        async for one in sight.client.export_dead_letters(which):
+            yield msgspec.json.encode(one).decode() + "\n"
+
+    headers = {"content-disposition": 'attachment; filename="dead-letters.jsonl"'}
+    return StreamingResponse(lines(), media_type="application/x-ndjson", headers=headers)
+
+
+@routes.get("/dead-letters/replay", Role.OPERATOR)
+async def preview_replay_here(request: Request, sight: Seen, choice: Chosen) -> Response:
+    """Show what a replay would do."""
+    return await _preview(request, sight, choice, BulkVerb.RETRY)
+
+
+@routes.get("/dead-letters/purge", Role.ADMIN)
+async def preview_purge_here(request: Request, sight: Seen, choice: Chosen) -> Response:
+    """Show what a purge would delete."""
+    return await _preview(request, sight, choice, BulkVerb.DELETE)
+
+
+@routes.post("/dead-letters/replay", Role.OPERATOR)
+async def replay_here(request: Request, sight: Seen, who: Who, rate: str = Form("", max_length=20)) -> Response:
+    """Give the chosen jobs a new life, at most at the given rate."""
+    choice = Choice.of_form(await request.form())
+    noted(request, **choice.facts(), rate=rate or None)
+    which = sight.narrowed(await choice.jobs(sight.client))
+    reason = choice.reason or None
+    run = await sight.client.start_bulk(BulkVerb.RETRY, which, rate=rate or None, actor=who.name, reason=reason)
+    noted(request, run=run.id, expected=run.expected)
+    return turned(request, url(request, "dead-letters"), told(run))
+
+
+@routes.post("/dead-letters/purge", Role.ADMIN)
+async def purge_here(request: Request, sight: Seen, who: Who, confirmation: str = Form("", max_length=100)) -> Response:
+    """Delete the chosen jobs, once their number was typed."""
+    choice = Choice.of_form(await request.form())
+    noted(request, **choice.facts())
+    which = sight.narrowed(await choice.jobs(sight.client))
+    _require_confirmed(confirmation, choice)
+    reason = choice.reason or None
+    run = await sight.client.start_bulk(BulkVerb.DELETE, which, actor=who.name, reason=reason)
+    noted(request, run=run.id, expected=run.expected)
+    return turned(request, url(request, "dead-letters"), told(run))
+
+
+@routes.post("/dead-letters/runs/{run}/{verb}", Role.OPERATOR)
+async def change_run_here(request: Request, run: int, verb: str, sight: Seen) -> Response:
+    """Pause, go on with or cancel a run."""
+    known = await sight.client.bulk_run(run)
+    ask = {"pause": sight.client.pause_bulk, "resume": sight.client.resume_bulk, "cancel": sight.client.cancel_bulk}
+    if verb not in ask or not sees_run(sight, known):
+        raise not_found("run", run)
+    if verb != "cancel":
+        require_role(sight.principal, known.verb)
+    await ask[verb](run)
+    return turned(request, url(request, "dead-letters"), f"run {run}: {verb}")
+
+
+@routes.get("/dead-letters/{group}", Role.VIEWER)
+async def dead_letter_page(
+    request: Request, group: str, sight: Seen, after: str = Query("", max_length=60)
+) -> Response:
+    """Show one group, and its jobs."""
+    found = await _group(sight, group)
+    which = sight.narrowed(await sight.client.dead_jobs(found.id))
+    jobs = await sight.client.list(which, limit=_JOBS, after=_cursor(after))
+    following = None if jobs.next is None else f"{jobs.next.enqueued_at.isoformat()} {public_id.encode(jobs.next.id)}"
+    return page(
+        request,
+        "dead_letter.html",
+        at="dead-letters",
+        group=found,
+        jobs=[(job, Shown(job).text(job.error) or "") for job in jobs.jobs],
+        next=following,
+        cap=COUNT_CAP - 1,
+        hide=hide,
+    )
+
+
+@routes.get("/dead-letters/{group}/{job}", Role.OPERATOR)
+async def edit_dead_job_page(request: Request, group: str, job: str, sight: Seen) -> Response:
+    """Show the arguments of a failed job, to be changed."""
+    found, failed = await _group(sight, group), await sight.job(job)
+    return page(
+        request,
+        "dead_edit.html",
+        at="dead-letters",
+        group=found,
+        job=failed,
+        error=Shown(failed).error or "",
+        arguments=written(Shown(failed).payload),
+    )
+
+
+@routes.post("/dead-letters/{group}/{job}/replay", Role.OPERATOR)
+async def replay_one_here(request: Request, group: str, job: str, sight: Seen) -> Response:
+    """Give one failed job a new life."""
+    found, failed = await _group(sight, group), await sight.job(job)
+    noted(request, queue=failed.queue)
+    await sight.client.retry(failed.id)
+    return turned(request, url(request, "dead-letters", found.id), f"job {failed.public_id} begins anew")
+
+
+@routes.post("/dead-letters/{group}/{job}/edit", Role.OPERATOR)
+async def replay_edited_here(
+    request: Request, group: str, job: str, sight: Seen, arguments: str = Form(max_length=500_000)
+) -> Response:
+    """Enqueue a failed job anew with other arguments."""
+    await _group(sight, group)
+    failed = await sight.job(job)
+    changed = changes(failed, arguments)
+    noted(request, queue=failed.queue, changed=sorted(changed))
+    known: Kinds = request.app.state.kinds
+    new = await known.replay(sight, failed, changed)
+    noted(request, job=new.public_id)
+    return turned(request, url(request, "jobs", new.public_id), f"job {new.public_id} stands for {failed.public_id}")
+
+
+# ---- parts ---------------------------------------------------------------------------------------------------------
+
+
+async def _preview(request: Request, sight: Sight, choice: Choice, verb: BulkVerb) -> Response:
+    which = sight.narrowed(await choice.jobs(sight.client))
+    count = await sight.client.preview_bulk(verb, which)
+    return page(
+        request,
+        "dead_confirm.html",
+        at="dead-letters",
+        verb=verb,
+        choice=choice,
+        count=count,
+        cap=COUNT_CAP - 1,
+        confirmation=_confirmation(choice),
+    )
+
+
+def _confirmation(choice: Choice) -> str:
+    """What has to be typed before anything is deleted: a name of what goes, which nobody types by chance."""
+    return choice.group or choice.kind or choice.queue or choice.error or "everything"
+
+
+def _require_confirmed(given: str, choice: Choice) -> None:
+    if given.strip() != _confirmation(choice):
+        detail = f"nothing was deleted: expected {_confirmation(choice)!r} as confirmation, got {given[:40]!r}"
+        raise Problem(422, detail, "confirmation")
+
+
+async def _group(sight: Sight, group: str) -> DeadLetter:
+    found = await sight.client.dead_letter(group)
+    if not sight.principal.sees(found.queue):
+        raise not_found("group", group)
+    return found
+
+
+def _queues(sight: Sight, choice: Choice) -> tuple[str, ...]:
+    """The queues whose groups are shown: the one that was asked for, as far as they may see it."""
+    mine = sight.principal.queues
+    if mine is None:
+        return choice.queues
+    return tuple(sorted(mine if not choice.queues else mine.intersection(choice.queues))) or (NOWHERE,)
+
+
+def _cursor(text: str) -> Cursor | None:
+    """Read where a page of jobs begins: a time and an id."""
+    if not text:
+        return None
+    moment, _, job = text.rpartition(" ")
+    return Cursor(read_moment(moment, "after"), public_id.decode(job))

@@ -1,0 +1,229 @@
+"""The page of jobs: one box that filters, tabs by state, pages that go by key."""
+
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import msgspec
+from fastapi import Query, Request
+from starlette.responses import RedirectResponse, Response
+
+from holdfast import filtering, public_id
+from holdfast.client.cursors import cursor_text, read_cursor
+from holdfast.client.searching import meant
+from holdfast.errors import FilterMistakes, InvalidValue, JobNotFound
+from holdfast.job import JobState
+from holdfast.server.kinds import Kinds
+from holdfast.server.pages.recent import recent
+from holdfast.server.pages.rendering import page, part_of, url
+from holdfast.server.pages.shown import Shown
+from holdfast.server.roles import Role
+from holdfast.server.routing import Routes, Seen
+from holdfast.server.sight import Sight
+from holdfast.stores.bulk import BulkRun, BulkState
+from holdfast.stores.values import Counted, Found, JobFilter
+
+routes = Routes("pages", in_schema=False)
+
+PAGE = 50
+COLUMNS = (
+    ("queue", "Queue"),
+    ("args", "Arguments"),
+    ("tries", "Attempt"),
+    ("when", "Enqueued"),
+    ("took", "Took"),
+    ("actor", "Actor"),
+)
+_TABS = (
+    ("all", ()),
+    ("queued", (JobState.QUEUED,)),
+    ("running", (JobState.RUNNING,)),
+    ("scheduled", (JobState.SCHEDULED,)),
+    ("held", (JobState.HELD, JobState.BLOCKED)),
+    ("completed", (JobState.COMPLETED,)),
+    ("with errors", (JobState.COMPLETED_WITH_ERRORS,)),
+    ("failed", (JobState.FAILED,)),
+    ("cancelled", (JobState.CANCELLED,)),
+)
+TERMS = (
+    ("kind:send_email", "jobs of a kind, or of several with commas between"),
+    ("queue:high", "jobs of a queue"),
+    ("state:failed,cancelled", "in a state; also waiting, live and finished"),
+    ("tag:customer=17", "with this tag"),
+    ("args.to=a@example.org", "with this argument; args.a.b= looks inside"),
+    ("error:TimeoutError", "that failed with this error"),
+    ("actor:anna", "enqueued by somebody"),
+    ("unique:report-17", "with this unique key"),
+    ("schedule:nightly", "that a schedule has made"),
+    ("priority:0", "of a priority, 0 first and 10 last"),
+    ("since:1h until:10m", "enqueued within a time; also times such as 2026-11-15T09:00"),
+    ("finished-since:1d", "that ended within a time"),
+    ('"connection refused"', "words in the kind, the error or the arguments"),
+    ("htcx-2s16-z48b-09", "one job, by its id or the end of it"),
+)
+_WORDS = ("waiting", "live", "finished")
+_COUNT_S = 3.0
+_AGAIN = "holdfast:counts from:body"  # every few seconds, while the page is live
+_TABS_S = 0.1
+_FAMILIES = ("families", 10.0)
+_MOST_KINDS = 300
+_RUNS = 5
+
+
+@dataclass(frozen=True)
+class Tab:
+    """One tab: the filter with its states, and how many jobs that are, if it was counted."""
+
+    name: str
+    query: str
+    is_chosen: bool
+    count: str = ""
+
+
+def read_query(text: str) -> filtering.Query:
+    """Read what stands in the box."""
+    return filtering.parse(text, datetime.now(UTC))
+
+
+@routes.get("/jobs", Role.VIEWER)
+async def jobs_page(
+    request: Request,
+    sight: Seen,
+    q: str = Query("", max_length=filtering.LONGEST),
+    after: str | None = Query(None, max_length=200),
+) -> Response:
+    """Show the jobs that a filter chooses, newest first."""
+    try:
+        asked = read_query(q)
+        cursor = None if after is None else read_cursor(after)
+    except FilterMistakes as error:
+        return _with_mistake(request, q, "\n".join(map(str, error.mistakes)))
+    except InvalidValue as error:
+        return _with_mistake(request, q, str(error))
+    if (named := await _named(request, sight, asked)) is not None:
+        return named
+    if part_of(request) == "tabs":
+        return page(request, "jobs.html", at="jobs", tabs=await _counted_tabs(sight, asked), counting=_AGAIN, query=q)
+    found = await sight.client.search(sight.narrowed(asked.where), limit=PAGE, after=cursor)
+    return page(
+        request,
+        "jobs.html",
+        at="jobs",
+        query=asked.text(),
+        mistake=None,
+        tabs=_tabs(asked),
+        counting="" if _is_long(asked.where) else "load",
+        rows=[Shown(job) for job in found.jobs],
+        found=found,
+        next=None if found.next is None else cursor_text(found.next),
+        is_first=after is None,
+        columns=COLUMNS,
+        runs=await _runs(sight),
+        colours=await _colours(sight),
+        terms=TERMS,
+        choices=await _choices(request, sight),
+        command=f"holdfast jobs list {shlex.quote(asked.text())}" if q else "holdfast jobs list",
+    )
+
+
+async def _named(request: Request, sight: Sight, asked: filtering.Query) -> Response | None:
+    """Go straight to the one job that was asked for, if it is there."""
+    if asked.job is None:
+        return None
+    try:
+        found = await sight.job(public_id.encode(asked.job))
+    except JobNotFound:
+        return None
+    return RedirectResponse(url(request, "jobs", found.public_id), 303)
+
+
+def _with_mistake(request: Request, q: str, mistake: str) -> Response:
+    return page(
+        request,
+        "jobs.html",
+        at="jobs",
+        status=422,
+        live="",
+        query=q,
+        mistake=mistake,
+        tabs=[],
+        counting="",
+        rows=[],
+        found=Found([], None, None, is_whole=True),
+        next=None,
+        is_first=True,
+        columns=COLUMNS,
+        runs=[],
+        colours={},
+        terms=TERMS,
+        choices=[],
+        command="holdfast jobs list",
+    )
+
+
+def _tabs(asked: filtering.Query, counts: Sequence[str] = ()) -> list[Tab]:
+    rest = tuple(term for term in asked.terms if term.name != "state")
+    chosen = frozenset(asked.where.states)
+    found = []
+    for index, (name, states) in enumerate(_TABS):
+        terms = (*rest, filtering.Term("state", states)) if states else rest
+        text = filtering.Query(terms, asked.where).text()
+        found.append(Tab(name, text, frozenset(states) == chosen, counts[index] if counts else ""))
+    return found
+
+
+def _is_long(where: JobFilter) -> bool:
+    """Whether jobs have to be read one by one to know which fit; that is not done for each tab."""
+    return bool(where.args or where.words)
+
+
+async def _counted_tabs(sight: Sight, asked: filtering.Query) -> list[Tab]:
+    """Count what each tab shows, reading 10,001 entries of an index at most for each; in time for all of them."""
+    where = sight.narrowed(asked.where)
+    ends_at = time.monotonic() + _TABS_S
+    counts = dict.fromkeys(dict(_TABS), "")
+    # Those that failed come first: people look for them. Those that completed come last: they are most, and take long.
+    for name, states in sorted(_TABS, key=lambda tab: (JobState.COMPLETED in tab[1], JobState.FAILED not in tab[1])):
+        counts[name] = await _count(sight, where, states, ends_at)
+    return _tabs(asked, list(counts.values()))
+
+
+async def _count(sight: Sight, where: JobFilter, states: tuple[JobState, ...], ends_at: float) -> str:
+    left_ms = round((ends_at - time.monotonic()) * 1_000)
+    if not states or left_ms <= 0:
+        return ""
+    which = meant(msgspec.structs.replace(where, states=states))
+    key = ("count", which)
+    counted: Counted = await recent(
+        sight.store, key, _COUNT_S, lambda: sight.store.count_found(which, budget_ms=left_ms)
+    )
+    return f"{counted.jobs:,}{'+' if counted.capped else ''}"
+
+
+async def _runs(sight: Sight) -> list[BulkRun]:
+    """Read the bulk runs that are under way, for those who may see all queues."""
+    if sight.principal.queues is not None:
+        return []
+    found = await recent(sight.store, "runs", 1.0, lambda: sight.client.bulk_runs(_RUNS))
+    return [run for run in found if run.state in {BulkState.RUNNING, BulkState.PAUSED}]
+
+
+async def _choices(request: Request, sight: Sight) -> list[str]:
+    """Terms that the box completes: states, queues and kinds that may be seen."""
+    queues = sight.queues(family.row.name for family in await recent(sight.store, *_FAMILIES, sight.client.families))
+    kinds: Kinds = request.app.state.kinds
+    found = await kinds.listed(sight)
+    return [
+        *(f"state:{word}" for word in (*(state.value for state in JobState), *_WORDS)),
+        *(f"queue:{queue}" for queue in queues),
+        *(f"kind:{row.name}" for row in found[:_MOST_KINDS]),
+        *(text.partition(":")[0] + ":" for text, _ in TERMS if ":" in text),
+        "args.",
+    ]
+
+
+async def _colours(sight: Sight) -> dict[str, str | None]:
+    families = await recent(sight.store, *_FAMILIES, sight.client.families)
+    return {family.row.name: family.colour for family in families}

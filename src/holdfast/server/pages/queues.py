@@ -1,0 +1,235 @@
+"""The page of queues, and the page of each."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from fastapi import Form, Query, Request
+from starlette.responses import Response
+
+from holdfast.client.families import QueueFamily
+from holdfast.client.in_force import CHANGEABLE
+from holdfast.health.checks import works
+from holdfast.job import TERMINAL, JobState
+from holdfast.rollup import Rollup, lower_percentile, percentile
+from holdfast.server.pages import drawing, series
+from holdfast.server.pages.clock import store_time
+from holdfast.server.pages.overview import Figure, figures, waits_of
+from holdfast.server.pages.recent import recent
+from holdfast.server.pages.rendering import page, turned, url
+from holdfast.server.pages.said import Said
+from holdfast.server.pages.series import RANGES
+from holdfast.server.problems import not_found
+from holdfast.server.roles import Role
+from holdfast.server.routing import Routes, Seen, Who, noted, served
+from holdfast.server.sight import Sight
+from holdfast.stores.values import JobFilter
+from holdfast.stores.why import read_budget, read_limit_key
+
+routes = Routes("pages", in_schema=False)
+
+_MOST_HELD = 200
+_MOST_KINDS = 20
+_LAST = 99  # of those that say nothing of their priority
+_ALWAYS = (JobState.SCHEDULED, JobState.QUEUED, JobState.HELD, JobState.RUNNING)
+
+
+class KindFigures(msgspec.Struct, frozen=True):
+    """How the jobs of a kind did; `again` is how often one of them went back to try again."""
+
+    kind: str
+    jobs: int
+    failed: int
+    again: int
+    wait_ms: float | None
+    run_ms: float | None
+
+
+@routes.get("/queues", Role.VIEWER)
+async def queues_page(request: Request, sight: Seen) -> Response:
+    """Show all queues."""
+    families = [family for family in await sight.client.families() if sight.principal.sees(family.row.name)]
+    families.sort(key=lambda family: (_LAST if family.priority is None else family.priority, family.row.name))
+    counted = await figures(sight)
+    chosen = RANGES["1h"]
+    waits = await waits_of(sight, families)
+    first, points = await series.read_points(sight.store, chosen)
+    ended = series.by_queue(points)
+    return page(
+        request,
+        "queues.html",
+        at="queues",
+        families=families,
+        running={family.row.name: counted.get((family.row.name, JobState.RUNNING), Figure()) for family in families},
+        waiting={family.row.name: counted.get((family.row.name, JobState.QUEUED), Figure()) for family in families},
+        waits={name: lower_percentile(found.wait, 0.95) for name, found in waits.items()},
+        slots=await _slots(sight, [family.row.name for family in families]),
+        ended={family.row.name: series.draw(ended.get(family.row.name, []), first, chosen) for family in families},
+    )
+
+
+@routes.get("/queues/{queue}", Role.VIEWER)
+async def queue_page(request: Request, queue: str, sight: Seen, within: str = Query("1h", max_length=8)) -> Response:
+    """Show one queue: what is in it, how long its jobs wait and run, and what holds them back."""
+    family = await _family(sight, queue)
+    chosen = RANGES.get(within, RANGES["1h"])
+    rollups = await _rollups(sight, queue, chosen)
+    counts = {state: figure for (name, state), figure in (await figures(sight)).items() if name == queue}
+    now = await store_time(sight.store)
+    workers = [row for row in await sight.store.list_workers() if works(row, queue, now)]
+    settings, prefix = served(request).settings, f"queues.{queue}."
+    wait, run = _merged(row.wait for row in rollups), _merged(row.run for row in rollups)
+    kinds = _figures(rollups)
+    lately = (await waits_of(sight, [family])).get(queue)
+    return page(
+        request,
+        "queue.html",
+        at="queues",
+        live=f"queue:{queue}",
+        family=family,
+        policy=settings.escalations.get(family.escalation or "") if sight.principal.queues is None else None,
+        poll_ms=family.poll_ms or settings.poll_s_of([queue]) * 1_000,
+        p95_ms=None if lately is None else lower_percentile(lately.wait, 0.95),
+        oldest_ms=None if lately is None else lately.oldest_ms,
+        states=[(state, counts.get(state, Figure())) for state in JobState if state in counts or state in _ALWAYS],
+        slots=sum(row.info.concurrency for row in workers),
+        running=counts.get(JobState.RUNNING, Figure()).jobs,
+        workers=workers,
+        within=chosen.name,
+        spans=list(RANGES),
+        done=sum(kind.jobs for kind in kinds),
+        failed=sum(kind.failed for kind in kinds),
+        wait=drawing.histogram(wait, f"how long jobs waited, {within}", promised_ms=family.sla_ms) if wait else None,
+        run=drawing.histogram(run, f"how long jobs ran, {within}") if run else None,
+        waits=_percentiles(wait),
+        runs=_percentiles(run),
+        kinds=kinds[:_MOST_KINDS],
+        more_kinds=max(len(kinds) - _MOST_KINDS, 0),
+        held=await _held(sight, queue),
+        most_held=_MOST_HELD,
+        overrides=[row for row in await sight.client.overrides() if row.path.startswith(prefix)],
+        prefix=prefix,
+        changeable=CHANGEABLE["queues"],
+    )
+
+
+@routes.post("/queues/{queue}/pause", Role.OPERATOR)
+async def pause_queue_here(request: Request, queue: str, sight: Seen, who: Who, reason: str = Form("")) -> Response:
+    """Let a queue rest."""
+    sight.require_queue(queue)
+    noted(request, reason=reason or None)
+    await sight.client.pause(queue, actor=who.name, reason=reason or None)
+    said = Said(f"{queue} is paused", undo=("queues", queue, "resume"))
+    return turned(request, url(request, "queues", queue), said)
+
+
+@routes.post("/queues/{queue}/resume", Role.OPERATOR)
+async def resume_queue_here(request: Request, queue: str, sight: Seen) -> Response:
+    """Let a queue go on."""
+    sight.require_queue(queue)
+    await sight.client.resume(queue)
+    said = Said(f"{queue} goes on", undo=("queues", queue, "pause"))
+    return turned(request, url(request, "queues", queue), said)
+
+
+@routes.post("/queues/{queue}/set", Role.ADMIN)
+async def set_queue_here(
+    request: Request,
+    *,
+    queue: str,
+    sight: Seen,
+    who: Who,
+    field: str = Form(max_length=64),
+    value: str = Form(max_length=1_000),
+    reason: str = Form("", max_length=500),
+) -> Response:
+    """Change what holds for a queue, for everybody."""
+    sight.require_queue(queue)
+    noted(request, field=field, value=value, reason=reason or None)
+    given = read_value(value)
+    await sight.client.set_policy(f"queues.{queue}.{field}", given, actor=who.name, reason=reason or None)
+    return turned(request, url(request, "queues", queue), f"{queue}: {field} is changed")
+
+
+@routes.post("/queues/{queue}/reset", Role.ADMIN)
+async def reset_queue_here(request: Request, queue: str, sight: Seen, field: str = Form(max_length=64)) -> Response:
+    """Let a queue be again as programs say."""
+    sight.require_queue(queue)
+    noted(request, field=field)
+    await sight.client.reset_policy(f"queues.{queue}.{field}")
+    return turned(request, url(request, "queues", queue), f"{queue}: {field} is again as programs say")
+
+
+def read_value(text: str) -> Any:
+    """Read what somebody typed: JSON where it is, else the text itself."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+async def _family(sight: Sight, queue: str) -> QueueFamily:
+    sight.require_queue(queue)
+    for family in await sight.client.families():
+        if family.row.name == queue:
+            return family
+    raise not_found("queue", queue)
+
+
+async def _held(sight: Sight, queue: str) -> list[tuple[str, str, str, int]]:
+    """Tell what the jobs wait for that are held back: its sort, name and key, and how many wait for it."""
+    found = await sight.client.list(JobFilter(states=(JobState.HELD,), queues=(queue,)), limit=_MOST_HELD)
+    causes: Counter[tuple[str, str, str]] = Counter()
+    for job in found.jobs:
+        if (limit := read_limit_key(job.limit_key)) is not None:
+            causes[("limit", *limit)] += 1
+        elif (budget := read_budget(job.limit_key)) is not None:
+            causes[("budget", budget, "")] += 1
+    return [(*cause, count) for cause, count in causes.most_common()]
+
+
+def _figures(rollups: list[Rollup]) -> list[KindFigures]:
+    by_kind: dict[str, list[Rollup]] = {}
+    for row in rollups:
+        by_kind.setdefault(row.kind, []).append(row)
+    found = [
+        KindFigures(
+            kind,
+            sum(row.jobs for row in rows if row.state in TERMINAL),
+            sum(row.jobs for row in rows if row.state is JobState.FAILED),
+            sum(row.jobs for row in rows if row.state not in TERMINAL),
+            percentile(_merged(row.wait for row in rows), 0.95),
+            percentile(_merged(row.run for row in rows), 0.95),
+        )
+        for kind, rows in by_kind.items()
+    ]
+    return sorted(found, key=lambda figure: (-figure.jobs, -figure.again, figure.kind))
+
+
+async def _rollups(sight: Sight, queue: str, chosen: series.Range) -> list[Rollup]:
+    """Read how the jobs of a queue did, once for all who look."""
+
+    async def ask() -> list[Rollup]:
+        return await sight.store.read_rollups(datetime.now(UTC) - timedelta(seconds=chosen.seconds), queue)
+
+    return await recent(sight.store, ("rollups", queue, chosen.name), chosen.lasts_s, ask)
+
+
+async def _slots(sight: Sight, queues: Sequence[str]) -> dict[str, int]:
+    """How many jobs living workers would run at once, of each queue."""
+    rows, now = await sight.store.list_workers(), await store_time(sight.store)
+    return {queue: sum(row.info.concurrency for row in rows if works(row, queue, now)) for queue in queues}
+
+
+def _percentiles(histogram: dict[int, int]) -> tuple[float | None, float | None]:
+    """How long half of them took at most, and how long 95 of a hundred."""
+    return percentile(histogram, 0.5), percentile(histogram, 0.95)
+
+
+def _merged(histograms: Iterable[dict[int, int]]) -> dict[int, int]:
+    merged: Counter[int] = Counter()
+    for histogram in histograms:
+        merged.update(histogram)
+    return dict(merged)

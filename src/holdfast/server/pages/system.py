@@ -1,0 +1,237 @@
+"""The pages of the system: its health, services, tables, webhooks, settings, tokens, and who did what."""
+
+import msgspec
+from fastapi import Form, Path, Query, Request
+from starlette.responses import Response
+
+from holdfast.health import checks
+from holdfast.health.checks import Check, Level
+from holdfast.health.examining import examine
+from holdfast.server.api.audit import deed_shape
+from holdfast.server.api.settings import list_settings
+from holdfast.server.api.tokens import NewToken, create_token, is_within, revoke_token
+from holdfast.server.deeds import search_deeds
+from holdfast.server.pages.recent import recent
+from holdfast.server.pages.rendering import page, turned, url
+from holdfast.server.problems import AWAY
+from holdfast.server.roles import Role
+from holdfast.server.routing import Routes, Seen, Who, noted, served
+from holdfast.server.served import Served
+from holdfast.server.sight import Sight
+from holdfast.stores.access import AuditFilter
+from holdfast.stores.bounds import BOUNDS
+from holdfast.stores.migrate import Migrator
+from holdfast.telemetry.redaction import hide
+
+routes = Routes("pages", in_schema=False)
+
+_DEEDS = 50
+_COUNTED = 10_000
+_LOOK_S = 5.0
+_MEASURE_S = 10.0
+_DOES = {
+    "promote": "lets jobs in line whose time has come",
+    "schedules": "makes jobs of schedules",
+    "rescue": "takes jobs from workers that are gone",
+    "announce": "tells Redis again of jobs that it has lost",
+    "retention": "deletes jobs that were kept long enough",
+    "fold": "merges old counts and rows",
+    "gauges": "counts what waits and runs",
+    "escalate": "makes messages of what went wrong",
+    "notices": "sends those messages",
+    "dead_letters": "puts failed jobs into groups",
+    "bulk": "works through bulk runs",
+    "sla": "compares waits with what was promised",
+}
+_ROLES = ("viewer", "operator", "admin")
+
+
+@routes.get("/system", Role.VIEWER, whole=True)
+async def system_page(request: Request, sight: Seen) -> Response:
+    """Show how the store is, and what the services do."""
+    here = served(request)
+    found = await recent(sight.store, ("health", here.tasks is None), _LOOK_S, lambda: _examined(sight, here))
+    services = await sight.client.services()
+    reports = {service.name: service.report for service in services}
+    return page(
+        request,
+        "system.html",
+        at="system",
+        tab="health",
+        checks=found,
+        worst=max((list(Level).index(check.level) for check in found), default=0),
+        schema=next((check.message for check in found if check.name == "schema"), None),
+        told=await recent(sight.store, "software", _LOOK_S, sight.store.diagnose),
+        is_delivered=here.settings.delivery is not None,
+        announced=reports.get("announce"),
+        retention=reports.get("retention"),
+        endpoints=await sight.client.endpoints(),
+        services=[(service, _DOES.get(service.name, "")) for service in services],
+        leaders=await sight.client.leaders(),
+        has_metrics=here.metrics is not None,
+        hide=hide,
+    )
+
+
+@routes.get("/system/tables", Role.VIEWER, whole=True)
+async def tables_page(request: Request, sight: Seen) -> Response:
+    """Show how large each table is, and what bounds it."""
+    sizes = await recent(sight.store, "tables", _MEASURE_S, sight.store.measure_tables)
+    return page(
+        request,
+        "tables.html",
+        at="system",
+        tab="tables",
+        sizes=sorted(
+            ((size, BOUNDS[size.name].stays) for size in sizes), key=lambda row: (-(row[0].size or 0), -row[0].rows)
+        ),
+        taken=sum(size.size or 0 for size in sizes),
+        counted=_COUNTED,
+    )
+
+
+@routes.get("/system/webhooks", Role.VIEWER, whole=True)
+async def webhooks_page(request: Request, sight: Seen) -> Response:
+    """Show the places that webhooks are posted to."""
+    return page(
+        request, "webhooks.html", at="system", tab="webhooks", endpoints=await sight.client.endpoints(), hide=hide
+    )
+
+
+@routes.post("/system/webhooks/enable", Role.OPERATOR, whole=True)
+async def enable_webhook_here(request: Request, sight: Seen, endpoint: str = Form(max_length=2_000)) -> Response:
+    """Let webhooks be posted again to a place that answered 410 Gone."""
+    noted(request, endpoint=endpoint)
+    was = await sight.client.enable_endpoint(endpoint)
+    said = "webhooks are posted there again" if was else "it was not disabled"
+    return turned(request, url(request, "system", "webhooks"), said)
+
+
+@routes.get("/system/settings", Role.VIEWER, whole=True)
+async def settings_page(request: Request, sight: Seen, changed: bool = Query(True)) -> Response:  # noqa: FBT001, FBT003 - a query
+    """Show every setting with where it comes from; secrets are covered."""
+    rows = (await list_settings(sight, request)).settings
+    shown = [row for row in rows if not changed or row.origin != "default"]
+    return page(
+        request,
+        "settings.html",
+        at="system",
+        tab="settings",
+        settings=[(row.path, _text(row.value), row.origin) for row in shown],
+        hidden=len(rows) - len(shown),
+        changed=changed,
+        overrides=await sight.client.overrides(),
+    )
+
+
+@routes.post("/system/settings/reset", Role.ADMIN, whole=True)
+async def reset_setting_here(request: Request, sight: Seen, path: str = Form(max_length=200)) -> Response:
+    """Let a setting be again as programs say."""
+    noted(request, path=path)
+    await sight.client.reset_policy(path)
+    return turned(request, url(request, "system", "settings"), f"{path} is again as programs say")
+
+
+@routes.get("/system/audit", Role.ADMIN)
+async def audit_page(
+    request: Request,
+    sight: Seen,
+    actor: str = Query("", max_length=200),
+    action: str = Query("", max_length=100),
+    before: int | None = Query(None, ge=1, le=2**63 - 1),
+) -> Response:
+    """Show who has done what, the latest first."""
+    mine = sight.principal.queues
+    which = AuditFilter(
+        actor=actor or None, action=action or None, queues=None if mine is None else tuple(sorted(mine))
+    )
+    found = await search_deeds(sight.store, which, limit=_DEEDS, before=before)
+    return page(
+        request,
+        "audit.html",
+        at="system",
+        tab="audit",
+        deeds=[deed_shape(row) for row in found.deeds],
+        next=found.next,
+        back_to=found.back_to,
+        actor=actor,
+        action=action,
+    )
+
+
+@routes.get("/system/tokens", Role.ADMIN)
+async def tokens_page(request: Request, sight: Seen) -> Response:
+    """Show who may come in by token."""
+    return await _tokens(request, sight)
+
+
+@routes.post("/system/tokens", Role.ADMIN)
+async def create_token_here(
+    request: Request,
+    *,
+    sight: Seen,
+    who: Who,
+    name: str = Form(min_length=1, max_length=64),
+    role: str = Form("viewer", pattern="^(viewer|operator|admin)$"),
+    queues: str = Form("", max_length=4_000),
+    expires_in: str = Form("", max_length=40),
+) -> Response:
+    """Make a token; its secret is shown on this page and never again."""
+    asked = NewToken.model_validate(
+        {
+            "name": name,
+            "role": role,
+            "queues": [queue for queue in queues.replace(",", " ").split() if queue] or None,
+            "expires_in": expires_in or None,
+        }
+    )
+    made = await create_token(asked, sight, who, request)
+    return await _tokens(request, sight, made.secret, made.name)
+
+
+@routes.post("/system/tokens/{number}/revoke", Role.ADMIN)
+async def revoke_token_here(
+    request: Request, sight: Seen, who: Who, number: int = Path(ge=0, le=2**53 - 1)
+) -> Response:
+    """Let a token, and the logins begun with it, hold no more."""
+    revoked = await revoke_token(str(number), sight, who)
+    return turned(request, url(request, "system", "tokens"), f"the token {revoked.name} holds no more")
+
+
+async def _tokens(request: Request, sight: Sight, secret: str | None = None, named: str | None = None) -> Response:
+    rows = await sight.store.list_passes("token")
+    return page(
+        request,
+        "tokens.html",
+        at="system",
+        tab="tokens",
+        tokens=[row for row in rows if is_within(sight.principal, row.queues)],
+        roles=_ROLES,
+        secret=secret,
+        named=named,
+    )
+
+
+async def _examined(sight: Sight, here: Served) -> list[Check]:
+    """Look at everything, once for all who look."""
+    found = await examine(sight.client, sight.store, here.settings, here.tasks, quoting=False)
+    return [_safe(check) for check in (*await _schema(sight), *found)]
+
+
+async def _schema(sight: Sight) -> list[Check]:
+    """Whether the schema is what this release needs."""
+    migrator: Migrator | None = getattr(sight.store, "migrator", None)
+    return [] if migrator is None else [checks.schema(await migrator.plan())]
+
+
+def _safe(check: Check) -> Check:
+    """Leave out what a driver said, which is for the log of whoever runs the server."""
+    if check.name == "store" and check.level is Level.ERROR:
+        return Check(check.name, check.level, AWAY)
+    return check._replace(message=hide(check.message))
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,66 @@
+"""What one person can see: everything of the client, narrowed to the queues they may know of."""
+
+import secrets
+from collections.abc import Iterable
+
+import msgspec
+
+from holdfast.client.client import Client
+from holdfast.client.jobs import missing
+from holdfast.errors import JobNotFound
+from holdfast.job import Job
+from holdfast.server.principal import Principal
+from holdfast.server.problems import not_found
+from holdfast.server.served import Opened
+from holdfast.stores.store import Store
+from holdfast.stores.values import JobFilter, WorkerRow
+from holdfast.why import Why
+
+NOWHERE = secrets.token_hex(32)  # the name of no queue: nobody can know it
+
+
+class Sight:
+    """The client, as far as one person may look."""
+
+    def __init__(self, opened: Opened, principal: Principal) -> None:
+        self.client: Client = opened.client
+        self.store: Store = opened.store
+        self.principal = principal
+
+    async def job(self, job: str) -> Job:
+        """Read a job; one in a queue that is not theirs is not there."""
+        found = await self.client.get(job)
+        if not self.principal.sees(found.queue):
+            raise JobNotFound(missing(found.id))  # in the words of one that is not there
+        return found
+
+    async def why(self, job: Job) -> Why:
+        """Say why a job stands where it stands; other jobs are named to those who may see all."""
+        return await self.client.why(job.id, naming=self.principal.queues is None)
+
+    def require_queue(self, queue: str) -> None:
+        """Refuse a queue that is not theirs, as one that is not there."""
+        if not self.principal.sees(queue):
+            raise not_found("queue", queue)
+
+    def narrowed(self, which: JobFilter) -> JobFilter:
+        """Let a list show what they may see."""
+        mine = self.principal.queues
+        if mine is None:
+            return which
+        wanted = tuple(queue for queue in which.queues if queue in mine) if which.queues else tuple(sorted(mine))
+        return msgspec.structs.replace(which, queues=wanted or (NOWHERE,))
+
+    def workers(self, rows: Iterable[WorkerRow]) -> list[WorkerRow]:
+        """Those that serve a queue which they may see, without the names of other queues."""
+        if self.principal.queues is None:
+            return list(rows)
+        return [self._narrow(row) for row in rows if not row.info.queues or self.queues(row.info.queues)]
+
+    def _narrow(self, row: WorkerRow) -> WorkerRow:
+        info = msgspec.structs.replace(row.info, queues=tuple(self.queues(row.info.queues)))
+        return msgspec.structs.replace(row, info=info)
+
+    def queues(self, names: Iterable[str]) -> list[str]:
+        """Those of the queues that they may see."""
+        return [name for name in names if self.principal.sees(name)]

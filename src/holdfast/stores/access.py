@@ -1,0 +1,109 @@
+"""Who may do what, and who has done what: tokens, sessions, and the audit."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal, Protocol
+
+import msgspec
+
+PassKind = Literal["token", "session", "link"]
+
+
+class NewPass(msgspec.Struct, frozen=True, kw_only=True):
+    """A way in that is to be kept: of the secret itself only its digest, and its last characters to tell it by.
+
+    A `token` is made by a person, a `session` by a login, a `link` lets somebody in once. `queues` is None for all.
+    `parent` is the pass a session was begun with: it ends with that.
+    """
+
+    kind: PassKind
+    name: str
+    digest: str
+    hint: str
+    role: str
+    queues: tuple[str, ...] | None
+    created_by: str
+    lasts_ms: int | None
+    parent: int | None = None
+
+
+class Pass(msgspec.Struct, frozen=True, kw_only=True):
+    """A way in, as it is kept."""
+
+    id: int
+    kind: PassKind
+    name: str
+    hint: str
+    role: str
+    queues: tuple[str, ...] | None
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None
+    used_at: datetime | None
+    revoked_at: datetime | None
+    revoked_by: str | None
+    parent: int | None
+
+
+class Deed(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody has done, or tried to do: `action` in words of the API, `target` what it was done to.
+
+    `status` is what came of it, as HTTP has it. `detail` is what was asked for, a JSON object with secrets covered.
+    """
+
+    actor: str
+    role: str
+    action: str
+    target: str
+    queue: str | None
+    status: int
+    detail: str
+    request: str
+
+
+class AuditRow(Deed, frozen=True, kw_only=True):
+    """A deed that was written down."""
+
+    id: int
+    at: datetime
+
+
+class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which deeds a list shows; every condition given must hold. `first` is the oldest number that is looked at."""
+
+    actor: str | None = None
+    action: str | None = None
+    target: str | None = None
+    queues: tuple[str, ...] | None = None
+    first: int = 0
+
+
+class AccessStore(Protocol):
+    """Keeps who may come in, and what they did."""
+
+    async def add_pass(self, new: NewPass) -> Pass:
+        """Keep a way in. Unknown: make another, and revoke what nobody knows the secret of."""
+
+    async def find_pass(self, digest: str, *, lasts_ms: int | None = None) -> Pass | None:
+        """Find a way in that holds now, itself and its parent; remembers, once a minute, that it was used.
+
+        A session lasts for `lasts_ms` from its last use.
+        """
+
+    async def use_link(self, digest: str) -> Pass | None:
+        """Find a link that was never used, and let it be used up. Unknown: it may be used up; ask for another."""
+
+    async def list_passes(self, kind: PassKind) -> list[Pass]:
+        """Read the ways in, the youngest first, after them those that hold no more, for a month; 1,000 at most."""
+
+    async def revoke_pass(self, number: int, *, actor: str) -> Pass | None:
+        """Let a way in and the sessions begun with it hold no more; None when there is none. Unknown: ask again."""
+
+    async def add_deed(self, deed: Deed) -> int:
+        """Write down what somebody did. Unknown: it may be written twice."""
+
+    async def list_deeds(self, which: AuditFilter, *, limit: int, before: int | None = None) -> Sequence[AuditRow]:
+        """Read what was done, the latest first, before a number."""
+
+    async def prune_access(self, limit: int) -> int:
+        """Forget deeds after 400 days, and ways in a month after they ended. Unknown: the next sweep does the rest."""

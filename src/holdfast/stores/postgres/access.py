@@ -1,0 +1,71 @@
+"""Who may come in, and what they did, on PostgreSQL."""
+
+from contextlib import suppress
+from typing import Any
+
+from holdfast.errors import StoreMoved
+from holdfast.stores.access import AuditFilter, AuditRow, Deed, NewPass, Pass, PassKind
+from holdfast.stores.postgres.role import Role
+
+_LAST = 9_223_372_036_854_775_807
+
+
+class PostgresAccess(Role):
+    """The verbs of `AccessStore`."""
+
+    async def add_pass(self, new: NewPass) -> Pass:
+        queues = None if new.queues is None else list(new.queues)
+        (row,) = await self.fetch(
+            "add_pass",
+            new.kind,
+            new.name,
+            new.digest,
+            new.hint,
+            new.role,
+            queues,
+            new.created_by,
+            new.lasts_ms,
+            new.parent,
+        )
+        return _pass(row)
+
+    async def find_pass(self, digest: str, *, lasts_ms: int | None = None) -> Pass | None:
+        rows = await self.fetch("find_pass", digest)
+        if not rows:
+            return None
+        found = dict(rows[0])
+        if found.pop("is_to_be_touched"):
+            with suppress(StoreMoved):  # which people may still look at
+                await self.fetch("touch_pass", found["id"], lasts_ms)
+        return _pass(found)
+
+    async def use_link(self, digest: str) -> Pass | None:
+        rows = await self.fetch("use_link", digest)
+        return _pass(rows[0]) if rows else None
+
+    async def list_passes(self, kind: PassKind) -> list[Pass]:
+        return [_pass(row) for row in await self.fetch("list_passes", kind)]
+
+    async def revoke_pass(self, number: int, *, actor: str) -> Pass | None:
+        rows = await self.fetch("revoke_pass", number, actor)
+        return _pass(rows[0]) if rows else None
+
+    async def add_deed(self, deed: Deed) -> int:
+        facts = (deed.actor, deed.role, deed.action, deed.target, deed.queue, deed.status, deed.detail, deed.request)
+        number: int = await self.fetch_value("add_deed", *facts)
+        return number
+
+    async def list_deeds(self, which: AuditFilter, *, limit: int, before: int | None = None) -> list[AuditRow]:
+        queues = None if which.queues is None else list(which.queues)
+        wanted = (which.actor, which.action, which.target, queues, which.first)
+        rows = await self.fetch("list_deeds", limit, _LAST if before is None else before, *wanted)
+        return [AuditRow(**dict(row)) for row in rows]
+
+    async def prune_access(self, limit: int) -> int:
+        count: int = await self.fetch_value("prune_access", limit)
+        return count
+
+
+def _pass(row: Any) -> Pass:
+    fields = dict(row)
+    return Pass(**(fields | {"queues": None if fields["queues"] is None else tuple(fields["queues"])}))

@@ -1,0 +1,36 @@
+"""Texts that become markup, script or an attribute wherever they are not escaped (H3)."""
+
+HOSTILE = (
+    "<img src=x onerror=alert(1)>",
+    "<script>alert(1)</script>",
+    "</script><script>alert(2)</script>",
+    '"onmouseover="alert(3)',
+    "' onfocus='alert(4)' autofocus='",
+    "javascript:alert(5)",
+    "<svg/onload=alert(6)>",
+    "<svg><animate onbegin=alert(7) attributeName=x></svg>",
+    '"><iframe srcdoc="<script>alert(8)</script>">',
+    "</textarea><script>alert(9)</script>",
+    "</title><script>alert(10)</script>",
+    "</style><script>alert(11)</script>",
+    "<a href=javascript:alert(12)>x</a>",
+    "{{ 7 * 7 }}{% raise %}",
+    "${alert(13)}",
+    "<!--<script>alert(14)//-->",
+    "<math><mtext></form><form><mglyph><style></math><img src onerror=alert(15)>",
+    "\u2028<script>alert(16)</script>",
+    "\uff1cscript\uff1ealert(17)\uff1c/script\uff1e",
+    "<details open ontoggle=alert(18)>",
+    "<body onload=alert(19)>",
+    "<input autofocus onfocus=alert(20)>",
+    "<meta http-equiv=refresh content='0;url=javascript:alert(21)'>",
+    "<base href='//evil.example/'>",
+    "<link rel=stylesheet href='//evil.example/x.css'>",
+    "<object data='javascript:alert(22)'></object>",
+    "`onclick=alert(23)`",
+    "&lt;script&gt;alert(24)&lt;/script&gt;",
+    '" style="background:url(//evil.example)',
+    "<template><script>alert(25)</script></template>",
+)
+TOGETHER = tuple(" ".join(HOSTILE[start : start + 10]) for start in range(0, len(HOSTILE), 10))
+"""The same in three texts, each short enough for whatever takes one."""

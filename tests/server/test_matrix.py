@@ -1,0 +1,206 @@
+"""Who may do what: every route by every role, as the routes themselves say it, and nothing else."""
+
+import json
+import re
+from typing import Any
+
+import httpx2
+import pytest
+
+from holdfast import Holdfast
+from holdfast.server.openapi import example_of, make_document, operations
+from holdfast.server.roles import Role
+from holdfast.server.settings import ServerSettings
+from holdfast.stores.access import AuditFilter, Deed
+from holdfast.stores.alarms import Alarm
+from holdfast.stores.values import JobFilter, WorkerInfo
+from tests.conformance import raw
+from tests.server.reaching import EXAMPLES, Reached, application, reached
+from tests.server.visiting import bearing, made_pass
+from tests.worker.working import MakeApp, drained
+
+pytestmark = pytest.mark.timeout(300)
+
+CANARY = "xcanaryx"
+QUEUE, OTHER = f"q-{CANARY}", "elsewhere"
+
+
+@pytest.fixture
+def full_app(make_sqlite_memory: MakeApp) -> Holdfast:
+    """Make an app with something of everything, all of it in one queue."""
+    app = make_sqlite_memory()
+
+    @app.task(kind=f"fails_{CANARY}", queue=QUEUE, max_attempts=1)
+    async def fails() -> None:
+        raise ValueError(CANARY)
+
+    @app.task(kind="waits", queue=OTHER)
+    async def theirs() -> None:
+        pass
+
+    @app.task(kind=f"waits_{CANARY}", queue=QUEUE)
+    async def waits() -> None:
+        pass
+
+    return app
+
+
+async def fill(app: Holdfast) -> dict[str, str]:
+    """Put something of everything into the store; the answer is what paths name of it."""
+    failed = await app.tasks.get(f"fails_{CANARY}").enqueue()
+    await drained(app)
+    waiting = await app.tasks.get(f"waits_{CANARY}").using(run_in="1h", tags={"a": CANARY}).enqueue()
+    await app.create_schedule(f"s-{CANARY}", app.tasks.get(f"waits_{CANARY}").call(), cron="0 3 * * *")
+    await app.pause(QUEUE, reason=CANARY)
+    (group,) = (await app.dead_letters()).groups
+    assert failed.created
+    store = app.store
+    for queues in ((QUEUE,), (QUEUE, OTHER)):
+        await store.register_worker(WorkerInfo(instance="i", host="h", pid=1, queues=queues, concurrency=1), 60_000)
+    await store.define_escalations(["ops"])
+    alarm = Alarm(source="failed", title=CANARY, policy="ops", queue=QUEUE, kind="k", fingerprint="f")
+    await raw.raise_alarm(store, alarm)
+    await store.fold_alarms({"ops": ("failed",)}, 10)
+    await app.client.start_bulk("cancel", JobFilter(queues=(QUEUE,), kinds=("nothing",)), reason=CANARY)
+    await app.tasks.get("waits").using(run_in="1h").enqueue()
+    return {"id": waiting.public_id, "group": group.id, "name": QUEUE, "queue": QUEUE, "kind": f"waits_{CANARY}"}
+
+
+async def token(app: Holdfast, role: Role, queues: tuple[str, ...] | None = None) -> dict[str, str]:
+    return bearing(await made_pass(app, role.word, queues=queues))
+
+
+class Asker:
+    """Asks each route as it wants to be asked."""
+
+    def __init__(self, asgi: Any, found: dict[str, str]) -> None:
+        document = make_document(application(asgi))
+        schemas = document["components"]["schemas"]
+        self._bodies: dict[tuple[str, str], Any] = {}
+        for path, method, told in operations(document):
+            content = told.get("requestBody", {}).get("content", {}).get("application/json")
+            if content is not None:
+                self._bodies[method.upper(), path] = example_of(content["schema"], schemas)
+        self._bodies["POST", "/api/v1/tokens"] |= {"queues": [OTHER]}
+        self._found = found
+        self.web = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=asgi), base_url="http://127.0.0.1")
+
+    def address(self, route: Reached) -> str:
+        """Where a route is asked for what there is; the first escalation, worker and run are number 1."""
+        given = {**self._found, "job": self._found["id"], "run": "1", "worker": "1"}
+        given |= {"number": "1"} if "/tokens/" not in route.path else {}  # nobody loses the one they came with
+        given |= {"name": f"s-{CANARY}"} if "/schedules/" in route.path else {}
+        if not {"queues", "schedules"} & set(route.path.split("/")):
+            del given["name"]
+        return route.address(**given)
+
+    async def ask(self, route: Reached, headers: dict[str, str]) -> httpx2.Response:
+        body = self._bodies.get((route.method, route.path))
+        return await self.web.request(route.method, self.address(route), headers=headers, json=body)
+
+
+async def test_each_route_lets_in_whom_it_names(full_app: Holdfast) -> None:
+    asgi = full_app.asgi(ServerSettings())
+    async with full_app:
+        asker = Asker(asgi, await fill(full_app))
+        people = {role: await token(full_app, role) for role in Role}
+        narrow = await token(full_app, Role.ADMIN, (OTHER,))
+        routes = [route for route in reached(asgi) if route.role is not None]
+        assert len({(route.method, route.path) for route in routes}) == len(routes) > 80
+        wrong = []
+        for route in routes:
+            assert route.role is not None
+            asked: list[tuple[str, dict[str, str], int | None]] = [
+                ("nobody", {}, 401),
+                *((role.word, people[role], None if role >= route.role else 403) for role in Role),
+                ("one queue", narrow, 403 if route.is_whole else None),
+            ]
+            for who, headers, refused in asked:
+                if refused is None and route.is_stream:
+                    continue  # it never ends; see test_streams
+                status = (await asker.ask(route, headers)).status_code
+                if status != refused if refused is not None else status in (401, 403, 405, 500):
+                    wrong.append((route, who, status))
+        assert not wrong, "\n".join(map(str, wrong))
+
+
+async def test_who_sees_one_queue_learns_nothing_of_others(full_app: Holdfast) -> None:
+    asgi = full_app.asgi(ServerSettings())
+    async with full_app:
+        found = await fill(full_app)
+        deed = Deed(actor=CANARY, role="", action="a", target="t", queue=QUEUE, status=200, detail="{}", request="r")
+        await full_app.store.add_deed(deed)
+        asker = Asker(asgi, found)
+        everything, nothing = await token(full_app, Role.ADMIN), await token(full_app, Role.ADMIN, (OTHER,))
+        seen = 0
+        for route in reached(asgi):
+            if route.method != "GET" or route.role is None or route.is_stream:
+                continue
+            shown = CANARY in (await asker.ask(route, everything)).text.replace(asker.address(route), "")
+            seen += shown
+            answer = await asker.ask(route, nothing)
+            assert answer.status_code == 404 or not {"{id}", "{job}"} & set(route.path.split("/")), route
+            # What was asked for may be repeated, as part of the address; nothing else may.
+            told = answer.text.replace(asker.address(route), "")
+            for name in (found["name"], found["kind"], f"s-{CANARY}"):
+                told = told.replace(name, "") if name in asker.address(route) else told
+            assert CANARY not in told, f"{route}: {answer.text[:500]}"
+        assert seen >= 20  # or nothing was looked for
+        await counts_are_theirs(asker.web, everything, nothing)
+        words = []
+        for job in (found["id"], EXAMPLES["id"]):
+            answer = await asker.web.post(f"/api/v1/jobs/{job}/cancel", headers=nothing)
+            words.append((answer.status_code, answer.json()["detail"].replace(job, "x")))
+        assert words[0] == words[1] == (404, words[0][1]), "what is not theirs is not there, in the same words"
+
+
+async def counts_are_theirs(web: httpx2.AsyncClient, everything: dict[str, str], nothing: dict[str, str]) -> None:
+    """Look at what is counted, searched and exported for two who ask alike."""
+    asked = f"queue:{QUEUE},{OTHER}"
+    for headers, jobs in ((everything, 2), (nothing, 1)):
+        counted = await web.post("/api/v1/bulk/preview", json={"verb": "cancel", "q": asked}, headers=headers)
+        assert counted.json()["jobs"] == jobs, counted.text
+        tabs = await web.get("/jobs", params={"q": asked}, headers=headers | {"x-part": "tabs"})
+        assert re.findall(r"scheduled\D*>(\d+)<", tabs.text) == [str(jobs)], tabs.text
+        for path in ("/api/v1/jobs", "/jobs", "/api/v1/dead-letters/export", "/dead-letters/export"):
+            shown = (await web.get(path, params={"q": asked}, headers=headers)).text
+            assert (f"_{CANARY}" in shown) == (headers is everything), path
+
+
+async def test_looking_changes_nothing(full_app: Holdfast) -> None:
+    asgi = full_app.asgi(ServerSettings())
+    async with full_app:
+        asker = Asker(asgi, await fill(full_app))
+        admin = await token(full_app, Role.ADMIN)
+        await asker.web.get("/api/v1/queues", headers=admin)  # after which the token was used
+        before = await contents(full_app)
+        for route in reached(asgi):
+            if route.method == "GET" and not route.is_stream:
+                assert (await asker.ask(route, admin)).status_code < 500, route
+        assert await contents(full_app) == before
+        assert not await full_app.store.list_deeds(AuditFilter(), limit=9)
+
+
+async def contents(app: Holdfast) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for table in raw.TABLES:
+        names = await raw.column(app.store, f"SELECT name FROM pragma_table_info('holdfast_{table}')")
+        if not names:  # a view
+            continue
+        row = ", ".join(f"'{name}', {name}" for name in names if name not in ("gauge_at", "measured_at"))
+        found[table] = sorted(await raw.column(app.store, f"SELECT json_array({row}) FROM holdfast.{table}"))
+    return found
+
+
+async def test_what_is_done_is_written_down_and_what_is_refused_too(full_app: Holdfast) -> None:
+    asgi = full_app.asgi(ServerSettings())
+    async with full_app:
+        asker = Asker(asgi, await fill(full_app))
+        viewer, admin = await token(full_app, Role.VIEWER), await token(full_app, Role.ADMIN)
+        changing = [route for route in reached(asgi) if route.method != "GET" and route.role is not None]
+        for route in changing:
+            for headers in (viewer, admin):
+                answer = await asker.ask(route, headers)
+                (deed,) = await full_app.store.list_deeds(AuditFilter(), limit=1)
+                assert (deed.action, deed.status) == (route.name, answer.status_code), route
+                assert isinstance(json.loads(deed.detail), dict)

@@ -1,0 +1,58 @@
+"""The same pages in a real browser: nothing on its console, nothing from elsewhere, nothing beyond the edge."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.server.browser import browsing
+from tests.server.furnished import furnish, furnished_app
+from tests.server.test_live_page import free_port, serving
+from tests.server.test_more_pages import PAGES, group_of
+from tests.server.visiting import made_pass
+from tests.sizes import size
+from tests.worker.working import MakeApp
+
+LOOKS = (("light", 1280), ("dark", 390), ("dark", 1280), ("light", 390))
+WIDER = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+
+
+@pytest.mark.parametrize("scheme, width", LOOKS[: size(2, 4)])
+async def test_pages_in_a_browser(make_sqlite_file: MakeApp, tmp_path: Path, scheme: str, width: int) -> None:
+    app = furnished_app(make_sqlite_file)
+    kept = os.environ.get("HOLDFAST_SCREENSHOTS", str(tmp_path) if size(0, 1) else "")  # they cost as much as the rest
+    async with app:
+        await furnish(app)
+        port = free_port()
+        pages = (*PAGES, f"/dead-letters/{await group_of(app, 'sink')}", "/dead-letters/purge?kind=sink")
+        session = await made_pass(app, "admin", kind="session")
+        options = {"color_scheme": scheme, "viewport": {"width": width, "height": 900}}
+        async with serving(app, port), browsing(f"http://127.0.0.1:{port}", session, **options) as seen:
+            for path in pages:
+                await seen.page.goto(path, wait_until="load")
+                assert await seen.page.title() != "", path
+                assert not await seen.page.evaluate(WIDER), (path, "is wider than the window")
+                name = path.strip("/").replace("/", "-").replace("?", "-").replace("=", "-")
+                if kept:
+                    await seen.page.screenshot(path=f"{kept}/{name}-{scheme}-{width}.png", full_page=True)
+                assert seen.faults == [], path
+
+
+async def test_pages_by_keyboard(make_sqlite_file: MakeApp) -> None:
+    app = furnished_app(make_sqlite_file)
+    async with app:
+        await furnish(app)
+        port = free_port()
+        session = await made_pass(app, "admin", kind="session")
+        async with serving(app, port), browsing(f"http://127.0.0.1:{port}", session) as seen:
+            page = seen.page
+            await page.goto("/dead-letters")
+            await page.keyboard.press("j")
+            await page.keyboard.press("Enter")
+            await page.wait_for_url("**/dead-letters/*")
+            await page.keyboard.press("Escape")
+            await page.wait_for_url("**/dead-letters")
+            await page.keyboard.press("g")
+            await page.keyboard.press("w")
+            await page.wait_for_url("**/workers")
+            assert seen.faults == []
