@@ -1,5 +1,6 @@
 """Real databases for every test: PostgreSQL from a wheel (or HOLDFAST_TEST_PG_DSN), SQLite in memory and in a file."""
 
+import fcntl
 import os
 import signal
 import tempfile
@@ -36,7 +37,9 @@ def dsn() -> Iterator[str]:
         return
     # Outside the project: as root the server runs as a user of its own, which must be able to reach its folder.
     folder = Path(tempfile.mkdtemp(prefix="holdfast-pg-"))
-    server = get_server(folder, cleanup_mode="delete")
+    with Path(tempfile.gettempdir(), f"holdfast-pg-{os.getuid()}.lock").open("w", encoding="ascii") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)  # or two processes make that user at once, and one gets a folder of nobody's
+        server = get_server(folder, cleanup_mode="delete")
     yield server.get_uri()
     server.cleanup()
 
