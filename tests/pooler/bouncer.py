@@ -12,15 +12,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
-import pytest
 from psycopg.conninfo import conninfo_to_dict
+
+from tests import debian
 
 PORT = 6432
 POOL = 4
 _USER = "pgserver"  # as root the server has a user of its own, whose socket only that one can reach
 _READY_S = 10.0
 _TRACKS_FROM = (1, 21)
-_DEBIAN = "/usr/sbin"  # which is not on everybody's path
 
 
 class Bouncer:
@@ -54,25 +54,10 @@ class Bouncer:
         return (self._folder / "log").read_text(errors="replace")
 
 
-def program() -> str:
-    """Find PgBouncer; as root it is installed."""
-    found = _installed()
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        subprocess.run(["apt-get", "install", "-y", "pgbouncer"], check=True, capture_output=True)
-        found = _installed()
-    if found is None:
-        pytest.skip("PgBouncer is missing: apt-get install pgbouncer")
-    return found
-
-
 def can_track() -> bool:
     """Whether the release that is installed can keep account of prepared statements."""
-    found = _installed()
+    found = debian.found(["pgbouncer"])
     return found is not None and _version(found) >= _TRACKS_FROM
-
-
-def _installed() -> str | None:
-    return shutil.which("pgbouncer", path=os.pathsep.join((os.environ.get("PATH", ""), _DEBIAN)))
 
 
 def _version(found: str) -> tuple[int, int]:
@@ -94,7 +79,7 @@ def bounced(
     user = _USER if os.geteuid() == 0 else None
     config = folder / "pgbouncer.ini"
     config.write_text(_config(dsn, folder, pool, at_connect))
-    command = [program(), str(config)]
+    command = [debian.program("pgbouncer"), str(config)]
     if can_track():
         config.write_text(f"{config.read_text()}max_prepared_statements = {200 if tracks else 0}\n")
     if user is not None:

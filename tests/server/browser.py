@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from playwright.async_api import Page, async_playwright
 
-from tests.chromium import chromium
+from tests import debian
 
 ARGUMENTS = (
     "--no-sandbox",
@@ -44,7 +44,7 @@ class Browsing:
 async def browsing(base_url: str, session: str | None = None, **options: Any) -> AsyncIterator[Browsing]:
     """Open a page, logged in with the secret of a session; `options` are those of playwright's `new_context`."""
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium(), args=list(ARGUMENTS))
+        browser = await playwright.chromium.launch(executable_path=debian.chromium(), args=list(ARGUMENTS))
         context = await browser.new_context(base_url=base_url, **options)
         if session is not None:
             await context.add_cookies([{"name": "holdfast_session", "value": session, "url": base_url}])

@@ -1,8 +1,6 @@
 """Prometheus from Debian's package, for a while, on a port of its own."""
 
 import json
-import os
-import shutil
 import socket
 import subprocess
 import time
@@ -13,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
+
+from tests import debian
 
 _READY_S = 20.0
 
@@ -58,18 +57,6 @@ class Prometheus:
                 return
 
 
-def program(name: str = "prometheus") -> str:
-    """Find a program of the package; as root it is installed."""
-    found = shutil.which(name)
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        command = ["apt-get", "install", "-y", "--no-install-recommends", "prometheus"]
-        subprocess.run(command, check=True, capture_output=True)
-        found = shutil.which(name)
-    if found is None:
-        pytest.skip("Prometheus is missing: apt-get install prometheus")
-    return found
-
-
 def free_ports(count: int) -> list[int]:
     """Find ports that nobody uses at the moment."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
@@ -95,7 +82,7 @@ def scraping(folder: Path, targets: Sequence[int], rules: Path) -> Iterator[Prom
     with log.open("wb") as out:
         process = subprocess.Popen(
             [
-                program(),
+                debian.program("prometheus"),
                 f"--config.file={folder}/prometheus.yml",
                 f"--storage.tsdb.path={folder}/tsdb",
                 f"--web.listen-address=127.0.0.1:{port}",

@@ -18,8 +18,9 @@ import yaml
 
 from holdfast import Holdfast
 from holdfast.job import JobState
+from tests import debian
 from tests.sizes import size
-from tests.telemetry.prometheus import Prometheus, free_ports, program, scraping
+from tests.telemetry.prometheus import Prometheus, free_ports, scraping
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = DEPLOY / "prometheus" / "alerts.yml"
@@ -81,7 +82,10 @@ def test_every_query_names_a_metric_that_is_exported() -> None:
 
 def test_the_rules_are_accepted() -> None:
     done = subprocess.run(
-        [program("promtool"), "check", "rules", str(RULES)], check=False, capture_output=True, text=True
+        [debian.program("prometheus", ["promtool"]), "check", "rules", str(RULES)],
+        check=False,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chromium import chromium
+from tests import debian
 from tests.docs.pages import ROOT
 
 VILLAGE = ROOT / "examples" / "village"
@@ -25,7 +25,7 @@ LONGEST_HANDLER = 20
 @pytest.mark.xdist_group("chromium")
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 def test_each_kind_does_its_work(store: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    chromium()
+    debian.chromium()
     environment = os.environ | {"VILLAGE_STORE": f"sqlite:///{tmp_path / 'jobs.db'}"}
     if store == "postgres":
         names = {"VILLAGE_STORE": "dsn", "VILLAGE_SCHEMA": "schema"}
