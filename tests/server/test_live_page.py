@@ -13,6 +13,7 @@ import uvicorn
 from playwright.async_api import Page, expect
 
 from holdfast import Holdfast, JobHandle
+from holdfast.server.connection import Connection
 from tests.server.browser import Browsing, browsing
 from tests.server.following import made_pass
 from tests.server.test_streams import live_of
@@ -55,7 +56,7 @@ async def serving(app: Holdfast, port: int) -> AsyncIterator[uvicorn.Server]:
     """Serve the app on a port; leaving the block stops the server."""
     listening = socket.create_server(("127.0.0.1", port))
     asgi = app.asgi()
-    server = uvicorn.Server(uvicorn.Config(asgi, log_config=None, lifespan="off", ws="none"))
+    server = uvicorn.Server(uvicorn.Config(asgi, http=Connection, log_config=None, lifespan="off", ws="none"))
     running = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         await until(lambda: server.started, "it serves")

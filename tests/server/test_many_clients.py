@@ -20,6 +20,7 @@ from starlette.types import ASGIApp
 from holdfast import Holdfast, stream
 from holdfast.server import live
 from holdfast.server import serving as server_serving
+from holdfast.server.connection import Connection
 from holdfast.server.settings import ServerSettings
 from tests.docs.pages import DOCS, blocks
 from tests.server.following import made_pass
@@ -102,7 +103,7 @@ async def serving(app: Holdfast, *, send_buffer: int | None = None) -> AsyncIter
     if send_buffer is not None:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     asgi = app.asgi(MANY)
-    server = uvicorn.Server(uvicorn.Config(asgi, log_config=None, lifespan="off", ws="none"))
+    server = uvicorn.Server(uvicorn.Config(asgi, http=Connection, log_config=None, lifespan="off", ws="none"))
     token, _ = await made_pass(app)
     running = asyncio.create_task(server.serve(sockets=[listening]))
     try:

@@ -88,7 +88,7 @@ SPOKEN: list[tuple[int, tuple[str, ...], bytes]] = [
     (200, (GET, HERE, *SOCKET), b""),
     (405, ("TRACE / HTTP/1.1", HERE, "X-Secret: canary"), b""),
     (405, (f"GET {QUEUES}/high/pause HTTP/1.1", HERE, "X-HTTP-Method-Override: POST"), b""),
-    (404, ("GET http://evil.example/api/v1/queues HTTP/1.1", HERE), b""),
+    (400, ("GET http://evil.example/api/v1/queues HTTP/1.1", HERE), b""),
 ]
 
 

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 from holdfast.errors import ConfigError
 
-_PACKAGES = ("fastapi", "jinja2", "multipart", "uvicorn")
+_PACKAGES = ("fastapi", "httptools", "jinja2", "multipart", "uvicorn")
 
 
 def require_server() -> None:

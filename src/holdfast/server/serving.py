@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.errors import ConfigError, InvalidValue
 from holdfast.server import secrets
+from holdfast.server.connection import Connection
 from holdfast.server.settings import ServerSettings
 from holdfast.stores.access import NewPass
 from holdfast.stores.store import Store
@@ -124,7 +125,7 @@ async def serve(application: ASGIApp, settings: ServerSettings, listening: socke
     root = "" if settings.url is None else urlsplit(settings.url).path.rstrip("/")
     config = uvicorn.Config(
         Rooted(application, root) if root else application,
-        http="h11",  # which bounds headers to 64 kB, whatever else is installed
+        http=Connection,
         # Whom to believe is decided by our own settings; uvicorn would believe everybody on this machine.
         proxy_headers=False,
         server_header=False,

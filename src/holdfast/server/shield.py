@@ -60,21 +60,25 @@ class Shield:
     async def _shielded(self, scope: Scope, receive: Receive, send: Send) -> None:
         connection = HTTPConnection(scope)
         answering = _Answering(send)
-        # What a program around this one keeps there stays, for `authorize`; what we read there only we may have set.
-        kept = {name: value for name, value in (scope.get("state") or {}).items() if name not in _OURS}
-        state = kept | {"request_id": answering.request_id, "is_secure": is_secure(connection, self._settings)}
         bounded = _Bounded(receive, self._settings.max_body, answering)
         try:
+            self._turn_away(connection)
+            state = self._state_of(connection, answering.request_id)
             self._require_host(connection.headers, scope)
             self._require_origin(connection.headers, scope, is_secure=state["is_secure"])
             bounded.require_length(connection.headers)
-            self._turn_away(connection)
             await self.app({**scope, "state": state}, bounded, answering)
         except Problem as problem:
             await answering.tell(problem)
         except Exception:
             _logger.exception("request %s (%s %r) failed", answering.request_id, scope["method"], scope["path"])
             await answering.tell(Problem(500, problems.OPAQUE, "unexpected"))
+
+    def _state_of(self, connection: HTTPConnection, request_id: str) -> dict[str, Any]:
+        """What is known of a request, beside what a program around this one keeps there for `authorize`."""
+        # What we read there only we may have set.
+        kept = {name: value for name, value in (connection.scope.get("state") or {}).items() if name not in _OURS}
+        return kept | {"request_id": request_id, "is_secure": is_secure(connection, self._settings)}
 
     def _require_host(self, headers: Headers, scope: Scope) -> None:
         """Refuse names that are not ours: a page elsewhere may let its own name lead to this machine."""

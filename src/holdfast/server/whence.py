@@ -42,7 +42,8 @@ def is_secure(connection: HTTPConnection, settings: ServerSettings) -> bool:
     said = ",".join(connection.headers.getlist("x-forwarded-proto"))
     if said and is_from_proxy(connection, settings):
         return said.rpartition(",")[2].strip().lower() == "https"
-    return connection.url.scheme == "https"
+    scheme: str = connection.scope["scheme"]
+    return scheme == "https"
 
 
 def _is_address(text: str) -> bool:
@@ -54,6 +55,8 @@ def _is_address(text: str) -> bool:
 
 
 def _is_within(address: str, settings: ServerSettings) -> bool:
+    if not settings.networks:
+        return False
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
