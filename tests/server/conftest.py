@@ -1,5 +1,13 @@
 """Apps that a server serves."""
 
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+
+from holdfast import Holdfast
+from tests.server.furnished import furnish, furnished_app
+from tests.server.visiting import PAGE, visit
 from tests.worker.conftest import (
     app,
     empty_schema,
@@ -11,6 +19,7 @@ from tests.worker.conftest import (
     memory_app,
     shared_schema,
 )
+from tests.worker.working import MakeApp
 
 __all__ = [
     "app",
@@ -23,3 +32,20 @@ __all__ = [
     "memory_app",
     "shared_schema",
 ]
+
+
+@pytest.fixture
+async def town(make_sqlite_memory: MakeApp) -> AsyncIterator[Holdfast]:
+    """A store with something on every page."""
+    app = furnished_app(make_sqlite_memory)
+    async with app:
+        await furnish(app)
+        yield app
+
+
+@pytest.fixture
+async def web(town: Holdfast) -> AsyncIterator[httpx2.AsyncClient]:
+    """Somebody on this machine, who may do everything."""
+    async with visit(town, is_open=True) as asked:
+        asked.headers.update(PAGE)
+        yield asked

@@ -8,7 +8,7 @@ import pytest
 from tests.server.browser import browsing
 from tests.server.furnished import furnish, furnished_app
 from tests.server.test_live_page import free_port, serving
-from tests.server.test_more_pages import PAGES, group_of
+from tests.server.touring import PAGES, group_of
 from tests.server.visiting import made_pass
 from tests.sizes import size
 from tests.worker.working import MakeApp
