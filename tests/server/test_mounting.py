@@ -65,6 +65,8 @@ async def test_mounted_under_a_path(app: Holdfast, program: str) -> None:
         addresses = set(re.findall(r'(?:href|src|action|hx-get)="(/[^"]*)"', page.text))
         assert len(addresses) > 5
         assert {address for address in addresses if not address.startswith("/tools/jobs/")} == set()
+        (link,) = re.findall(r'href="([^"]+)">JSON<', page.text)
+        assert (link, (await client.get(link)).status_code) == ("/tools/jobs/queues.json", 200)
         answer = await client.get("/elsewhere", headers=PAGE)
         assert answer.status_code == 404
 

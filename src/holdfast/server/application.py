@@ -18,6 +18,7 @@ from holdfast.server.kinds import Kinds
 from holdfast.server.live import Live
 from holdfast.server.metering import Metering
 from holdfast.server.pacing import Pacing
+from holdfast.server.pages.as_json import data_routes
 from holdfast.server.pages.files import file
 from holdfast.server.pages.problem import problem_page, wants_page
 from holdfast.server.pages.recent import recent
@@ -65,6 +66,7 @@ def make_application(served: Served) -> ASGIApp:
     for resource in api.RESOURCES:
         app.include_router(resource.router, prefix="/api/v1")
     app.include_router(api.SEED.router)
+    app.include_router(data_routes(api.RESOURCES).router)  # before pages, whose names would take the ending in
     for some in pages.PAGES:
         app.include_router(some.router)
     app.add_route("/static/{name}", file, include_in_schema=False)

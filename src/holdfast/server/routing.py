@@ -60,8 +60,10 @@ class Routes:
     and change what lies in the queues that the asker may see.
     """
 
-    def __init__(self, tag: str, prefix: str = "", *, in_schema: bool = True) -> None:
-        self.router = APIRouter(prefix=prefix, tags=[tag], route_class=BodyRoute)
+    def __init__(
+        self, tag: str, prefix: str = "", *, in_schema: bool = True, route_class: type[BodyRoute] = BodyRoute
+    ) -> None:
+        self.router = APIRouter(prefix=prefix, tags=[tag], route_class=route_class)
         self._in_schema = in_schema
 
     def get(self, path: str, role: Role, **options: Any) -> Callable[[F], F]:

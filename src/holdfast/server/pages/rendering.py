@@ -85,7 +85,8 @@ def page(request: Request, template: str, *, at: str, status: int = 200, **value
         "now": datetime.now(UTC),
         "said": messages.read(told),
         "instance": request.app.state.served.server.title,
-        "twin": twin(request.scope["path"].removeprefix(request.scope.get("root_path", ""))),
+        "twin": twin(request.scope["path"].removeprefix(request.scope.get("root_path", "")), request.query_params),
+        "asked": request.url.query,
         "live": "all",
         "nav": _nav(principal),
         "query": "",
@@ -139,9 +140,15 @@ def turned(request: Request, to: str, said: str | Said | None = None) -> Redirec
 
 def url(request: Request, *parts: object, **query: object) -> str:
     """The address of a page or file of this server, under whatever path it is mounted."""
-    path = "/".join(quote(str(part), safe="") if index else str(part) for index, part in enumerate(parts))
+    path = "/".join(_quoted(str(part)) if index else str(part) for index, part in enumerate(parts))
     asked = "&".join(f"{quote(name)}={quote(str(value))}" for name, value in query.items() if value not in {None, ""})
     return f"{_home(request)}{path}" + (f"?{asked}" if asked else "")
+
+
+def _quoted(part: str) -> str:
+    """Quote a name; one that ends like an address of JSON keeps its dot to itself, see `as_json`."""
+    text = quote(part, safe="")
+    return f"{text.removesuffix('.json')}%2Ejson" if text.endswith(".json") else text
 
 
 def _home(request: Request) -> str:
