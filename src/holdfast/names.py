@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from holdfast.errors import InvalidValue, shown
 
@@ -33,6 +34,24 @@ def text(value: str, what: str, most_bytes: int) -> str:
     size = _utf8_size(value)
     if size is None or not 1 <= size <= most_bytes or "\x00" in value:
         message = f"{what}: expected text of 1 to {most_bytes} bytes in UTF-8 without NUL, got {shown(value)}"
+        raise InvalidValue(message)
+    return value
+
+
+def address(value: str, what: str) -> str:
+    """Check the address of a server that people open: whole, without a password, a query or a fragment."""
+    try:
+        parts = urlsplit(value) if isinstance(value, str) else None
+    except ValueError:
+        parts = None
+    if (
+        parts is None
+        or parts.scheme not in {"http", "https"}
+        or not parts.hostname
+        or any((parts.username, parts.password, parts.query, parts.fragment))
+        or re.search(r"[\s\x00-\x1f\\]", value)
+    ):
+        message = f"{what}: expected an address such as https://jobs.example.org/holdfast, got {shown(value)}"
         raise InvalidValue(message)
     return value
 

@@ -275,6 +275,7 @@ SERVER = Group(
         "host": text(),
         "port": whole(0, 65_535),
         "title": text(60).or_none(),
+        "instances": Table(of=values.SERVER_URL, key=text(60)),
         "url": values.WEB_URL.or_none(),
         "hosts": Many(of=text()),
         "proxies": Many(of=values.NETWORK),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from holdfast import names
 from holdfast.duration import Duration, positive_ms
 from holdfast.errors import ConfigError, shown
 from holdfast.policies.rate import Rate, read_rate
@@ -22,6 +23,7 @@ Authorize = Callable[["Request"], Authorized | Awaitable[Authorized]]
 PORT = 8470
 _LARGEST_PORT = 65_535
 _LEAST_BODY = 1_024
+_LONGEST_NAME = 60
 _HOST = re.compile(r"[A-Za-z0-9_.-]+|(?=[^:]*:[^:]*:)[0-9A-Fa-f:.]+")
 
 
@@ -29,20 +31,22 @@ _HOST = re.compile(r"[A-Za-z0-9_.-]+|(?=[^:]*:[^:]*:)[0-9A-Fa-f:.]+")
 class ServerSettings:
     """What `holdfast serve` and `app.asgi(...)` are told.
 
-    `title` is what people call this installation, such as production; pages show it. `url` is the address that people
-    see, when it is not the one that is listened on; links and cookies follow it. `hosts` are further names under which
-    the server may be asked. `proxies` are addresses or networks of proxies whose X-Forwarded-For and -Proto are
-    believed; `user_header` and `role_header` are what such a proxy says of who asks. `users` gives roles to those it
-    says none of, by their whole name, in which `*` stands for anything; `default_role` is for all others, None for
-    nobody else. `authorize` is called with each request that brings no token, and gives a Principal, a Role, or None.
-    `session` is how long a login lasts without use. `max_body` is in bytes. `allow_unknown` takes jobs of kinds that no
-    worker has published. `max_streams` live streams may be open at a time, `max_streams_each` of them with one token or
-    login. `rate` is how many requests each of those may make in a time, None for as many as they like.
+    `title` is what people call this installation, such as production; pages show it. `instances` are the names and
+    addresses of other servers, for a menu that leads there. `url` is the address that people see, when it is not the
+    one that is listened on; links and cookies follow it. `hosts` are further names under which the server may be asked.
+    `proxies` are addresses or networks of proxies whose X-Forwarded-For and -Proto are believed; `user_header` and
+    `role_header` are what such a proxy says of who asks. `users` gives roles to those it says none of, by their whole
+    name, in which `*` stands for anything; `default_role` is for all others, None for nobody else. `authorize` is
+    called with each request that brings no token, and gives a Principal, a Role, or None. `session` is how long a login
+    lasts without use. `max_body` is in bytes. `allow_unknown` takes jobs of kinds that no worker has published.
+    `max_streams` live streams may be open at a time, `max_streams_each` of them with one token or login. `rate` is how
+    many requests each of those may make in a time, None for as many as they like.
     """
 
     host: str = "127.0.0.1"
     port: int = PORT
     title: str | None = None
+    instances: Mapping[str, str] = field(default_factory=dict)
     url: str | None = None
     hosts: tuple[str, ...] = ()
     proxies: tuple[str, ...] = ()
@@ -92,6 +96,9 @@ class ServerSettings:
                 raise ConfigError(message)
 
     def _check_names(self) -> None:
+        for name, address in self.instances.items():
+            names.text(name, "server.instances", _LONGEST_NAME)
+            names.address(address, f"server.instances.{name}")
         for host in self.hosts:
             if not _HOST.fullmatch(host):
                 message = f"server.hosts: expected names such as jobs.example.org, without a port, got {shown(host)}"

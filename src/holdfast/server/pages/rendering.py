@@ -20,6 +20,7 @@ from holdfast.server.pages.said import Said
 from holdfast.server.pages.twins import twin
 from holdfast.server.principal import Principal
 from holdfast.server.roles import Role
+from holdfast.server.settings import ServerSettings
 from holdfast.telemetry.redaction import hide
 
 NAV = (
@@ -85,6 +86,7 @@ def page(request: Request, template: str, *, at: str, status: int = 200, **value
         "now": datetime.now(UTC),
         "said": messages.read(told),
         "instance": request.app.state.served.server.title,
+        "instances": _instances(request),
         "twin": twin(request.scope["path"].removeprefix(request.scope.get("root_path", "")), request.query_params),
         "asked": request.url.query,
         "live": "all",
@@ -114,6 +116,15 @@ def _nav(principal: Principal | None) -> list[tuple[str, list[tuple[str, str, st
     if closed and principal is not None and principal.may(Role.ADMIN):  # of the system, that much is theirs
         groups.append(("", [("system", "system/audit", "Audit & tokens")]))
     return [(title, pages) for title, pages in groups if pages]
+
+
+def _instances(request: Request) -> list[tuple[str, str]]:
+    """The names and addresses of all servers that people may want to go to, this one first; none if it is alone."""
+    server: ServerSettings = request.app.state.served.server
+    if not server.instances:
+        return []
+    own = server.title or "this server"
+    return [(own, _home(request)), *((name, to) for name, to in server.instances.items() if name != own)]
 
 
 def part_of(request: Request) -> str | None:
