@@ -15,6 +15,20 @@ from tests.worker.working import MakeApp
 
 LOOKS = (("light", 1280), ("dark", 390), ("dark", 1280), ("light", 390))
 WIDER = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+TRIED = """() => {
+  // Leaves out every column that can be, and counts the tables that show more than the first that has a name.
+  const tables = [...document.querySelectorAll("table.rows")].filter((table) => table.tHead?.rows[0].cells.length > 1);
+  const boxes = [...document.querySelectorAll("[data-columns] input:checked")];
+  boxes.forEach((box) => box.click());
+  const left = tables.filter((table) => {
+    const heads = [...table.tHead.rows[0].cells];
+    const kept = heads.findIndex((cell) => cell.textContent.trim()) + 1;
+    const rows = [...table.rows].filter((row) => row.cells.length === heads.length);
+    return rows.some((row) => [...row.cells].slice(kept).some((cell) => cell.checkVisibility()));
+  });
+  boxes.forEach((box) => box.click());
+  return [tables.length, boxes.length, left.map((table) => table.tHead.textContent)];
+}"""
 
 
 @pytest.mark.parametrize("scheme, width", LOOKS[: size(2, 4)])
@@ -28,14 +42,20 @@ async def test_pages_in_a_browser(make_sqlite_file: MakeApp, tmp_path: Path, sch
         session = await made_pass(app, "admin", kind="session")
         options = {"color_scheme": scheme, "viewport": {"width": width, "height": 900}}
         async with serving(app, port), browsing(f"http://127.0.0.1:{port}", session, **options) as seen:
+            choosing = 0
             for path in pages:
                 await seen.page.goto(path, wait_until="load")
                 assert await seen.page.title() != "", path
                 assert not await seen.page.evaluate(WIDER), (path, "is wider than the window")
+                tables, boxes, left = await seen.page.evaluate(TRIED)
+                assert ((boxes > 0) == (tables > 0), left) == (True, []), path
+                assert await seen.page.locator(".tabletools").is_visible() == (tables > 0), path
+                choosing += tables
                 name = path.strip("/").replace("/", "-").replace("?", "-").replace("=", "-")
                 if kept:
                     await seen.page.screenshot(path=f"{kept}/{name}-{scheme}-{width}.png", full_page=True)
                 assert seen.faults == [], path
+            assert choosing > 15
 
 
 async def test_pages_by_keyboard(make_sqlite_file: MakeApp) -> None:

@@ -131,21 +131,102 @@
     }
   };
 
-  const hidden = () => new Set((kept.get("columns") ?? "actor").split(" ").filter(Boolean));
-  const showColumns = () => {
-    const names = hidden();
-    all("[data-columns]").forEach((table) => { table.dataset.hide = [...names].join(" "); });
-    all("[data-column]").forEach((box) => { box.checked = !names.has(box.dataset.column); });
+  // ---- tables --------------------------------------------------------------------------------
+
+  // Every table with a head has columns that can be left out. The first that has a name stays: it says what a row is
+  // about, and by it the choice is kept, so that tables of one sort share theirs.
+  const tools = find("#table-tools")?.content.firstElementChild.cloneNode(true);
+  const spelled = (text) => text.trim().toLowerCase().replace(/[^a-z0-9]+/g, "-");
+  const tables = () => all("table.rows").filter((table) => table.tHead).map((table) => {
+    const heads = [...table.tHead.rows[0].cells].map((cell) => ({
+      cell, title: cell.textContent.trim(), name: cell.dataset.name ?? spelled(cell.textContent),
+    }));
+    const [first, ...chosen] = heads.filter((head) => head.name);
+    return { table, heads, chosen, title: first?.title, key: `columns-${document.body.dataset.page}-${first?.name}` };
+  }).filter(({ chosen }) => chosen.length);
+  const left = (key, table) => new Set((kept.get(key) ?? table.dataset.hide ?? "").split(" ").filter(Boolean));
+
+  const hide = ({ table, heads, chosen, key }) => {
+    const names = left(key, table);
+    const isOff = heads.map((head) => chosen.includes(head) && names.has(head.name));
+    if (!isOff.includes(true) && !find("[data-off], [data-span]", table)) return;
+    for (const row of table.rows) {
+      let at = 0;
+      for (const cell of row.cells) {
+        const span = Number(cell.dataset.span ?? cell.colSpan);
+        const shown = isOff.slice(at, at + span).filter((off) => !off).length;
+        cell.toggleAttribute("data-off", at + span <= isOff.length && !shown);
+        if (span > 1) cell.dataset.span = span;
+        if (span > 1 && shown && cell.colSpan !== shown) cell.colSpan = shown;
+        at += span;
+      }
+    }
   };
+
+  const box = (key, { cell, name, title }) => {
+    const label = document.createElement("label");
+    const input = document.createElement("input");
+    input.type = "checkbox";
+    input.dataset.column = name;
+    input.dataset.key = key;
+    if (cell.matches("[data-roomy], .trend")) label.className = "roomy";
+    label.append(input, ` ${title}`);
+    return label;
+  };
+  const fill = (menu, sorts) => {
+    menu.replaceChildren(...[...sorts].map(([key, { title, columns }]) => {
+      const group = document.createElement("fieldset");
+      const legend = document.createElement("legend");
+      legend.textContent = title;
+      group.append(legend, ...[...columns.values()].map((column) => box(key, column)));
+      return group;
+    }));
+  };
+  const showColumns = () => {
+    if (!tools) return;
+    const sorts = new Map();
+    for (const one of tables()) {
+      hide(one);
+      const sort = sorts.get(one.key) ?? { title: one.title, table: one.table, columns: new Map() };
+      one.chosen.forEach((head) => sort.columns.set(head.name, head));
+      sorts.set(one.key, sort);
+    }
+    if (tools.hidden !== !sorts.size) tools.hidden = !sorts.size;
+    const menu = find("[data-columns]", tools);
+    const listed = JSON.stringify([...sorts].map(([key, sort]) => [key, ...sort.columns.keys()]));
+    if (menu.dataset.listed !== listed) fill(menu, sorts);
+    menu.dataset.listed = listed;
+    for (const [key, { table }] of sorts) {
+      const names = left(key, table);
+      all("[data-column]", menu).filter((input) => input.dataset.key === key)
+        .forEach((input) => { input.checked = !names.has(input.dataset.column); });
+    }
+  };
+  // Beside the heading, or where a page has a place for it; no part of a page, so that no refresh takes it away.
+  const placeTools = () => {
+    const place = find("[data-tools]");
+    const head = all("#content .head").find((one) => !one.closest("[data-part]"));
+    if (!tools) return;
+    if (place) place.append(tools); else if (head) head.firstElementChild.after(tools); else find("#content").prepend(tools);
+  };
+  const showDensity = () => find("[data-density-button]", tools)?.setAttribute("aria-pressed", String(root.dataset.density === "compact"));
+  const nextDensity = () => {
+    root.dataset.density = following(["normal", "compact"], root.dataset.density);
+    kept.set("density", root.dataset.density);
+    showDensity();
+  };
+
+  // ---- what is chosen ------------------------------------------------------------------------
 
   document.addEventListener("change", (event) => {
     const target = event.target;
     if (target.matches("[data-pick-all]")) picks().forEach((pick) => { pick.checked = target.checked; });
     if (target.matches("[data-pick-all], input[name=job]")) showPicked();
     if (target.matches("[data-column]")) {
-      const names = hidden();
-      if (target.checked) names.delete(target.dataset.column); else names.add(target.dataset.column);
-      kept.set("columns", [...names].join(" "));
+      const { column, key } = target.dataset;
+      const names = left(key, tables().find((one) => one.key === key)?.table ?? target);
+      if (target.checked) names.delete(column); else names.add(column);
+      kept.set(key, [...names].join(" "));
       showColumns();
     }
     if (target.matches("[data-submit]")) target.form.requestSubmit();
@@ -215,6 +296,15 @@
     const up = find("[data-up]");
     if (up) location.assign(up.href); else if (history.length > 1) history.back();
   };
+  // Menus are plain details: they close by Esc, and by a click elsewhere.
+  const closeMenus = (except = null) => {
+    const open = all("details[open]:has(> .menu)").filter((menu) => !menu.contains(except));
+    open.forEach((menu) => {
+      if (menu.contains(document.activeElement)) find("summary", menu).focus();
+      menu.open = false;
+    });
+    return open.length > 0;
+  };
   const toggle = (dialog) => { if (dialog.open) dialog.close(); else dialog.showModal(); };
 
   const keys = {
@@ -227,7 +317,7 @@
     z: nextTimes,
     "?": () => { const sheet = find("#shortcuts"); if (sheet) toggle(sheet); },
     g: () => { isGoing = true; setTimeout(() => { isGoing = false; }, 1500); },
-    Escape: () => { if (current()) moveTo(null); else back(); },
+    Escape: () => { if (!closeMenus()) { if (current()) moveTo(null); else back(); } },
   };
 
   document.addEventListener("keydown", (event) => {
@@ -244,6 +334,7 @@
   });
 
   document.addEventListener("click", async (event) => {
+    closeMenus(event.target);
     const target = event.target.closest("[data-copy], [data-copy-of], [data-open], [data-theme-button], [data-times], [data-density-button]");
     if (!target) return;
     if (target.matches("[data-copy], [data-copy-of]")) {
@@ -257,8 +348,7 @@
     } else if (target.matches("[data-times]")) {
       nextTimes();
     } else {
-      root.dataset.density = following(["normal", "compact"], root.dataset.density);
-      kept.set("density", root.dataset.density);
+      nextDensity();
     }
   });
 
@@ -266,7 +356,9 @@
 
   const freshen = () => { showTimes(); showPicked(); showColumns(); showUp(); };
   // At once, before it is painted: what it changes itself it changes once, so this comes to rest.
-  new MutationObserver(freshen).observe(find("#content"), { childList: true, characterData: true, subtree: true });
+  new MutationObserver(freshen).observe(find("#content"), {
+    childList: true, characterData: true, subtree: true, attributeFilter: ["data-off", "colspan"],
+  });
 
   document.addEventListener("htmx:after:swap", drawCharts);
   document.addEventListener("htmx:response:error", () => tell("The server did not answer as expected; load the page again.", true));
@@ -280,6 +372,8 @@
   }, 10000);
 
   showTheme();
+  placeTools();
+  showDensity();
   freshen();
   drawCharts();
 })();
