@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Generic, Protocol
 
@@ -26,6 +27,9 @@ State = TypeVar("State", default=object)
 T = TypeVar("T")
 
 _logger = logging.getLogger("holdfast.job")
+
+running_job: ContextVar[int | None] = ContextVar("holdfast_running_job", default=None)
+"""The job whose handler runs here: what is enqueued meanwhile names it as its parent."""
 
 
 class Transaction(Protocol):

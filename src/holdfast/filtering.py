@@ -209,6 +209,8 @@ _EXPECTED = {
     "error": "the name of an error",
     "unique": "a unique key",
     "schedule": "the name of a schedule",
+    "parent": "the id of the job that enqueued it",
+    "origin": "the id of the job that it replays",
     "priority": "a whole number from 0 (first) to 10 (last)",
     "since": "how long ago (1h, 2d) or a time",
     "until": "how long ago (1h, 2d) or a time",
@@ -305,6 +307,10 @@ def _text(where: JobFilter, term: Term, _now: datetime) -> JobFilter:
     return _once(where, _ONCE[term.name], names.text(term.values[0], term.name, names.KEY_BYTES), term.name)
 
 
+def _relative(where: JobFilter, term: Term, _now: datetime) -> JobFilter:
+    return _once(where, term.name, public_id.decode(term.values[0]), term.name)
+
+
 def _time(where: JobFilter, term: Term, now: datetime) -> JobFilter:
     return _once(where, _TIMES[term.name], _moment(term.values[0], term.name, now), term.name)
 
@@ -350,6 +356,8 @@ _READERS: dict[str, Callable[[JobFilter, Term, datetime], JobFilter]] = {
     "error": _error,
     "unique": _text,
     "schedule": _text,
+    "parent": _relative,
+    "origin": _relative,
     "priority": _priorities,
     **dict.fromkeys(_TIMES, _time),
 }

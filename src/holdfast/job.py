@@ -49,6 +49,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tags: dict[str, str] | None = None
     actor: str | None = None
     extra: str | None = None
+    parent: int | None = None
 
 
 class Progress(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.filtering import parse
 from holdfast.job import JobState
+from holdfast.public_id import encode
 from holdfast.stores.postgres import searching
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
@@ -30,7 +31,8 @@ WEEKS = 12  # at most, and each stream reads one row of each to begin with
 _FINISHED = """
 INSERT INTO holdfast.history (
     id, kind, queue, priority, state, position, payload, tags, actor, unique_key, schedule, run_at, enqueued_at,
-    max_attempts, max_crashes, claim, life, attempt, crashes, delete_at, finished_at, error_class, error_fingerprint
+    max_attempts, max_crashes, claim, life, attempt, crashes, delete_at, finished_at, error_class, error_fingerprint,
+    parent, origin
 )
 SELECT
     n, 'work_' || n % 20, (ARRAY['default', 'high', 'bulk', 'mail'])[1 + n % 4], 5,
@@ -38,14 +40,16 @@ SELECT
     jsonb_build_object('n', n), jsonb_build_object('tenant', 't' || n % 3, 'file', 'f' || n % 1000),
     'actor' || n % 5, 'u' || n % 5, 's' || n % 5, now(), now() - interval '1 day' + n * interval '1 millisecond', 5, 3,
     1, 1, 1, 0, now() + (1 + n % 20) * interval '1 day', now(), CASE n % 10 WHEN 0 THEN 'app.E' END,
-    CASE n % 10 WHEN 0 THEN 'app.E@f' END
+    CASE n % 10 WHEN 0 THEN 'app.E@f' END, 1 + n % 5, 1 + n % 5
 FROM generate_series(1, $1::int) AS n
 """
 _LIVE = """
 INSERT INTO holdfast.jobs (
-    id, kind, queue, priority, state, position, payload, run_at, enqueued_at, max_attempts, max_crashes
+    id, kind, queue, priority, state, position, payload, run_at, enqueued_at, max_attempts, max_crashes, parent, origin
 )
-SELECT 1000000000 + n, 'work_' || n % 20, 'default', 5, 'queued', n, '{}', now(), now(), 5, 3
+SELECT
+    1000000000 + n, 'work_' || n % 20, 'default', 5, 'queued', n, '{}', now(), now(), 5, 3,
+    CASE n % 2 WHEN 0 THEN 1 + n % 5 END, CASE n % 2 WHEN 0 THEN 1 + n % 5 END
 FROM generate_series(1, $1::int) AS n
 """
 # The filter, and the columns of the index that finished jobs are read along.
@@ -67,6 +71,11 @@ WAYS = {
     "actor:nobody": "actor_enqueued_at_id",
     "unique:u1": "unique_key_enqueued_at_id",
     "schedule:s1": "schedule_enqueued_at_id",
+    f"parent:{encode(2)}": "parent_enqueued_at_id",
+    f"parent:{encode(2)} queue:default state:failed": "parent_enqueued_at_id",
+    f"parent:{encode(9)}": "parent_enqueued_at_id",
+    f"origin:{encode(2)}": "origin_enqueued_at_id",
+    f"origin:{encode(9)}": "origin_enqueued_at_id",
     "kind:work_7 nosuchword": "kind_enqueued_at_id",
     "args.n=5": "enqueued_at_id",
 }
@@ -103,6 +112,23 @@ async def test_a_window_reads_its_index_in_order_and_no_more(
             assert all(node.index_name and columns in node.index_name for node in scans), (text, scans)
             streams = max(1, len(half.values))
             assert sum(node.rows for node in scans) <= streams * (WINDOW + WEEKS), text
+    await connection.close()
+
+
+@pytest.mark.parametrize("term", ["parent", "origin"])
+async def test_what_came_of_a_job_is_found_among_live_ones_by_its_index(
+    dsn: str, schema: str, full: PostgresStore, term: str
+) -> None:
+    assert full.schema == schema
+    connection = await asyncpg.connect(dsn)
+    half = searching.streams(parse(f"{term}:{encode(2)}", datetime.now(UTC)).where)[0].query
+    async with connection.transaction():
+        await connection.execute(f"{searching._CALM}; {searching._IN_ORDER.format('off')}")
+        sql, args = searching.looking(half, None, WINDOW, 51)
+        found = await explain_query(connection, in_schema(sql, schema), *args)
+    scans = [node for node in found.plan.walk() if node.relation == "jobs"]
+    assert [node.index_name for node in scans] == [f"jobs_{term}"]
+    assert sum(node.rows for node in scans) == LIVE // 10
     await connection.close()
 
 

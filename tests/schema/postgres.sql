@@ -870,6 +870,10 @@ CREATE INDEX history_forever_kind_enqueued_at_id_state_delete_at_idx ON holdfast
 
 CREATE INDEX history_forever_kind_error_fingerprint_enqueued_at_id_delet_idx ON holdfast.history_forever USING btree (kind, error_fingerprint, enqueued_at, id) INCLUDE (delete_at) WHERE (state = 'failed'::text);
 
+CREATE INDEX history_forever_origin_enqueued_at_id_idx ON holdfast.history_forever USING btree (origin, enqueued_at, id) WHERE (origin IS NOT NULL);
+
+CREATE INDEX history_forever_parent_enqueued_at_id_idx ON holdfast.history_forever USING btree (parent, enqueued_at, id) WHERE (parent IS NOT NULL);
+
 CREATE INDEX history_forever_queue_enqueued_at_id_idx ON holdfast.history_forever USING btree (queue, enqueued_at, id);
 
 CREATE INDEX history_forever_queue_enqueued_at_id_state_delete_at_idx ON holdfast.history_forever USING btree (queue, enqueued_at, id) INCLUDE (state, delete_at) WHERE (state <> 'completed'::text);
@@ -887,6 +891,10 @@ CREATE INDEX history_id ON ONLY holdfast.history USING btree (id);
 CREATE INDEX history_kind ON ONLY holdfast.history USING btree (kind, enqueued_at, id);
 
 CREATE INDEX history_listed ON ONLY holdfast.history USING btree (enqueued_at, id);
+
+CREATE INDEX history_origin ON ONLY holdfast.history USING btree (origin, enqueued_at, id) WHERE (origin IS NOT NULL);
+
+CREATE INDEX history_parent ON ONLY holdfast.history USING btree (parent, enqueued_at, id) WHERE (parent IS NOT NULL);
 
 CREATE INDEX history_queue ON ONLY holdfast.history USING btree (queue, enqueued_at, id);
 
@@ -919,6 +927,10 @@ CREATE INDEX jobs_fifo ON holdfast.jobs USING btree (fifo_key, enqueued_seq) WHE
 CREATE INDEX jobs_held ON holdfast.jobs USING btree (limit_key, priority, "position") WHERE ((state = 'held'::text) AND ("position" IS NOT NULL));
 
 CREATE INDEX jobs_listed ON holdfast.jobs USING btree (enqueued_at, id);
+
+CREATE INDEX jobs_origin ON holdfast.jobs USING btree (origin, enqueued_at, id) WHERE (origin IS NOT NULL);
+
+CREATE INDEX jobs_parent ON holdfast.jobs USING btree (parent, enqueued_at, id) WHERE (parent IS NOT NULL);
 
 CREATE INDEX jobs_parked ON holdfast.jobs USING btree (state, limit_key, enqueued_seq) INCLUDE (queue) WHERE (state = ANY (ARRAY['held'::text, 'blocked'::text]));
 
@@ -1361,7 +1373,7 @@ CREATE FUNCTION enqueue_jobs(
     jobs jsonb,
     trusted boolean DEFAULT false
 )
-RETURNS TABLE(ordinal integer, id bigint, existing boolean, conflict boolean, limited text) LANGUAGE plpgsql VOLATILE -- md5 b98dfe0afad35a8905398ff47251fa1a
+RETURNS TABLE(ordinal integer, id bigint, existing boolean, conflict boolean, limited text) LANGUAGE plpgsql VOLATILE -- md5 1b74364f070bf1c34b36ff4956212943
 
 CREATE FUNCTION enqueue_v1(
     jobs jsonb,
@@ -1524,10 +1536,11 @@ CREATE FUNCTION insert_job(
     p_again boolean,
     p_extra jsonb DEFAULT NULL::jsonb,
     p_debounce text DEFAULT NULL::text,
+    p_parent bigint DEFAULT NULL::bigint,
     OUT outcome text,
     OUT id bigint
 )
-RETURNS record LANGUAGE plpgsql VOLATILE -- md5 7ef5207fb39ca449a76f9e4338680abc
+RETURNS record LANGUAGE plpgsql VOLATILE -- md5 dd435937353b3e1c944850e3730b0851
 
 CREATE FUNCTION insert_jobs(
     p_ids bigint[],
@@ -1547,9 +1560,10 @@ CREATE FUNCTION insert_jobs(
     p_actors text[],
     p_again boolean,
     p_extras jsonb[] DEFAULT '{}'::jsonb[],
-    p_admission text DEFAULT 'each'::text
+    p_admission text DEFAULT 'each'::text,
+    p_parents bigint[] DEFAULT '{}'::bigint[]
 )
-RETURNS TABLE(ordinal integer, outcome text, id bigint, detail jsonb) LANGUAGE plpgsql VOLATILE -- md5 f7b5f63a5fe910e158388d623c610aca
+RETURNS TABLE(ordinal integer, outcome text, id bigint, detail jsonb) LANGUAGE plpgsql VOLATILE -- md5 adc978159a59118040ab9b37e76d770e
 
 CREATE FUNCTION is_due_time(
     p_text text

@@ -994,6 +994,10 @@ CREATE INDEX holdfast_history_kind ON holdfast_history (kind, enqueued_at, id);
 
 CREATE INDEX holdfast_history_listed ON holdfast_history (enqueued_at, id);
 
+CREATE INDEX holdfast_history_origin ON holdfast_history (origin, enqueued_at, id) WHERE origin IS NOT NULL;
+
+CREATE INDEX holdfast_history_parent ON holdfast_history (parent, enqueued_at, id) WHERE parent IS NOT NULL;
+
 CREATE INDEX holdfast_history_queue ON holdfast_history (queue, enqueued_at, id);
 
 CREATE INDEX holdfast_history_schedule ON holdfast_history (schedule, enqueued_at, id) WHERE schedule IS NOT NULL;
@@ -1026,6 +1030,10 @@ CREATE INDEX holdfast_jobs_held ON holdfast_jobs (limit_key, priority, position)
 WHERE state = 'held' AND position IS NOT NULL;
 
 CREATE INDEX holdfast_jobs_listed ON holdfast_jobs (enqueued_at, id);
+
+CREATE INDEX holdfast_jobs_origin ON holdfast_jobs (origin, enqueued_at, id) WHERE origin IS NOT NULL;
+
+CREATE INDEX holdfast_jobs_parent ON holdfast_jobs (parent, enqueued_at, id) WHERE parent IS NOT NULL;
 
 CREATE INDEX holdfast_jobs_parked ON holdfast_jobs (state, limit_key, enqueued_seq, queue)
     WHERE state IN ('held', 'blocked');

@@ -38,6 +38,8 @@ def where(text: str) -> JobFilter:
         ('actor:"alice, of accounts"', {"actor": "alice, of accounts"}),
         ("unique:a:b", {"unique": "a:b"}),
         ("schedule:nightly", {"schedule": "nightly"}),
+        (f"parent:{ID} kind:a", {"parent": JOB, "kinds": ("a",)}),
+        (f"origin:{ID.upper()}", {"origin": JOB}),
         ("error:TimeoutError", {"error_name": "TimeoutError"}),
         ("error:app.Boom@app/mail.py:send", {"fingerprint": "app.Boom@app/mail.py:send"}),
         ("priority:0,10", {"priorities": (0, 10)}),
@@ -127,6 +129,9 @@ def test_a_bare_id_alone_names_its_job() -> None:
         ("x" * 3_000, "expected at most 2,000 letters"),
         (" ".join("abcdefghijk"), "expected at most 10 words"),
         ("error:a error:b", "error: expected it once"),
+        ("parent:", "expected the id of the job that enqueued it after the colon, got nothing"),
+        ("parent:z48b-09", "expected a form like htcx-2s16-z48b-09"),
+        (f"origin:{ID} origin:{public_id.encode(JOB + 1)}", "origin: expected it once, got two values"),
     ],
 )
 def test_a_mistake_is_explained(text: str, said: str) -> None:

@@ -41,6 +41,11 @@ async def add(ctx: Context, a: int, b: int) -> dict:
     return {{"sum": a + b, "pid": os.getpid(), "state": ctx.state["pid"], "tenant": tenant.get()}}
 
 @process
+async def ask_others() -> str:
+    async with app:
+        return (await add.using(run_in="1h").enqueue(1, 2)).public_id
+
+@process
 def add_in_a_thread(ctx: Context, a: int, b: int) -> dict:
     return {{"sum": a + b, "pid": os.getpid(), "state": ctx.state["pid"], "tenant": tenant.get()}}
 

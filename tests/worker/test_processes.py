@@ -68,6 +68,11 @@ async def test_results_states_and_context_variables_come_from_another_process(mo
     assert steps.result[1] != os.getpid()
 
 
+async def test_what_is_enqueued_in_another_process_names_its_parent(module: Any) -> None:
+    (job,) = await ran(module.app, await module.ask_others.enqueue())
+    assert (await module.app.get(job.result)).parent == job.id, job.error
+
+
 async def test_outcomes_pass_through_the_pipe(in_memory: Any) -> None:
     ways = ("raise", "fatal", "snooze", "cancel", "exit", "skip", "group")
     jobs = await ran(in_memory.app, *[await in_memory.fail.enqueue(how) for how in ways])

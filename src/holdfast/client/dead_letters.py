@@ -16,6 +16,7 @@ from holdfast.client.hints import announce_inserted
 from holdfast.client.jobs import LARGEST_PAGE, JobId, JobVerbs
 from holdfast.client.repeat import until_answered
 from holdfast.config import Settings
+from holdfast.context import running_job
 from holdfast.delivery.delivery import Delivery
 from holdfast.errors import (
     DeadLetterNotFound,
@@ -211,6 +212,7 @@ def _successor(old: Job, new_id: int, arguments: str, actor: str | None) -> NewJ
         tags=old.tags or None,
         actor=old.actor if actor is None else names.text(actor, "actor", names.ACTOR_BYTES),
         extra=msgspec.json.encode(extra).decode() if extra else None,
+        parent=running_job.get(),
     )
 
 

@@ -230,6 +230,8 @@ def stored_filter(which: JobFilter) -> JobFilter:
         states=tuple(_state(state) for state in which.states),
         priorities=tuple(names.priority(priority) for priority in which.priorities),
         args=tuple((_path(path), content) for path, content in which.args),
+        parent=None if which.parent is None else job_id(which.parent),
+        origin=None if which.origin is None else job_id(which.origin),
     )
 
 

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from holdfast.config import Settings
+from holdfast.context import running_job
 from holdfast.job import NewJob
 from holdfast.tasks.call import Call
 from holdfast.telemetry import tracing
@@ -31,6 +32,7 @@ def new_job(call: Call[Any], job_id: int, settings: Settings) -> NewJob:
         tags=options.tags,
         actor=options.actor,
         extra=_extra(call, settings),
+        parent=running_job.get(),
     )
 
 

@@ -32,6 +32,8 @@ def written(which: JobFilter) -> str:
         *_one("actor", which.actor),
         *_one("unique", which.unique),
         *_one("schedule", which.schedule),
+        *_one("parent", None if which.parent is None else public_id.encode(which.parent)),
+        *_one("origin", None if which.origin is None else public_id.encode(which.origin)),
         *_one("error", which.fingerprint or which.error_name or which.error_class),
         *(Term("", (word,)) for word in which.words),
     ]

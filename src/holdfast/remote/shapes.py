@@ -70,6 +70,7 @@ def job(told: Told, logs: Sequence[Told] = (), items: Sequence[Told] = ()) -> Jo
         "claim": told.get("claim", 0),
         "max_crashes": told.get("max_crashes", 0),
         "idempotency_key": told.get("key"),
+        "parent": _job_id(told.get("parent")),
         "origin": _job_id(told.get("origin")),
         "extra_json": _json({name: told[name] for name in _EXTRA if told.get(name) is not None}),
         "progress_json": _json(told.get("progress")),

@@ -44,6 +44,8 @@ class Way(StrEnum):
     """The index that finished jobs are read along; all but IDS and TAGS have the order of lists."""
 
     IDS = "ids"
+    PARENT = "parent"
+    ORIGIN = "origin"
     TAGS = "tags"
     FINGERPRINT = "fingerprint"
     UNIQUE = "unique"
@@ -64,6 +66,8 @@ def way_of(which: JobFilter) -> Way:
     by_kind, by_queue = (0 < len(names) <= _MOST_STREAMS for names in (which.kinds, which.queues))
     ways = (
         (Way.IDS, bool(which.ids) or is_narrow(which.id_range)),
+        (Way.ORIGIN, which.origin is not None),
+        (Way.PARENT, which.parent is not None),
         (Way.FINGERPRINT, which.fingerprint is not None),
         (Way.UNIQUE, which.unique is not None),
         (Way.TAGS, bool(which.tags)),
@@ -82,7 +86,7 @@ def way_of(which: JobFilter) -> Way:
 def live_way_of(which: JobFilter) -> Way:
     """Choose the way through live jobs: there are few of them, and but for these ways all are looked at."""
     way = way_of(which)
-    if way in {Way.IDS, Way.TAGS}:
+    if way in {Way.IDS, Way.TAGS, Way.PARENT, Way.ORIGIN}:
         return way
     marks = (which.has_error, which.error_class, which.error_name, which.fingerprint)  # each means an error
     return Way.ERRORS if any(mark is not None for mark in marks) else Way.LISTED

@@ -322,6 +322,10 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Where in the arguments, and what is there: text, or a number, `true`, `false` or `null` so spelled."""
     words: tuple[str, ...] = ()
     """Each is somewhere in the kind, the error or the arguments; jobs with secrets keep their arguments out of it."""
+    parent: int | None = None
+    """The job whose handler enqueued it."""
+    origin: int | None = None
+    """The job that it replays."""
 
 
 class Cursor(msgspec.Struct, frozen=True):

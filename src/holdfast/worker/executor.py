@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from holdfast import failpoints
 from holdfast import transitions as ends
-from holdfast.context import Context
+from holdfast.context import Context, running_job
 from holdfast.errors import ArgumentError, InvalidValue, UnknownKind
 from holdfast.job import Job
 from holdfast.tasks.pipeline import PipelineTask
@@ -208,6 +208,7 @@ class Executor:
             self._ends.freed(run)
 
     async def _traced(self, run: Run) -> Transition:
+        running_job.set(run.job.id)
         if self._names_lines:
             logs.current.set(run.job)
         handler = "" if run.task is None else run.task.source

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from holdfast import failpoints, failure
 from holdfast.client.locks import Locks
 from holdfast.config import Settings
-from holdfast.context import Context, LockBlock, TransactionBlock
+from holdfast.context import Context, LockBlock, TransactionBlock, running_job
 from holdfast.delivery.in_store import InStore
 from holdfast.duration import Duration
 from holdfast.errors import ArgumentError, ClaimLost, ConfigError, DataRefused
@@ -186,6 +186,7 @@ class _Server:
             run.make_context = self._make_context
             run.arguments = run.task.decode(run.job.payload_json)
             is_capturing = self.settings.worker.logs == "all"
+            running_job.set(run.job.id)
             if logs.names_jobs():
                 logs.current.set(run.job)
             with tracing.beneath(run.parent_span):

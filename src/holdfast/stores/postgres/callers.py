@@ -66,6 +66,7 @@ def _fields(job: NewJob) -> dict[str, object]:
         "tags": job.tags,
         "actor": job.actor,
         "extra": None if job.extra is None else msgspec.Raw(job.extra),
+        "parent": job.parent,
     }
     given = {name: value for name, value in fields.items() if value is not None}
     return given | {"timeout_ms": job.timeout_ms}  # here null has a meaning: no timeout

@@ -4,7 +4,7 @@ from holdfast.job import NewJob
 from holdfast.stores.failures import KEPT_DAYS, LEFT_CAP, DeadCursor, DeadFilter, DeadLetter, DeadPage, page_of
 from holdfast.stores.postgres import rows
 from holdfast.stores.postgres.connection import Connection
-from holdfast.stores.postgres.jobs import insert_columns
+from holdfast.stores.postgres.jobs import insert_values
 from holdfast.stores.postgres.role import Role
 from holdfast.stores.values import Inserted, Insertion
 
@@ -34,10 +34,7 @@ class PostgresFailures(Role):
     async def insert_replay(self, job: NewJob, origin: int, *, again: bool = False) -> Inserted:
         async def run(connection: Connection) -> Inserted:
             async with connection.transaction():
-                extras = rows.or_empty([job.extra])
-                found = await connection.fetch(
-                    self.queries["insert_jobs"], *insert_columns([job]), again, extras, "each"
-                )
+                found = await connection.fetch(self.queries["insert_jobs"], *insert_values([job], "each", again=again))
                 await connection.fetch(self.queries["name_origin"], job.id, origin)
             if not found:
                 return Inserted(Insertion.CREATED, job.id)

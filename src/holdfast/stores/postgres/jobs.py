@@ -29,9 +29,8 @@ class PostgresJobs(Role):
             and await self.fetch("insert_one_job", *_values(jobs[0]))
         ):
             return answers
-        extras = rows.or_empty([job.extra for job in jobs])
         try:
-            found = await self.fetch("insert_jobs", *insert_columns(jobs), again, extras, "whole" if whole else "each")
+            found = await self.fetch("insert_jobs", *insert_values(jobs, "whole" if whole else "each", again=again))
         except StoreMoved:
             # An earlier send may have arrived before the store was closed: then the jobs move with it.
             if not again or len(await self.get_jobs([job.id for job in jobs])) < len(jobs):
@@ -120,10 +119,11 @@ def _values(job: NewJob) -> tuple[object, ...]:
         job.max_crashes,
         job.timeout_ms,
         job.extra,
+        job.parent,
     )
 
 
-def insert_columns(jobs: Sequence[NewJob]) -> tuple[list[object], ...]:
+def insert_values(jobs: Sequence[NewJob], admission: str, *, again: bool = False) -> tuple[object, ...]:
     """Spread jobs over arrays; what is the same for all is sent once, for asyncpg looks long at every element."""
     return (
         [job.id for job in jobs],
@@ -141,4 +141,8 @@ def insert_columns(jobs: Sequence[NewJob]) -> tuple[list[object], ...]:
         rows.once([job.timeout_ms for job in jobs]),
         rows.or_empty([rows.json_text(job.tags) if job.tags else None for job in jobs]),
         rows.or_empty([job.actor for job in jobs]),
+        again,
+        rows.or_empty([job.extra for job in jobs]),
+        admission,
+        rows.or_empty(rows.once([job.parent for job in jobs])),
     )

@@ -89,6 +89,8 @@ def conditions(which: JobFilter) -> dict[str, Condition]:
         "actor": (which.actor is not None, "actor = {}", [which.actor]),
         "unique": (which.unique is not None, "unique_key = {}", [which.unique]),
         "schedule": (which.schedule is not None, "schedule = {}", [which.schedule]),
+        "parent": (which.parent is not None, "parent = {}", [which.parent]),
+        "origin": (which.origin is not None, "origin = {}", [which.origin]),
         "priorities": (bool(which.priorities), "priority = ANY ({}::smallint[])", [list(which.priorities)]),
         "fingerprint": (which.fingerprint is not None, "error_fingerprint = {}", [which.fingerprint]),
         "error_class": (which.error_class is not None, "error_class = {}", [which.error_class]),

@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.stores.cluster import Fire, FireRow, ScheduleRow
 from holdfast.stores.postgres.connection import Connection
-from holdfast.stores.postgres.jobs import insert_columns
+from holdfast.stores.postgres.jobs import insert_values
 from holdfast.stores.postgres.role import Role
 
 _OVERLAP = "overlap"
@@ -63,7 +63,7 @@ class PostgresSchedules(Role):
             if live and overlap == "cancel":
                 await connection.fetch(self.queries["cancel_jobs"], live, _reason(name))
             # No rate limit refuses what the store itself enqueues, and nothing pushes its time.
-            await connection.fetch(self.queries["insert_jobs"], *insert_columns([job]), False, [job.extra], "free")  # noqa: FBT003 - in the query's order
+            await connection.fetch(self.queries["insert_jobs"], *insert_values([job], "free"))
             await connection.execute(self.queries["name_schedule"], job.id, name, fire.nominal)
         if fire.is_missed:
             await connection.execute(self.queries["raise_missed"], name, fire.nominal, note)

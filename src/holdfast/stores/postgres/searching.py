@@ -57,6 +57,8 @@ _COUNT = "SELECT count(*) FROM (SELECT FROM {table} WHERE {where} LIMIT {most}) 
 # all jobs for as good, wherever it believes that every fourth job fits, and walks back through all of history.
 _FROM, _BEFORE = "({column}, enqueued_at) >= ({{}}, {{}})", "({column}, enqueued_at, id) < ({{}}, {{}}, {{}})"
 _COLUMNS = {
+    Way.PARENT: ("parent", "parent"),
+    Way.ORIGIN: ("origin", "origin"),
     Way.FINGERPRINT: ("error_fingerprint", "fingerprint"),
     Way.UNIQUE: ("unique_key", "unique"),
     Way.SCHEDULE: ("schedule", "schedule"),
@@ -85,7 +87,7 @@ class Half:
     way: Way
     rest: Sequence[Condition]
     column: str | None = None
-    values: Sequence[str] = ()
+    values: Sequence[str | int] = ()
 
 
 class PostgresSearch(Role):
@@ -217,7 +219,7 @@ def _half(table: str, which: JobFilter, way: Way) -> Half:
     given = getattr(which, field)
     values = (
         (given,)
-        if isinstance(given, str)
+        if isinstance(given, str | int)
         else tuple(value for value in given if way is not Way.TROUBLE or value in TERMINAL)
     )
     del rest[field]

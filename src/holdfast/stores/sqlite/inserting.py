@@ -147,6 +147,7 @@ def _parameters(connection: sqlite3.Connection, now: int, jobs: Sequence[NewJob]
             "idempotency_key": job.key,
             "extra": job.extra,
             "debounce_key": None,
+            "parent": job.parent,
         }
         for job, (run_at, state) in zip(jobs, dues, strict=True)
     ]

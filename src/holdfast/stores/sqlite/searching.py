@@ -65,6 +65,7 @@ _IN_STATE = {
     JobState.CANCELLED: f"job.state = 'cancelled' AND {_RARE_STATES}",
     JobState.COMPLETED_WITH_ERRORS: f"job.state = 'completed_with_errors' AND {_RARE_STATES}",
 }
+_ALONE = frozenset({Way.PARENT, Way.ORIGIN, Way.FINGERPRINT, Way.UNIQUE, Way.SCHEDULE, Way.ACTOR})
 _TAG_BEYOND = "(tag.enqueued_at, tag.job_id) < (:after_at, :after_id)"
 
 
@@ -145,7 +146,7 @@ def _half(table: str, which: JobFilter, way: Way, given: Mapping[str, object]) -
     source, drives, values = f"{table} AS job", ["1"], dict(given)
     if way not in {Way.IDS, Way.TAGS, Way.TROUBLE}:
         source += f" INDEXED BY {table}_{way.value}"
-    if way in {Way.FINGERPRINT, Way.UNIQUE, Way.SCHEDULE, Way.ACTOR}:
+    if way in _ALONE:
         drives = [rest.pop(way.value)]
     elif way in {Way.KIND, Way.TROUBLE_KIND}:
         drives = [f"job.kind = :kind_{number}" for number in range(len(which.kinds))]

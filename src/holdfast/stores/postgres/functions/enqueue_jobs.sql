@@ -1,6 +1,7 @@
 -- Enqueue jobs inside the caller's own transaction, for an app and for enqueue_v1(), which describes the fields.
 --
--- One more column than there: `limited` says which rate limit refused a job. Nothing of such a call is stored.
+-- One more column than there: `limited` says which rate limit refused a job. Nothing of such a call is stored. And one
+-- more field: `parent`, the job whose handler an app enqueues in; whoever is not trusted cannot give it.
 DROP FUNCTION IF EXISTS holdfast.enqueue_jobs;
 CREATE FUNCTION holdfast.enqueue_jobs(jobs jsonb, trusted boolean DEFAULT false)
 RETURNS TABLE (ordinal integer, id bigint, existing boolean, conflict boolean, limited text)
@@ -44,12 +45,12 @@ BEGIN
                 ELSE 3600000
             END AS timeout_ms,
             (SELECT jsonb_object_agg(lower(tag.key), tag.value) FROM jsonb_each(j.tags) AS tag) AS tags, j.actor,
-            j.extra
+            j.extra, j.parent
         FROM jsonb_array_elements(jobs) WITH ORDINALITY AS e (job, ordinal)
         CROSS JOIN LATERAL jsonb_to_record(e.job) AS j (
             kind text, queue text, priority smallint, payload jsonb, run_at timestamptz, delay_ms bigint,
             "unique" text, unique_for_ms bigint, key text, max_attempts integer, max_crashes integer,
-            timeout_ms bigint, tags jsonb, actor text, extra jsonb
+            timeout_ms bigint, tags jsonb, actor text, extra jsonb, parent bigint
         )
         LEFT JOIN holdfast.kinds AS k ON k.name = lower(j.kind)
     ),
@@ -66,12 +67,13 @@ BEGIN
                 array_agg(max_attempts ORDER BY ordinal) AS attempts,
                 array_agg(max_crashes ORDER BY ordinal) AS crashes,
                 array_agg(timeout_ms ORDER BY ordinal) AS timeouts, array_agg(tags ORDER BY ordinal) AS tags,
-                array_agg(actor ORDER BY ordinal) AS actors, array_agg(extra ORDER BY ordinal) AS extras
+                array_agg(actor ORDER BY ordinal) AS actors, array_agg(extra ORDER BY ordinal) AS extras,
+                array_agg(parent ORDER BY ordinal) AS parents
             FROM asked
         ) AS a
         CROSS JOIN LATERAL holdfast.insert_jobs(
             v_ids, a.kinds, a.queues, a.priorities, a.payloads, a.run_ats, a.delays, a.uniques, a.unique_fors, a.keys,
-            a.attempts, a.crashes, a.timeouts, a.tags, a.actors, false, a.extras, 'whole'
+            a.attempts, a.crashes, a.timeouts, a.tags, a.actors, false, a.extras, 'whole', a.parents
         ) AS i
     )
 

@@ -5,7 +5,7 @@ CREATE FUNCTION holdfast.insert_job(
     p_id bigint, p_kind text, p_queue text, p_priority smallint, p_payload jsonb, p_state text, p_run_at timestamptz,
     p_unique text, p_unique_for bigint, p_key text, p_max_attempts integer, p_max_crashes integer, p_timeout bigint,
     p_tags jsonb, p_actor text, p_position bigint, p_now timestamptz, p_again boolean,
-    p_extra jsonb DEFAULT NULL, p_debounce text DEFAULT NULL,
+    p_extra jsonb DEFAULT NULL, p_debounce text DEFAULT NULL, p_parent bigint DEFAULT NULL,
     OUT outcome text, OUT id bigint
 )
 LANGUAGE plpgsql
@@ -63,13 +63,13 @@ BEGIN
         IF current_setting('transaction_isolation') = 'read committed' THEN
             INSERT INTO holdfast.jobs (
                 id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at, max_attempts,
-                max_crashes, timeout_ms, unique_key, idempotency_key, extra, debounce_key
+                max_crashes, timeout_ms, unique_key, idempotency_key, extra, debounce_key, parent
             )
             VALUES (
                 p_id, p_kind, p_queue, p_priority, p_state,
                 CASE p_state WHEN 'queued' THEN p_position END,
                 p_payload, p_tags, p_actor, p_run_at, p_now, p_max_attempts, p_max_crashes, p_timeout, p_unique,
-                p_key, p_extra, p_debounce
+                p_key, p_extra, p_debounce, p_parent
             )
             ON CONFLICT DO NOTHING;
             v_stored := FOUND;
@@ -78,13 +78,13 @@ BEGIN
             BEGIN
                 INSERT INTO holdfast.jobs (
                     id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at,
-                    max_attempts, max_crashes, timeout_ms, unique_key, idempotency_key, extra, debounce_key
+                    max_attempts, max_crashes, timeout_ms, unique_key, idempotency_key, extra, debounce_key, parent
                 )
                 VALUES (
                     p_id, p_kind, p_queue, p_priority, p_state,
                     CASE p_state WHEN 'queued' THEN p_position END,
                     p_payload, p_tags, p_actor, p_run_at, p_now, p_max_attempts, p_max_crashes, p_timeout, p_unique,
-                    p_key, p_extra, p_debounce
+                    p_key, p_extra, p_debounce, p_parent
                 )
                 ON CONFLICT DO NOTHING;
                 v_stored := FOUND;

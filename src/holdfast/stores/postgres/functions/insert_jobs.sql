@@ -5,14 +5,15 @@
 -- `p_admission` says what rate limits let in: each job by itself, the `whole` call or nothing, or all of it (`free`, which
 -- is not debounced either).
 --
--- An array of kinds, queues, priorities, attempts, crashes or timeouts may hold one value, which is then that of every
--- job; any array but those of ids and payloads may be empty, which is then null for every job.
+-- An array of kinds, queues, priorities, attempts, crashes, timeouts or parents may hold one value, which is then that
+-- of every job; any array but those of ids and payloads may be empty, which is then null for every job.
 DROP FUNCTION IF EXISTS holdfast.insert_jobs;
 CREATE FUNCTION holdfast.insert_jobs(
     p_ids bigint[], p_kinds text[], p_queues text[], p_priorities smallint[], p_payloads jsonb[],
     p_run_ats timestamptz[], p_delays bigint[], p_uniques text[], p_unique_fors bigint[], p_keys text[],
     p_max_attempts integer[], p_max_crashes integer[], p_timeouts bigint[], p_tags jsonb[], p_actors text[],
-    p_again boolean, p_extras jsonb[] DEFAULT '{}', p_admission text DEFAULT 'each'
+    p_again boolean, p_extras jsonb[] DEFAULT '{}', p_admission text DEFAULT 'each',
+    p_parents bigint[] DEFAULT '{}'
 ) RETURNS TABLE (ordinal integer, outcome text, id bigint, detail jsonb)
 LANGUAGE plpgsql
 AS $$
@@ -35,6 +36,7 @@ BEGIN
         IF cardinality(p_max_attempts) = 1 THEN p_max_attempts := array_fill(p_max_attempts[1], v_size); END IF;
         IF cardinality(p_max_crashes) = 1 THEN p_max_crashes := array_fill(p_max_crashes[1], v_size); END IF;
         IF cardinality(p_timeouts) = 1 THEN p_timeouts := array_fill(p_timeouts[1], v_size); END IF;
+        IF cardinality(p_parents) = 1 THEN p_parents := array_fill(p_parents[1], v_size); END IF;
     END IF;
 
     IF p_admission <> 'free'
@@ -62,7 +64,7 @@ BEGIN
 
     INSERT INTO holdfast.jobs (
         id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at, max_attempts,
-        max_crashes, timeout_ms, extra
+        max_crashes, timeout_ms, extra, parent
     )
     SELECT
         t.id, t.kind, t.queue, t.priority, holdfast.due_state(t.run_at, t.delay, v_now),
@@ -70,13 +72,13 @@ BEGIN
             WHEN 'queued' THEN COALESCE(v_positions[t.ordinal], nextval('holdfast.position_seq'::regclass))
         END,
         t.payload, t.tags, t.actor, holdfast.due_at(t.run_at, t.delay, v_now), v_now, t.max_attempts, t.max_crashes,
-        t.timeout_ms, t.extra
+        t.timeout_ms, t.extra, t.parent
     FROM unnest(
         p_ids, p_kinds, p_queues, p_priorities, p_payloads, p_run_ats, p_delays, p_uniques, p_keys, p_max_attempts,
-        p_max_crashes, p_timeouts, p_tags, p_actors, p_extras
+        p_max_crashes, p_timeouts, p_tags, p_actors, p_extras, p_parents
     ) WITH ORDINALITY AS t (
         id, kind, queue, priority, payload, run_at, delay, unique_key, key, max_attempts, max_crashes, timeout_ms,
-        tags, actor, extra, ordinal
+        tags, actor, extra, parent, ordinal
     )
     WHERE NOT p_again AND t.unique_key IS NULL AND t.key IS NULL AND v_debounced[t.ordinal] IS NULL
         AND NOT t.ordinal = ANY (v_settled);
@@ -119,10 +121,10 @@ BEGIN
         SELECT *
         FROM unnest(
             p_ids, p_kinds, p_queues, p_priorities, p_payloads, p_run_ats, p_delays, p_uniques, p_unique_fors, p_keys,
-            p_max_attempts, p_max_crashes, p_timeouts, p_tags, p_actors, p_extras
+            p_max_attempts, p_max_crashes, p_timeouts, p_tags, p_actors, p_extras, p_parents
         ) WITH ORDINALITY AS t (
             id, kind, queue, priority, payload, run_at, delay, unique_key, unique_for, key, max_attempts, max_crashes,
-            timeout_ms, tags, actor, extra, ordinal
+            timeout_ms, tags, actor, extra, parent, ordinal
         )
         WHERE (p_again OR unique_key IS NOT NULL OR key IS NOT NULL OR v_debounced[ordinal] IS NOT NULL)
             AND NOT ordinal = ANY (v_settled)
@@ -132,7 +134,7 @@ BEGIN
         t.id, t.kind, t.queue, t.priority, t.payload, holdfast.due_state(t.run_at, t.delay, v_now),
         holdfast.due_at(t.run_at, t.delay, v_now), t.unique_key, t.unique_for, t.key,
         t.max_attempts, t.max_crashes, t.timeout_ms, t.tags, t.actor, v_positions[t.ordinal], v_now, p_again, t.extra,
-        v_debounced[t.ordinal]
+        v_debounced[t.ordinal], t.parent
     ) AS stored;
     IF v_is_gated THEN
         PERFORM holdfast.hold_back(p_ids);

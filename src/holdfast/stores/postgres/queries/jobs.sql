@@ -5,7 +5,7 @@ SELECT * FROM holdfast.take_ids($1);
 -- name: insert_jobs
 -- Store jobs; answers only for those with a key, a unique key, sent again, merged or refused.
 SELECT ordinal, outcome, id, detail
-FROM holdfast.insert_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18);
+FROM holdfast.insert_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19);
 
 -- name: get_jobs
 -- Read jobs, live or finished, in one snapshot.

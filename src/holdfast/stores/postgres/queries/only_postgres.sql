@@ -21,11 +21,12 @@ SELECT ordinal, id, existing, conflict, limited FROM holdfast.enqueue_jobs($1::t
 WITH stored AS (
     INSERT INTO holdfast.jobs (
         id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at, max_attempts,
-        max_crashes, timeout_ms, extra
+        max_crashes, timeout_ms, extra, parent
     )
     SELECT
         $1::bigint, $2::text, $3::text, $4::smallint, 'queued', nextval('holdfast.position_seq'::regclass), $5::jsonb,
-        $6::jsonb, $7::text, holdfast.clock(), holdfast.clock(), $8::integer, $9::integer, $10::bigint, $11::jsonb
+        $6::jsonb, $7::text, holdfast.clock(), holdfast.clock(), $8::integer, $9::integer, $10::bigint, $11::jsonb,
+        $12::bigint
     WHERE NOT EXISTS (SELECT FROM holdfast.queues WHERE name = $3 AND (screened OR gated))
     RETURNING id, kind, queue, enqueued_at
 ),

@@ -9,11 +9,11 @@ RETURNING (SELECT CAST(value AS INTEGER) FROM holdfast_meta WHERE key = 'store_t
 -- Store one new job.
 INSERT INTO holdfast_jobs (
     id, kind, queue, priority, state, position, payload, tags, actor, run_at, enqueued_at, max_attempts, max_crashes,
-    timeout_ms, unique_key, idempotency_key, extra, debounce_key
+    timeout_ms, unique_key, idempotency_key, extra, debounce_key, parent
 )
 VALUES (
     :id, :kind, :queue, :priority, :state, :position, :payload, :tags, :actor, :run_at, :now, :max_attempts,
-    :max_crashes, :timeout_ms, :unique_key, :idempotency_key, :extra, :debounce_key
+    :max_crashes, :timeout_ms, :unique_key, :idempotency_key, :extra, :debounce_key, :parent
 );
 
 -- name: get_jobs
