@@ -11,6 +11,7 @@ from holdfast.ages import iso
 from holdfast.stores.values import Answer
 from tests.cli import working
 from tests.cli.conftest import Shop
+from tests.conformance.builders import enqueue_many
 
 UNKNOWN = public_id.encode(7)
 
@@ -138,6 +139,29 @@ def test_a_failed_job_says_why(shop: Shop) -> None:
         assert expected in page
 
 
+def test_what_came_of_a_job_is_counted_and_named(shop: Shop) -> None:
+    job_id = shop.enqueue("transcode", "url=u")
+    shop.on_store(lambda store: working.fail(store, "bulk"))
+    job = public_id.decode(job_id)
+    for label in ("parent", "origin", "children", "replayed as"):
+        assert f"  {label:<11} " not in shop.ok("jobs", "show", job_id)
+    shop.on_store(lambda store: enqueue_many(store, 2, parent=job))
+    child = shop.on_store(lambda store: enqueue_many(store, 1, parent=job, queue="bulk"))[0]
+    shop.on_store(lambda store: working.complete(store, "bulk"))
+    edited = shop.ok("jobs", "edit", job_id, "url=v").strip()
+    page = shop.ok("jobs", "show", job_id)
+    assert f"  children    3 (2 queued, 1 completed); see jobs list parent:{job_id}\n" in page
+    assert f"  replayed as job {edited} (queued)\n" in page
+    assert len(shop.ok("jobs", "list", f"parent:{job_id}", "--quiet").split()) == 3
+    assert f"  origin      job {job_id}, replayed with other arguments\n" in shop.ok("jobs", "show", edited)
+    parented = public_id.encode(child)
+    assert f"  parent      job {job_id}, whose handler enqueued it\n" in shop.ok("jobs", "show", parented)
+    shown = json.loads(shop.ok("jobs", "show", parented, "--json"))
+    assert [shown[name] for name in ("parent_id", "parent_public_id", "origin_id")] == [str(job), job_id, None]
+    shop.on_store(lambda store: enqueue_many(store, 18, parent=job))
+    assert "  children    20+ (of the newest: 19 queued, 1 completed); see" in shop.ok("jobs", "show", job_id)
+
+
 def test_an_attempt_that_failed_is_listed_with_its_traceback(shop: Shop) -> None:
     job_id = shop.enqueue("transcode", "url=u")
     shop.on_store(lambda store: working.retry_later(store, "bulk"))
@@ -190,6 +214,7 @@ def test_a_job_as_json(shop: Shop) -> None:
         " max_crashes life claim worker timeout_ms unique_key idempotency_key enqueued_at run_at claimed_at"
         " started_at finished_at cancel_requested_at delete_at cancelled_by cancel_reason error_class error"
         " error_fingerprint traceback attempts stale_at phases items logs deliveries webhook_sent"
+        " parent_id parent_public_id origin_id origin_public_id"
     )
     assert shown["id"] == str(public_id.decode(job_id))
     assert (shown["state"], shown["error_class"], shown["result"]) == ("failed", "ValueError", None)

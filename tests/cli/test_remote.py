@@ -22,7 +22,7 @@ from holdfast.stores.access import NewPass
 from holdfast.stores.cluster import LockRequest
 from holdfast.stores.values import WorkerInfo
 from tests.cli import working
-from tests.conformance.builders import crash, running
+from tests.conformance.builders import crash, enqueue_many, running
 from tests.conformance.spending import reserve
 
 pytestmark = pytest.mark.xdist_group("remote")  # one server for all of them
@@ -218,6 +218,22 @@ def test_one_job_is_the_same_in_all_its_parts(served: Place) -> None:
             assert there == here
 
 
+def test_what_came_of_a_job_is_the_same(served: Place) -> None:
+    parent = served.enqueue("send_email", "to=a")
+
+    async def enqueue_children() -> None:
+        async with Holdfast(f"sqlite:///{served.folder}/jobs.db") as app:
+            await enqueue_many(app.store, 2, queue="low", parent=public_id.decode(parent))
+
+    asyncio.run(enqueue_children())
+    args = ("jobs", "list", f"parent:{parent} state:queued", "--json")
+    here, there = (json.loads(run(*args).stdout)["jobs"] for run in (served.here, served.there))
+    assert there == here
+    assert [job["parent_public_id"] for job in there] == [parent] * 2
+    for run in (served.here, served.there):
+        assert f"children    2 (2 queued); see jobs list parent:{parent}\n" in run("jobs", "show", parent).stdout
+
+
 def _items(items: dict[str, Any]) -> dict[str, Any]:
     """Compare items by how they ended: a server does not say what the key of one is called."""
     return {
@@ -264,6 +280,8 @@ def test_a_job_is_put_off_moved_and_replayed_with_other_arguments(served: Place)
     assert served.there("jobs", "edit", job, "n=x").exit_code == 2
     made = served.there("jobs", "edit", job, "n=2").stdout.strip()
     assert json.loads(served.here("jobs", "show", made, "--json").stdout)["payload"] == {"to": "a", "n": 2}
+    assert f"replayed as job {made} (queued)\n" in served.there("jobs", "show", job).stdout
+    assert served.there("jobs", "list", f"origin:{job}", "-o", "id").stdout.split() == [made]
     for part in (made[:9], made[10:], made):
         found = [one("jobs", "list", f"id:{part}", "-o", "id").stdout for one in (served.here, served.there)]
         assert found[0] == found[1] != "", part

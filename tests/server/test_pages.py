@@ -185,6 +185,7 @@ async def test_a_part_comes_alone(shop: Holdfast, web: httpx2.AsyncClient) -> No
             "values",
             "logs",
             "facts",
+            "offspring",
             "events",
             "webhooks",
         ),

@@ -7,19 +7,23 @@ from datetime import datetime, timedelta
 from holdfast import ages, public_id
 from holdfast.cli import job_parts, output
 from holdfast.client.covering import Covering
+from holdfast.client.relatives import Relatives
 from holdfast.job import Attempt, Job, JobState
 from holdfast.payload import covered_json
 
 _LABEL = 11
 _SHORT_JSON = 76
+_FEW = 3
 
 
 @dataclass(frozen=True)
 class Look:
-    """A job, and for a live one the sentence that says why it stands where it stands."""
+    """A job, what came of it, and for a live one the sentence that says why it stands where it stands."""
 
     job: Job
     sentence: str | None = None
+    children: Relatives | None = None
+    replays: Relatives | None = None
 
 
 def write(look: Look, now: datetime) -> None:
@@ -29,7 +33,7 @@ def write(look: Look, now: datetime) -> None:
         (job.public_id, "bold"), ("  ", ""), (job.kind, "bold"), ("  ", ""), (job.state, output.STATE_STYLES[job.state])
     )
     _field("why", why(look, now))
-    for label, value in _facts(job, now):
+    for label, value in (*_facts(job, now), *_offspring(look)):
         _field(label, value)
     _json("payload", covered_json(job.payload_json))
     if job.result_json is not None:
@@ -96,8 +100,7 @@ def _facts(job: Job, now: datetime) -> Iterator[tuple[str, str]]:
     yield "attempts", f"{job.attempt} of {job.max_attempts}, {crashes}, life {job.life}, claim {job.claim}"
     actor = f" by {job.actor}" if job.actor else ""
     yield "enqueued", f"{_when(job.enqueued_at, now)}{actor}"
-    if job.origin is not None:
-        yield "origin", f"job {public_id.encode(job.origin)}, replayed with other arguments"
+    yield from _ancestors(job)
     if not job.is_finished:
         yield "due", _when(job.run_at, now)
     for label, moment in (("claimed", job.claimed_at), ("started", job.started_at)):
@@ -116,6 +119,23 @@ def _facts(job: Job, now: datetime) -> Iterator[tuple[str, str]]:
     for label, text in (("unique", job.unique_key), ("key", job.idempotency_key), ("error id", job.error_fingerprint)):
         if text is not None:
             yield label, text
+
+
+def _ancestors(job: Job) -> Iterator[tuple[str, str]]:
+    if job.parent is not None:
+        yield "parent", f"job {public_id.encode(job.parent)}, whose handler enqueued it"
+    if job.origin is not None:
+        yield "origin", f"job {public_id.encode(job.origin)}, replayed with other arguments"
+
+
+def _offspring(look: Look) -> Iterator[tuple[str, str]]:
+    """Say what came of a job; `jobs list` has all of them."""
+    for label, term, found in (("children", "parent", look.children), ("replayed as", "origin", look.replays)):
+        if found is None or not found.jobs:
+            continue
+        few = ", ".join(f"job {job.public_id} ({job.state})" for job in found.jobs)
+        is_few = term == "origin" and len(found.jobs) <= _FEW and not found.has_more
+        yield label, few if is_few else f"{found.summary}; see jobs list {term}:{look.job.public_id}"
 
 
 def _kept(job: Job, now: datetime) -> Iterator[tuple[str, str]]:

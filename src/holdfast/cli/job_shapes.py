@@ -67,6 +67,10 @@ class JobShape(msgspec.Struct, frozen=True, kw_only=True):
     logs: list[LogLine]
     deliveries: list[Delivery]
     webhook_sent: bool
+    parent_id: str | None
+    parent_public_id: str | None
+    origin_id: str | None
+    origin_public_id: str | None
 
 
 class JobsShape(msgspec.Struct, frozen=True):
@@ -195,6 +199,8 @@ def job(found: Job) -> JobShape:
             "logs": found.logs,
             "deliveries": found.deliveries,
             "webhook_sent": found.webhook_sent,
+            **_named("parent", found.parent),
+            **_named("origin", found.origin),
         }
     )
 
@@ -239,6 +245,13 @@ def enqueued_and_waited(handle: JobHandle[Any], job_id: int, found: Job | None) 
 def waited_anew(job_id: int, found: Job | None, *, is_new: bool) -> EnqueuedWaitedShape:
     """Describe a job that a server stored, and what became of it."""
     return EnqueuedWaitedShape(**_waited(job_id, found), created=is_new)
+
+
+def _named(what: str, job_id: int | None) -> dict[str, str | None]:
+    """Name a job that another one came of."""
+    if job_id is None:
+        return {f"{what}_id": None, f"{what}_public_id": None}
+    return {f"{what}_id": str(job_id), f"{what}_public_id": public_id.encode(job_id)}
 
 
 def _result(found: Job | None) -> str:

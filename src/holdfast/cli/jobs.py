@@ -29,6 +29,7 @@ from holdfast.cli.output import Cell, Column
 from holdfast.cli.tail import tail
 from holdfast.cli.watching import Following
 from holdfast.client.cursors import cursor_text, read_cursor
+from holdfast.client.relatives import MOST, relatives
 from holdfast.job import Job, JobState
 from holdfast.stores.values import Found, JobFilter
 
@@ -178,15 +179,18 @@ def show(ctx: click.Context, *, job_id: str, as_json: bool) -> None:
     """Show everything about one job.
 
     Where it stands and why, its times, arguments and result, its phases, items, last log lines and webhooks, its
-    attempts with their errors.
+    attempts with their errors, and the jobs that came of it.
     """
     wanted = naming.one(ctx, job_id)
 
     async def look(session: Session) -> job_page.Look:
         job = await session.client.get(wanted)
-        if as_json or job.is_finished:
+        if as_json:
             return job_page.Look(job)
-        return job_page.Look(job, (await session.client.why(wanted)).sentence)
+        sentence = None if job.is_finished else (await session.client.why(wanted)).sentence
+        children = await session.client.search(JobFilter(parent=wanted), limit=MOST)
+        replays = await session.client.search(JobFilter(origin=wanted), limit=MOST)
+        return job_page.Look(job, sentence, relatives(children), relatives(replays))
 
     seen = with_store(ctx, look)
     if as_json:

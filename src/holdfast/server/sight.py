@@ -1,7 +1,7 @@
 """What one person can see: everything of the client, narrowed to the queues they may know of."""
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -13,7 +13,7 @@ from holdfast.server.principal import Principal
 from holdfast.server.problems import not_found
 from holdfast.server.served import Opened
 from holdfast.stores.store import Store
-from holdfast.stores.values import JobFilter, WorkerRow
+from holdfast.stores.values import Found, JobFilter, WorkerRow
 from holdfast.why import Why
 
 NOWHERE = secrets.token_hex(32)  # the name of no queue: nobody can know it
@@ -32,7 +32,21 @@ class Sight:
         found = await self.client.get(job)
         if not self.principal.sees(found.queue):
             raise JobNotFound(missing(found.id))  # in the words of one that is not there
-        return found
+        return (await self._without_strangers([found]))[0]
+
+    async def search(self, which: JobFilter, *, limit: int, after: str | None = None) -> Found:
+        """Find the newest jobs that fit and that they may see."""
+        found = await self.client.search(self.narrowed(which), limit=limit, after=after)
+        return msgspec.structs.replace(found, jobs=await self._without_strangers(found.jobs))
+
+    async def _without_strangers(self, jobs: Sequence[Job]) -> list[Job]:
+        """Leave out parents in queues that are not theirs, and those that are gone: nobody knows where they were."""
+        named = {job.parent for job in jobs if job.parent is not None}
+        if self.principal.queues is None or not named:
+            return list(jobs)
+        there = await self.client.get_many(sorted(named))
+        known = {None, *(parent.id for parent in there.values() if self.principal.sees(parent.queue))}
+        return [job if job.parent in known else msgspec.structs.replace(job, parent=None) for job in jobs]
 
     async def why(self, job: Job) -> Why:
         """Say why a job stands where it stands; other jobs are named to those who may see all."""

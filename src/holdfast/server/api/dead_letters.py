@@ -122,7 +122,7 @@ async def read_dead_letter(group: Group, sight: Seen) -> DeadLetterShape:
 @routes.get("/{group}/jobs", Role.VIEWER, summary="List the jobs of a group")
 async def list_group_jobs(group: Group, sight: Seen, limit: Limit = 50, after: After = None) -> JobPage:
     """Read one page of the failed jobs of a group, newest first."""
-    found = await sight.client.search(await _of_group(sight, group), limit=limit, after=after)
+    found = await sight.search(await _of_group(sight, group), limit=limit, after=after)
     following = None if found.next is None else job_cursor(found.next)
     back_to = None if found.is_whole else found.searched_to
     return JobPage(jobs=[job_shape(job) for job in found.jobs], next=following, searched_to=back_to)

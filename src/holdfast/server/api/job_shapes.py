@@ -53,6 +53,7 @@ class JobShape(Shape):
     worker: int | None = Field(None, examples=[12])
     schedule: str | None = Field(None, examples=["nightly"])
     unique_key: str | None = Field(None, examples=["welcome:17"])
+    parent: str | None = Field(None, examples=[ID], description="The job whose handler enqueued this one.")
     origin: str | None = Field(None, examples=[ID], description="The job that this one replays.")
     error_class: str | None = Field(None, examples=["ConnectionError"])
     error: Told | None = Field(None, examples=["the mail server does not answer"])
@@ -289,6 +290,7 @@ def _facts(job: Job) -> dict[str, Any]:
     return known | {
         "id": job.public_id,
         "tags": job.tags,
+        "parent": None if job.parent is None else public_id.encode(job.parent),
         "origin": None if job.origin is None else public_id.encode(job.origin),
         "progress": None
         if progress is None

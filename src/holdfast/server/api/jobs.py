@@ -73,8 +73,7 @@ async def list_jobs(  # noqa: PLR0917 - every parameter is one of the address
     fingerprints are found by index; a search in arguments or texts goes back in time and may end early, which
     `searched_to` says.
     """
-    which = sight.narrowed(chosen(q))
-    found = await sight.client.search(which, limit=min(limit, MOST_WHOLE) if whole else limit, after=after)
+    found = await sight.search(chosen(q), limit=min(limit, MOST_WHOLE) if whole else limit, after=after)
     following = None if found.next is None else cursor_text(found.next)
     if following is not None:
         more = url(request, "api", "v1", "jobs", q=q, limit=limit, after=following, whole="true" if whole else None)

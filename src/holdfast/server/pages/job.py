@@ -13,6 +13,7 @@ from holdfast.filtering import Term
 from holdfast.job import RETRYABLE, WAITING, Attempt, Job, JobState, LogLine
 from holdfast.public_id import encode
 from holdfast.server.pages import replaying
+from holdfast.server.pages.relations import offspring, relations
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.pages.said import Said
 from holdfast.server.pages.shown import Shown, is_tree, written
@@ -83,7 +84,8 @@ async def job_page(request: Request, job: str, sight: Seen) -> Response:
         values=_values(seen),
         lines=_lines(seen),
         holds=await _holds(sight, found),
-        relations=_relations(found),
+        relations=await relations(sight, found),
+        offspring=await offspring(sight, found),
         tags=[(name, value, Term("tag", (value,), (name,)).text()) for name, value in found.tags.items()],
         may_retry=found.state in RETRYABLE,
         may_cancel=not found.is_finished and found.cancel_requested_at is None,
@@ -265,41 +267,3 @@ async def _holds(sight: Sight, job: Job) -> list[str]:
         if any(holder.job_id == job.id for holder in used.holders):
             found.append(f"a slot of {limit.name} ({used.taken} of {used.most} taken)")
     return found
-
-
-@dataclass(frozen=True)
-class Relation:
-    """What a job belongs to: a word, a name, and the page of it, or the filter for all that belong to it."""
-
-    title: str
-    name: str
-    path: tuple[str, ...] = ()
-    asked: str = ""
-
-
-def _relations(job: Job) -> list[Relation]:
-    """Tell what a job belongs to."""
-    found = [
-        Relation(title, encode(other), ("jobs", encode(other)))
-        for title, other in (("replays", job.origin), ("parent", job.parent))
-        if other is not None
-    ]
-    if job.schedule is not None:
-        found.append(Relation("schedule", job.schedule, ("schedules", job.schedule)))
-    if job.unique_key is not None:
-        found.append(Relation("unique key", job.unique_key, asked=Term("unique", (job.unique_key,)).text()))
-    if job.error_fingerprint is not None:
-        same = f"{Term('error', (job.error_fingerprint,)).text()} {Term('kind', (job.kind,)).text()}"
-        found.append(Relation("same error", "all jobs that have it", asked=same))
-    if job.fire_time is not None:
-        found.append(Relation("fire time", f"{job.fire_time:%Y-%m-%d %H:%M:%S} UTC"))
-    for title, key in (("idempotency key", job.idempotency_key), ("in order of", job.fifo_key), ("trace", _trace(job))):
-        if key is not None:
-            found.append(Relation(title, key))
-    return found
-
-
-def _trace(job: Job) -> str | None:
-    """The trace that it was enqueued in, if there was one."""
-    parts = str(job.extra.get("traceparent") or "").split("-")
-    return parts[1] if len(parts) == 4 else None  # noqa: PLR2004 - version, trace, span, flags

@@ -57,6 +57,8 @@ TERMS = (
     ("actor:anna", "enqueued by somebody"),
     ("unique:report-17", "with this unique key"),
     ("schedule:nightly", "that a schedule has made"),
+    ("parent:htcx-2s16-z48b-09", "that the handler of this job has enqueued"),
+    ("origin:htcx-2s16-z48b-09", "that replay this job"),
     ("priority:0", "of a priority, 0 first and 10 last"),
     ("since:1h until:10m", "enqueued within a time; also times such as 2026-11-15T09:00"),
     ("finished-since:1d", "that ended within a time"),

@@ -1,0 +1,86 @@
+"""What a job belongs to, and what came of it: other jobs, its schedule, its keys."""
+
+from dataclasses import dataclass
+
+from holdfast.client.relatives import MOST, Relatives, relatives
+from holdfast.filtering import Term
+from holdfast.job import Job
+from holdfast.public_id import encode
+from holdfast.server.sight import Sight
+from holdfast.stores.values import JobFilter
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What a job belongs to: a word, a name, and the page of it, or the filter for all that belong to it.
+
+    `job` is the job that it is, `note` what else there is to say.
+    """
+
+    title: str
+    name: str
+    path: tuple[str, ...] = ()
+    asked: str = ""
+    job: Job | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Offspring:
+    """Jobs that came of one: a word, the newest of them, and the filter for all."""
+
+    title: str
+    found: Relatives
+    asked: str
+
+
+async def relations(sight: Sight, job: Job) -> list[Relation]:
+    """Tell what a job belongs to."""
+    found = await _ancestors(sight, job)
+    if job.schedule is not None:
+        found.append(Relation("schedule", job.schedule, ("schedules", job.schedule)))
+    if job.unique_key is not None:
+        found.append(Relation("unique key", job.unique_key, asked=Term("unique", (job.unique_key,)).text()))
+    if job.error_fingerprint is not None:
+        same = f"{Term('error', (job.error_fingerprint,)).text()} {Term('kind', (job.kind,)).text()}"
+        found.append(Relation("same error", "all jobs that have it", asked=same))
+    if job.fire_time is not None:
+        found.append(Relation("fire time", f"{job.fire_time:%Y-%m-%d %H:%M:%S} UTC"))
+    for title, key in (("idempotency key", job.idempotency_key), ("in order of", job.fifo_key), ("trace", _trace(job))):
+        if key is not None:
+            found.append(Relation(title, key))
+    return found
+
+
+async def offspring(sight: Sight, job: Job) -> list[Offspring]:
+    """Find what its handler enqueued and what replays it, as far as they may see it."""
+    asked = (
+        ("Children", "parent", JobFilter(parent=job.id)),
+        ("Replayed as", "origin", JobFilter(origin=job.id)),
+    )
+    found = []
+    for title, term, which in asked:
+        page = await sight.search(which, limit=MOST)
+        if page.jobs:
+            found.append(Offspring(title, relatives(page), Term(term, (job.public_id,)).text()))
+    return found
+
+
+async def _ancestors(sight: Sight, job: Job) -> list[Relation]:
+    """Name the jobs that it came of; one that is not kept any more has no page."""
+    named = {title: other for title, other in (("replays", job.origin), ("parent", job.parent)) if other is not None}
+    there = await sight.client.get_many(list(named.values())) if named else {}
+    found = []
+    for title, other in named.items():
+        shown, seen = encode(other), there.get(other)
+        if seen is not None and sight.principal.sees(seen.queue):
+            found.append(Relation(title, shown, ("jobs", shown), job=seen))
+        else:
+            found.append(Relation(title, shown, note="not kept any more"))
+    return found
+
+
+def _trace(job: Job) -> str | None:
+    """The trace that it was enqueued in, if there was one."""
+    parts = str(job.extra.get("traceparent") or "").split("-")
+    return parts[1] if len(parts) == 4 else None  # noqa: PLR2004 - version, trace, span, flags
