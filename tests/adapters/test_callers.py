@@ -21,6 +21,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 from holdfast.app import Holdfast
+from holdfast.context import running_job
 from holdfast.errors import ArgumentError, ConfigError, StoreUnavailable
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sqlite.store import SqliteStore
@@ -28,6 +29,7 @@ from tests.adapters.conftest import make_app
 from tests.adapters.libraries import OrderTask, configured_django, django_database, django_sqlite
 
 AppAndTask = tuple[Holdfast, OrderTask]
+LARGE = 642_217_140_806_455_563  # above 2^53, where a float would round
 
 
 @pytest.fixture
@@ -142,6 +144,20 @@ async def test_asyncpg_codecs_and_records(opened: AppAndTask, dsn: str) -> None:
     await transaction.commit()
     await connection.close()
     assert await numbers(opened[0]) == [1, 2]
+
+
+async def test_a_handlers_job_is_the_parent_in_its_own_transactions(opened: AppAndTask, dsn: str) -> None:
+    app, ship = opened
+    connection = await asyncpg.connect(dsn)
+    token = running_job.set(LARGE)
+    async with connection.transaction():
+        await ship.using(connection=connection).enqueue(1)
+        await app.enqueue_many([ship.call(2), ship.using(key="k").call(3)], connection=connection)
+    running_job.reset(token)
+    async with connection.transaction():
+        await ship.using(connection=connection).enqueue(4)
+    await connection.close()
+    assert {job.payload["n"]: job.parent async for job in app.iterate()} == {1: LARGE, 2: LARGE, 3: LARGE, 4: None}
 
 
 async def test_an_asyncpg_pool(opened: AppAndTask, dsn: str) -> None:

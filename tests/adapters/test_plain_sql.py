@@ -165,6 +165,7 @@ async def test_a_job_by_hand_is_a_job_like_any_other(connection: Any, dsn: str, 
 DEEP = '{"a": ' * 65 + "1" + "}" * 65
 REFUSED = {
     "unknown field": ('[{"kind": "k", "prio": 1}]', "job 1: unknown field prio; expected one of kind, payload"),
+    "parent": ('[{"kind": "k", "parent": 7}]', "job 1: unknown field parent; expected one of kind, payload"),
     "missing kind": ('[{"kind": "k"}, {"payload": {}}]', "job 2: kind is missing"),
     "null kind": ('[{"kind": null}]', "job 1: kind is missing"),
     "kind with a space": ('[{"kind": "a b"}]', "job 1: kind: expected 1 to 64 letters"),

@@ -9,8 +9,9 @@ from typing import Literal
 import pytest
 from playwright.async_api import expect
 
-from holdfast import Context, Fatal, Holdfast, Queue, Retry
+from holdfast import Context, Fatal, Holdfast, Queue, Retry, public_id
 from holdfast.job import JobState
+from tests.conformance.builders import enqueue_many
 from tests.server.browser import Browsing, browsing
 from tests.server.hostile import HOSTILE
 from tests.server.test_live_page import free_port, serving
@@ -109,6 +110,8 @@ async def looked_at(viewer: Browsing, picture: Path | None) -> None:
 async def test_pages_in_both_themes_and_widths(shop: Holdfast, pictures: Path | None) -> None:
     port, session = free_port(), await made_pass(shop, "admin", kind="session", lasts_ms=600_000)
     found = {job.kind: job async for job in shop.iterate()}
+    long = f"receipt_{'x' * 56}"
+    children = await enqueue_many(shop.store, 2, kind=long, queue="bulk", parent=found["report"].id)
     addresses = {
         "overview": "/",
         "jobs": "/jobs",
@@ -116,6 +119,7 @@ async def test_pages_in_both_themes_and_widths(shop: Holdfast, pictures: Path | 
         "none": "/jobs?q=kind:nothing",
         "mistake": "/jobs?q=sate:failed",
         "running": f"/jobs/{found['report'].public_id}",
+        "child": f"/jobs/{public_id.encode(children[0])}",
         "retried": f"/jobs/{found['charge'].public_id}",
         "bulk": "/jobs/bulk?verb=delete&q=state:failed&all=yes",
         "replay": f"/jobs/{found['charge'].public_id}/replay",
