@@ -55,7 +55,7 @@ class Sleeper:
         self.store = store
         self.now_s = 1_000.0
         monkeypatch.setattr(lease_module, "time", SimpleNamespace(monotonic_ns=lambda: int(self.now_s * 1e9)))
-        self.lease = Lease(store, 9.0, list, lambda renewal, asked_at: None)
+        self.lease = Lease(store, 9.0, dict, lambda renewal, asked_at: None)
         self.interval_s = self.lease.lease_s / RENEWALS
         self.judges: bool | None = None  # as its lease says
         self.upkeep = Upkeep(

@@ -53,6 +53,7 @@ async def arrive(store: Any, lease_ms: int = 60_000, host: str = "web-1") -> int
 async def populate(store: Any) -> list[int]:
     """Let one live, one stay away past its lease, and one die."""
     alive, late, dead = await arrive(store), await arrive(store, lease_ms=1), await arrive(store)
+    await store.renew_workers([alive], 60_000, {alive: 48_234_496})
     await store.release_worker(dead, [])
     return [alive, late, dead]
 
@@ -64,9 +65,10 @@ def rows(shop: Shop, *args: str) -> list[list[str]]:
 def test_living_workers_are_listed(shop: Shop) -> None:
     alive, late, dead = shop.on_store(populate)
     titles, first, second = rows(shop)
-    assert titles == ["ID", "HOST", "PID", "INSTANCE", "VERSION", "QUEUES", "SLOTS", "JOBS", "STATE", "SEEN"]
+    assert titles == ["ID", "HOST", "PID", "INSTANCE", "VERSION", "QUEUES", "SLOTS", "JOBS", "STATE", "SEEN", "MEMORY"]
     assert first[:9] == [str(alive), "web-1", "4194303", INSTANCE, "1.2.3", "high, default", "8", "0", "alive"]
     assert datetime.fromisoformat(first[9]).utcoffset() is not None
+    assert (first[10], second[10]) == ("48234496", "-"), "the other one has not told it"
     assert (second[0], second[8]) == (str(late), "lease ended")
     assert [(row[0], row[8]) for row in rows(shop, "--all")[1:]] == [
         (str(alive), "alive"),
@@ -92,7 +94,7 @@ def test_as_json(shop: Shop) -> None:
     assert all(moment.endswith("Z") for moment in times.values())
     expected = {"id": alive, "host": "web-1", "pid": 4194303, "instance": INSTANCE, "version": "1.2.3"}
     expected |= {"queues": ["high", "default"], "slots": 8, "running": 0, "state": "alive", "dead_at": None}
-    expected |= {"drain_at": None, "drain_by": None}
+    expected |= {"drain_at": None, "drain_by": None, "memory_bytes": 48_234_496}
     assert first == expected
     assert (second["id"], second["state"]) == (late, "lease ended")
     third = json.loads(shop.ok("workers", "list", "--all", "--json"))["workers"][2]
@@ -125,6 +127,7 @@ def test_the_table_fits_the_terminal(sqlite_shop: Shop, columns: int) -> None:
     assert not ACTING.search(plain)
     assert all(len(line) <= columns for line in plain.splitlines()), plain
     assert INSTANCE[:5] in plain
+    assert ("48.2 MB" in plain) == (columns > 80), "where there is room for it"
     assert INSTANCE not in plain
 
 
@@ -175,6 +178,9 @@ def test_a_real_worker_leaves_when_it_is_asked(sqlite_shop: Shop) -> None:
     try:
         until((sqlite_shop.folder / "begun").exists, "the job runs")
         (named, *_) = [row[3] for row in rows(sqlite_shop)[1:]]
+        if sys.platform == "linux":
+            until(lambda: all(row[10] != "-" for row in rows(sqlite_shop)[1:]), "both have told their memory")
+            assert {int(row[10]) > 5_000_000 for row in rows(sqlite_shop)[1:]} == {True}
         sqlite_shop.ok("workers", "drain", named)
         until(lambda: b"asked to leave" in (sqlite_shop.folder / "log").read_bytes(), "it heard of it")
         later = sqlite_shop.enqueue("wait")

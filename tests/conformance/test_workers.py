@@ -84,6 +84,20 @@ async def test_a_renewal_tells_what_the_store_shows_as_held_with_the_cancel_mark
     assert [claim.id for claim in held] == [second.id]
 
 
+async def test_a_renewal_notes_how_much_memory_each_has(store: Store) -> None:
+    one, two, other = [await register(store) for _ in range(3)]
+
+    async def told() -> list[int | None]:
+        rows = {row.id: row.memory_bytes for row in await store.list_workers()}
+        return [rows[worker] for worker in (one, two, other)]
+
+    assert await told() == [None, None, None]
+    await store.renew_workers([two, one], LEASE_MS, {one: 2**40, two: None, other: 7, 4_711: 8})
+    assert await told() == [2**40, None, None], "of those that are renewed, where it is known"
+    await store.renew_workers([one, two], LEASE_MS, {two: 5})
+    assert await told() == [None, 5, None], "and no longer than it is known"
+
+
 async def test_a_renewal_of_nobody_is_harmless(store: Store) -> None:
     renewal = await store.renew_workers([], LEASE_MS)
     assert (renewal.alive, renewal.held) == (frozenset(), [])

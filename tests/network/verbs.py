@@ -175,7 +175,7 @@ VERBS: dict[str, Call] = {
     "read_gauges": lambda store: store.read_gauges(),
     "operator_answers": lambda store: store.operator_answers(),
     "register_worker": lambda store: store.register_worker(WorkerInfo("test", "localhost", 1), 60_000),
-    "renew_workers": lambda store: store.renew_workers([1], 60_000),
+    "renew_workers": lambda store: store.renew_workers([1], 60_000, {1: 2**20}),
     "retire_worker": lambda store: store.retire_worker(99),
     "release_worker": lambda store: store.release_worker(99, [completed(1, 1)]),
     "list_workers": lambda store: store.list_workers(),

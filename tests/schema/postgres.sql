@@ -805,6 +805,7 @@ CREATE TABLE workers (
     lease_until timestamp with time zone NOT NULL,
     dead_at timestamp with time zone,
     policies jsonb,
+    memory_bytes bigint,
     CONSTRAINT workers_pkey PRIMARY KEY (id)
 );
 

@@ -941,7 +941,7 @@ CREATE TABLE holdfast_workers (
     renewed_at INTEGER NOT NULL,
     lease_until INTEGER NOT NULL,
     dead_at INTEGER
-, policies TEXT) STRICT;
+, policies TEXT, memory_bytes INTEGER) STRICT;
 
 CREATE TABLE sqlite_sequence(name,seq);
 

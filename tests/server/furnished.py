@@ -79,6 +79,7 @@ async def furnish(app: Holdfast, said: str = PLAIN) -> None:
     info = WorkerInfo(instance="inst-1", host=said[:100], pid=7, version=said[:20], queues=("high",), concurrency=4)
     await store.register_worker(info, 60_000)
     other = WorkerInfo(instance="inst-2", host="their-host", pid=8, queues=("theirs",), concurrency=1)
-    await store.register_worker(other, 60_000)
+    theirs = await store.register_worker(other, 60_000)
+    await store.renew_workers([theirs], 60_000, {theirs: 48_234_496})
     await store.disable_endpoint(f"https://hooks.example.org/{said}", said)
     await app.set_policy("queues.high.description", said, actor=said[:60], reason=said)

@@ -228,6 +228,7 @@ async def test_a_lock_is_taken_away(town: Holdfast, web: httpx2.AsyncClient) -> 
 async def test_workers_are_shown_and_drained(town: Holdfast, web: httpx2.AsyncClient) -> None:
     page = await shown(web, "/workers")
     assert "their-host" in page.text
+    assert "48.2 MB" in page.text
     (form, *_) = [form for form in page.forms if form.action.endswith("/drain")]
     assert (await posted(web, form)).status_code == 303
     assert sum(row.drain_at is not None for row in await town.workers()) == 1

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import re
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,8 @@ async def test_two_workers_of_one_store_show_its_numbers_once(tmp_path: Path) ->
                     await asyncio.sleep(0.02)
             assert [bool(counted(text, "job_queue_backlog_total")) for text in texts] == [lead == 1 for lead in leads]
             assert [counted(text, "holdfast_slots") for text in texts] == [{"": 10.0}] * 2
+            memory = [counted(text, "holdfast_worker_memory_bytes") for text in texts]
+            assert all(found[""] > 5_000_000 for found in memory) == (sys.platform == "linux")
         finally:
             for task in tasks:
                 task.cancel()

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import logging
+import sys
 import threading
 from typing import Any
 
@@ -50,6 +51,9 @@ async def test_an_embedded_worker_renews_its_lease_while_handlers_wait(make_app:
                 return bool(row.lease_until > first.lease_until + (first.lease_until - first.renewed_at))
 
             await until(renewed, "the lease was renewed for a whole lease and more")
+            (row,) = await store.list_workers()
+            told = row.memory_bytes  # at its last renewal; this process has at least an interpreter
+            assert told > 5_000_000 if sys.platform == "linux" else told is None
             assert (await store.rescue_jobs(100)).workers == 0
             release.set()
             assert (await ended(handle)).result == "mine"
@@ -72,7 +76,7 @@ class SilentLeases:
     def __init__(self) -> None:
         self.renewals = 0
 
-    async def renew_workers(self, workers: list[int], lease_ms: int) -> Renewal:
+    async def renew_workers(self, workers: list[int], lease_ms: int, memory: dict[int, int | None]) -> Renewal:
         """Say that all are alive."""
         self.renewals += 1
         return Renewal(frozenset(workers), [])
@@ -82,7 +86,7 @@ async def test_who_slept_does_not_judge_others_at_once(monkeypatch: pytest.Monke
     now = [1_000_000_000_000]
     monkeypatch.setattr("time.monotonic_ns", lambda: now[0])
     leases: Any = SilentLeases()
-    lease = Lease(leases, 9.0, lambda: [1], lambda renewal, sent: None)
+    lease = Lease(leases, 9.0, lambda: {1: None}, lambda renewal, sent: None)
     now[0] += 3_000_000_000
     await lease.renew()
     assert lease.is_steady
@@ -241,7 +245,7 @@ async def test_a_worker_whose_lease_cannot_be_trusted_gives_everything_back(make
 
 
 class _Away:
-    async def renew_workers(self, workers: list[int], lease_ms: int) -> Renewal:
+    async def renew_workers(self, workers: list[int], lease_ms: int, memory: dict[int, int | None]) -> Renewal:
         message = "no way to the store"
         raise StoreUnavailable(message)
 

@@ -131,11 +131,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column; a flexible one gives way when the terminal is narrow."""
+    """A column; when the terminal is narrow, a flexible one gives way, and after that a spare one is left out."""
 
     title: str
     is_flexible: bool = False
     is_number: bool = False
+    is_spare: bool = False
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
@@ -147,13 +148,25 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
         return
     console = _console()
     texts = [[column.title for column in columns], *([one_line(cell.shown) for cell in row] for row in rows)]
-    widths = _fitted([max(map(cell_len, column)) for column in zip(*texts, strict=True)], columns, console.width)
+    natural = [max(map(cell_len, column)) for column in zip(*texts, strict=True)]
+    kept = [index for index, column in enumerate(columns) if not column.is_spare]
+    if len(kept) < len(columns) and _narrowest(natural, columns) > console.width:
+        table([columns[index] for index in kept], [[row[index] for index in kept] for row in rows])
+        return
+    widths = _fitted(natural, columns, console.width)
     styles = [["bold"] * len(columns), *([cell.style for cell in row] for row in rows)]
     for row_texts, row_styles in zip(texts, styles, strict=True):
         padded = map(_padded, row_texts, widths, columns)
         drawn = Text(_GAP).join(Text(text, style) for text, style in zip(padded, row_styles, strict=True))
         drawn.rstrip()
         console.print(drawn, soft_wrap=True)
+
+
+def _narrowest(natural: list[int], columns: Sequence[Column]) -> int:
+    """How wide a table is at least."""
+    sizes = zip(natural, columns, strict=True)
+    taken = sum(min(size, _NARROWEST) if column.is_flexible else size for size, column in sizes)
+    return taken + len(_GAP) * (len(columns) - 1)
 
 
 def _fitted(natural: list[int], columns: Sequence[Column], width: int) -> list[int]:

@@ -79,6 +79,7 @@ class WorkerShape(msgspec.Struct, frozen=True, kw_only=True):
     dead_at: datetime | None
     drain_at: datetime | None
     drain_by: str | None
+    memory_bytes: int | None
 
 
 class WorkersShape(msgspec.Struct, frozen=True):
@@ -150,6 +151,7 @@ def worker(row: WorkerRow, state: str) -> WorkerShape:
         dead_at=row.dead_at,
         drain_at=row.drain_at,
         drain_by=row.drain_by,
+        memory_bytes=row.memory_bytes,
     )
 
 

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import click
 
-from holdfast import ages
+from holdfast import ages, sizes
 from holdfast.cli import listing, options, output, shapes
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun, program_of
@@ -25,6 +25,7 @@ _COLUMNS = (
     Column("JOBS", is_number=True),
     Column("STATE"),
     Column("SEEN"),
+    Column("MEMORY", is_number=True, is_spare=True),
 )
 
 
@@ -41,8 +42,8 @@ def list_workers(ctx: click.Context, *, with_dead: bool, form: listing.Form) -> 
     """List the processes that run jobs.
 
     Each process of `worker` is one line; those started together share an instance. SEEN is when it last renewed its
-    lease; one whose lease ended is not trusted any more, and its jobs are about to be given to others. One that is
-    leaving was asked to with `workers drain`.
+    lease, and MEMORY what it had then; one whose lease ended is not trusted any more, and its jobs are about to be
+    given to others. One that is leaving was asked to with `workers drain`.
     """
 
     async def read(session: Session) -> tuple[list[WorkerRow], datetime]:
@@ -104,4 +105,9 @@ def _row(row: WorkerRow, now: datetime) -> list[Cell]:
         Cell(str(row.running)),
         Cell(state, style=_STYLES[state]),
         Cell(ages.age(row.renewed_at, now), ages.iso(row.renewed_at)),
+        _memory(row.memory_bytes),
     ]
+
+
+def _memory(count: int | None) -> Cell:
+    return Cell("-") if count is None else Cell(sizes.size(count), str(count))

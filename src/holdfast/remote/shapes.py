@@ -145,6 +145,7 @@ def worker(told: Told) -> WorkerRow:
         running=told["running"],
         drain_at=moment(told["drain_at"]),
         drain_by=told["drain_by"],
+        memory_bytes=told["memory_bytes"],
     )
 
 

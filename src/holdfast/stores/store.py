@@ -209,8 +209,13 @@ class LeaseStore(Protocol):
     async def register_worker(self, info: WorkerInfo, lease_ms: int) -> int:
         """Enter a worker and get its id. Unknown: register again; the lost row expires by itself."""
 
-    async def renew_workers(self, workers: Sequence[int], lease_ms: int) -> Renewal:
-        """Extend the leases of an instance's workers. Unknown: ask again before the lease ends."""
+    async def renew_workers(
+        self, workers: Sequence[int], lease_ms: int, memory: Mapping[int, int | None] | None = None
+    ) -> Renewal:
+        """Extend the leases of an instance's workers, and note the bytes of memory that each has, where that is known.
+
+        Unknown: ask again before the lease ends.
+        """
 
     async def retire_worker(self, worker: int) -> int:
         """Remove a worker and give back, uncharged, whatever it still holds. Unknown: ask again."""

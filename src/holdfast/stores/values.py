@@ -188,7 +188,7 @@ class WorkerInfo(msgspec.Struct, frozen=True):
 
 
 class WorkerRow(msgspec.Struct, frozen=True):
-    """A worker as the store shows it."""
+    """A worker as the store shows it; `memory_bytes` is what its process had at its last renewal, if known."""
 
     id: int
     info: WorkerInfo
@@ -199,6 +199,7 @@ class WorkerRow(msgspec.Struct, frozen=True):
     running: int
     drain_at: datetime | None = None
     drain_by: str | None = None
+    memory_bytes: int | None = None
 
 
 class Held(msgspec.Struct, frozen=True):

@@ -24,6 +24,7 @@ LISTENER = "holdfast_listener_up"
 RUNNING = "holdfast_running_jobs"
 SLOTS = "holdfast_slots"
 PROCESSES = "holdfast_processes"
+MEMORY = "holdfast_worker_memory_bytes"
 LEADER = "holdfast_leader"
 ROUNDS = "holdfast_service_rounds_total"
 MOVED = "holdfast_service_moved_total"
@@ -54,6 +55,7 @@ METRICS: dict[str, Metric] = {
         Metric(RUNNING, "gauge", ("queue",), "Jobs that run in this worker instance."),
         Metric(SLOTS, "gauge", (), "Jobs that may run at once in this worker instance."),
         Metric(PROCESSES, "gauge", (), "Processes of this worker instance that run jobs."),
+        Metric(MEMORY, "gauge", (), "Resident memory of those processes, where the system tells it."),
         Metric(LEADER, "gauge", (), "Whether this process runs the services (1), or stands by (0)."),
         Metric(ROUNDS, "counter", ("service",), "Rounds that a service made in this process."),
         Metric(MOVED, "counter", ("service",), "What those rounds changed."),

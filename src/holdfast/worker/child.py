@@ -35,6 +35,7 @@ from holdfast.worker.leaks import Leaks
 from holdfast.worker.lease import MARGIN, trusted_for
 from holdfast.worker.leaving import Left
 from holdfast.worker.marks import Marks
+from holdfast.worker.memory import own_bytes
 from holdfast.worker.orders import (
     Adopt,
     Bounds,
@@ -63,7 +64,6 @@ _RETRY_S = 0.5
 _CLOSING_S = 1.0
 _USUAL_THRESHOLD = gc.get_threshold()
 _JOBS_THRESHOLD = 10_000  # new objects: some hundreds of jobs
-_BYTES_PER_PAGE = resource.getpagesize()
 
 
 class Unloadable(ConfigError):
@@ -370,9 +370,8 @@ def run_through(main: Coroutine[Any, Any, None]) -> bool:
 
 
 def _resident_bytes() -> int:
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - read five times a second
-            return int(file.read().split()[1]) * _BYTES_PER_PAGE
-    except OSError:
-        largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return largest if sys.platform == "darwin" else largest * 1024
+    found = own_bytes()
+    if found is not None:
+        return found
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return largest if sys.platform == "darwin" else largest * 1024

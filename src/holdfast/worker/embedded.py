@@ -19,12 +19,15 @@ from holdfast.services.sending import require_channels
 from holdfast.services.upkeep import Upkeep
 from holdfast.stores.store import LeaseStore, Store
 from holdfast.stores.values import Renewal
+from holdfast.telemetry.meter import Gauge
 from holdfast.worker import identity, marks
 from holdfast.worker.errands import Errands
 from holdfast.worker.lease import Lease, trusted_for
 from holdfast.worker.leaving import Left, Until
 from holdfast.worker.loops import keep_going
 from holdfast.worker.marks import Marks
+from holdfast.worker.memory import own_bytes
+from holdfast.worker.metering import memory_of
 from holdfast.worker.parts import Parts, bounds_of, marks_for, queues_of
 from holdfast.worker.processes import make_processes
 from holdfast.worker.slots import Slots
@@ -124,7 +127,7 @@ class Embedded:
             worker.drain() if self._is_told == "drain" else worker.stop()
         office = Office(self._store, self._delivery, settings, make_leadership(settings, self._store))
         exporter = self._parts.exporter
-        shown = nullcontext() if exporter is None else exporter.showing(worker.gauges, self._store, office)
+        shown = nullcontext() if exporter is None else exporter.showing(self._gauges, self._store, office)
         tuner = Tuner(
             self._store,
             self._instance,
@@ -162,8 +165,12 @@ class Embedded:
             reason = str(error) or "the store does not answer"
             _logger.warning("the worker could not be signed off, its lease ends by itself: %s", reason)
 
-    def _workers(self) -> list[int]:
-        return [self._id]
+    def _gauges(self) -> list[Gauge]:
+        busy = () if self._worker is None else self._worker.gauges()
+        return [*busy, *memory_of(os.getpid())]
+
+    def _workers(self) -> dict[int, int | None]:
+        return {self._id: own_bytes()}
 
     def _renewed(self, renewal: Renewal, asked_at: int) -> None:
         if self._worker is None:

@@ -19,6 +19,7 @@ from holdfast.worker.enrolment import Enrolment
 from holdfast.worker.leaving import Until
 from holdfast.worker.loops import keep_going
 from holdfast.worker.marks import Marks
+from holdfast.worker.metering import memory_of
 from holdfast.worker.offspring import Offspring
 from holdfast.worker.orders import Bounds, Bye, Counted, Drain, Go, Halt, Hello, Start
 from holdfast.worker.parent import Parent
@@ -128,7 +129,7 @@ class Instance:
         return self._exporter.showing(self._gauges, self._store, office)
 
     def _gauges(self) -> list[Gauge]:
-        return [gauge for child in self._living for gauge in child.gauges]
+        return [gauge for child in self._living for gauge in (*child.gauges, *memory_of(child.pid))]
 
     async def _keep(self, index: int, child: Offspring | None, *, is_greeted: bool) -> None:
         """Keep one place filled, until the instance leaves or its child has nothing more to do."""

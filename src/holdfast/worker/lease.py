@@ -8,7 +8,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 
 from holdfast.errors import HoldfastError, StoreMoved
 from holdfast.stores.store import LeaseStore
@@ -23,13 +23,13 @@ _LONGEST_INTERVAL_S = 5.0  # the answer also carries cancellations, which people
 
 
 class Lease:
-    """The lease of one instance: all its workers are renewed together."""
+    """The lease of one instance: all its workers are renewed together, and each tells how much memory it has."""
 
     def __init__(
         self,
         store: LeaseStore,
         lease_s: float,
-        workers: Callable[[], Sequence[int]],
+        workers: Callable[[], Mapping[int, int | None]],
         renewed: Callable[[Renewal, int], None],
     ) -> None:
         self.is_moved = False  # the jobs are in another store now, and nothing is left to do here
@@ -89,9 +89,9 @@ class Lease:
     async def renew(self) -> None:
         """Renew once; the answer also tells what the store shows for these workers."""
         # Without workers too: only an answer shows that the store is there, and that this instance may judge others.
-        workers = list(self._workers())
+        memory = self._workers()
         sent = time.monotonic_ns()
-        renewal = await self._store.renew_workers(workers, round(self.lease_s * 1_000))
+        renewal = await self._store.renew_workers(list(memory), round(self.lease_s * 1_000), memory)
         self._confirm(sent)
         self._renewed(renewal, sent)
 

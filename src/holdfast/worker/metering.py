@@ -13,6 +13,7 @@ from holdfast.telemetry.metrics import (
     FENCED,
     LIMIT_SLOTS,
     LISTENER,
+    MEMORY,
     METRICS,
     PROCESSES,
     RETRIES,
@@ -21,6 +22,7 @@ from holdfast.telemetry.metrics import (
     WAIT,
 )
 from holdfast.transitions import Verb
+from holdfast.worker.memory import resident_bytes
 from holdfast.worker.run import Run
 from holdfast.worker.slots import Slots
 from holdfast.worker.tally import run_s, waited_s
@@ -67,6 +69,13 @@ def count_end(meter: Meter, job: Job, verb: Verb, state: JobState, ran_s: float)
     meter.time((EXECUTION, job.kind, job.queue, status), ran_s)
     if verb is Verb.RETRY and state not in TERMINAL:
         meter.count((RETRIES, job.kind, job.queue))
+
+
+def memory_of(pid: int) -> Iterator[Gauge]:
+    """How much memory a process has that runs jobs, where the system tells it."""
+    found = resident_bytes(pid)
+    if found is not None:
+        yield (MEMORY,), float(found)
 
 
 def gauges_of(slots: Slots, settings: Settings, *, hears: bool) -> Iterator[Gauge]:

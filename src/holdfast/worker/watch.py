@@ -19,6 +19,7 @@ from holdfast.worker import marks
 from holdfast.worker.enrolment import Enrolment
 from holdfast.worker.lease import Lease
 from holdfast.worker.marks import Marks
+from holdfast.worker.memory import resident_bytes
 from holdfast.worker.metering import count_end
 from holdfast.worker.offspring import Offspring
 from holdfast.worker.orders import Adopt, Renewed, Revoked, Wire
@@ -55,8 +56,8 @@ class Watch:
         self._wire = wire
         self._meter = meter
 
-    def _workers(self) -> list[int]:
-        return [child.worker for child in self._living if child.worker is not None]
+    def _workers(self) -> dict[int, int | None]:
+        return {child.worker: resident_bytes(child.pid) for child in self._living if child.worker is not None}
 
     def _renewed(self, renewal: Renewal, asked_at: int) -> None:
         if renewal.is_draining and not self._parent.is_told:

@@ -26,6 +26,9 @@ class WorkerShape(Shape):
     dead_at: Moment | None = Field(examples=[None])
     drain_at: Moment | None = Field(description="When it was asked to leave.", examples=[None])
     drain_by: str | None = Field(examples=[None])
+    memory_bytes: int | None = Field(
+        description="What its process had when it was last seen, where it can tell.", examples=[48_234_496]
+    )
 
 
 class WorkerList(Shape):
@@ -60,4 +63,5 @@ def worker_shape(row: WorkerRow, now: datetime) -> WorkerShape:
         dead_at=row.dead_at,
         drain_at=row.drain_at,
         drain_by=row.drain_by,
+        memory_bytes=row.memory_bytes,
     )

@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, RedirectResponse
 
+from holdfast import sizes
 from holdfast.job import JobState
 from holdfast.release import RELEASE
 from holdfast.server import cookies
@@ -176,13 +177,7 @@ def _number(value: float | None) -> str:
 
 
 def _bytes(count: int | None) -> str:
-    """Say how large something is: `512 B`, `1.5 MB`."""
-    if count is None:
-        return NOTHING
-    for unit, size in (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count} B"
+    return NOTHING if count is None else sizes.size(count)
 
 
 def _code(text: str) -> Markup:

@@ -1,6 +1,6 @@
 """Who is alive, on PostgreSQL."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import asyncpg
 import msgspec
@@ -31,8 +31,11 @@ class PostgresLeases(Role):
             )
         )
 
-    async def renew_workers(self, workers: Sequence[int], lease_ms: int) -> Renewal:
-        renewed = await self.fetch("renew_workers", workers, lease_ms)
+    async def renew_workers(
+        self, workers: Sequence[int], lease_ms: int, memory: Mapping[int, int | None] | None = None
+    ) -> Renewal:
+        sizes = [(memory or {}).get(worker) for worker in workers]
+        renewed = await self.fetch("renew_workers", workers, lease_ms, sizes)
         held = [Held(*row) for row in await self.fetch("held_claims", workers)]
         return Renewal(frozenset(row[0] for row in renewed), held, any(row["is_draining"] for row in renewed))
 

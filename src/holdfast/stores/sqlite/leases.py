@@ -1,7 +1,7 @@
 """Who is alive, on SQLite."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -25,10 +25,15 @@ class SqliteLeases:
 
         return await self.connection.write(operation)
 
-    async def renew_workers(self, workers: Sequence[int], lease_ms: int) -> Renewal:
+    async def renew_workers(
+        self, workers: Sequence[int], lease_ms: int, memory: Mapping[int, int | None] | None = None
+    ) -> Renewal:
+        named, sizes = statements.array(workers), msgspec.json.encode(memory or {}).decode()
+
         def operation(connection: sqlite3.Connection, now: int) -> Renewal:
-            named = statements.array(workers)
-            alive = statements.fetch(connection, "renew_workers", workers=named, now=now, lease_ms=lease_ms)
+            alive = statements.fetch(
+                connection, "renew_workers", workers=named, now=now, lease_ms=lease_ms, memory=sizes
+            )
             held = statements.fetch(connection, "held_claims", workers=named, now=now)
             is_draining = any(row[1] for row in alive)
             return Renewal(frozenset(row[0] for row in alive), [_held(row) for row in held], is_draining)
@@ -73,7 +78,7 @@ def _held(row: statements.Row) -> Held:
 def _worker(row: statements.Row) -> WorkerRow:
     fields = dict(zip(WorkerInfo.__struct_fields__, row[1:], strict=False))
     fields["queues"] = tuple(msgspec.json.decode(fields["queues"]))
-    registered_at, renewed_at, lease_until, dead_at, running, drain_at, drain_by = row[1 + len(fields) :]
+    registered_at, renewed_at, lease_until, dead_at, running, drain_at, drain_by, memory = row[1 + len(fields) :]
     return WorkerRow(
         id=row[0],
         info=WorkerInfo(**fields),
@@ -84,4 +89,5 @@ def _worker(row: statements.Row) -> WorkerRow:
         running=running,
         drain_at=rows.optional_moment(drain_at),
         drain_by=drain_by,
+        memory_bytes=memory,
     )

@@ -11,9 +11,11 @@ VALUES (
 RETURNING id;
 
 -- name: renew_workers
--- Extend leases; a worker that was declared dead is not among the answers.
+-- Extend leases and note the memory of each; a worker that was declared dead is not among the answers.
 UPDATE holdfast.workers
-SET renewed_at = holdfast.clock(), lease_until = holdfast.clock() + $2 * interval '1 millisecond'
+SET
+    renewed_at = holdfast.clock(), lease_until = holdfast.clock() + $2 * interval '1 millisecond',
+    memory_bytes = ($3::bigint[])[array_position($1::bigint[], id)]
 WHERE id = ANY (
     ARRAY(SELECT id FROM holdfast.workers WHERE id = ANY ($1::bigint[]) AND dead_at IS NULL ORDER BY id FOR UPDATE)
 )
@@ -46,7 +48,7 @@ SELECT
         SELECT count(*)
         FROM (SELECT FROM holdfast.jobs AS j WHERE j.state = 'running' AND j.worker = w.id LIMIT 10001) AS taken
     ) AS running,
-    d.asked_at AS drain_at, d.asked_by AS drain_by
+    d.asked_at AS drain_at, d.asked_by AS drain_by, w.memory_bytes
 FROM holdfast.workers AS w
 LEFT JOIN holdfast.drains AS d ON d.instance = w.instance
 ORDER BY w.id;

@@ -13,9 +13,11 @@ WHERE name = 'workers'
 RETURNING id;
 
 -- name: renew_workers
--- Extend leases; a worker that was declared dead is not among the answers.
+-- Extend leases and note the memory of each; a worker that was declared dead is not among the answers.
 UPDATE holdfast_workers
-SET renewed_at = :now, lease_until = :now + :lease_ms
+SET
+    renewed_at = :now, lease_until = :now + :lease_ms,
+    memory_bytes = json_extract(:memory, '$."' || id || '"')
 WHERE id IN (SELECT value FROM json_each(:workers)) AND dead_at IS NULL
 RETURNING id, EXISTS (SELECT 1 FROM holdfast_drains AS drain WHERE drain.instance = holdfast_workers.instance);
 
@@ -44,7 +46,7 @@ SELECT
         SELECT count(*)
         FROM (SELECT 1 FROM holdfast_jobs AS job WHERE job.state = 'running' AND job.worker = worker.id LIMIT 10001)
     ),
-    drain.asked_at, drain.asked_by
+    drain.asked_at, drain.asked_by, worker.memory_bytes
 FROM holdfast_workers AS worker
 LEFT JOIN holdfast_drains AS drain ON drain.instance = worker.instance
 ORDER BY worker.id;
