@@ -1,6 +1,7 @@
 """`limits list` and `limits show`: what each limit says, how much of it is in use, and by whom."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -55,6 +56,36 @@ def test_one_is_shown_with_who_holds_it(shop: Shop) -> None:
     (holder,) = shown["holders"]
     assert holder["job_public_id"] == public_id.encode(int(holder["job_id"]))
     assert holder["job_public_id"] in shop.ok("limits", "show", "tenants")
+
+
+def test_the_keys_that_have_used_up_most_are_shown(shop: Shop) -> None:
+    shop.on_store(used)
+    shown = json.loads(shop.ok("limits", "show", "tenants", "--json"))
+    bucket = {"sort": "slots", "most": 1, "left": 0, "next_at": None}
+    assert (shown["buckets"], shown["has_more_buckets"]) == ([{"key": "a"} | bucket, {"key": "b"} | bucket], False)
+    lines = [line.split("\t") for line in shop.ok("limits", "show", "tenants").splitlines()]
+    assert lines[2:5] == [
+        ["KEY", "OF", "LEFT", "MOST", "NEXT"],
+        ["a", "slots", "0", "1", "-"],
+        ["b", "slots", "0", "1", "-"],
+    ]
+
+
+def test_of_a_throttle_it_is_said_when_the_next_start_comes(sqlite_shop: Shop) -> None:
+    async def throttled(store: Any) -> None:
+        row = LimitRow(name="pace", queue="default", path=("payload", "tenant"), throttle_us=3_600_000_000, burst=2)
+        await store.define_limits([row], ["default"])
+        for number in range(101):
+            await enqueue(store, payload=json.dumps({"tenant": f"t{number % 51:02}"}))
+        await claim(store, await register(store))
+
+    sqlite_shop.on_store(throttled)
+    result = sqlite_shop("limits", "show", "pace")
+    first = result.stdout.splitlines()[3].split("\t")
+    assert first[:4] == ["t00", "starts", "0", "2"]
+    assert datetime.fromisoformat(first[4]) > datetime.now(UTC)
+    assert len(result.stdout.splitlines()) == 3 + 50
+    assert result.stderr == "and more keys are in use that have more left\n"
 
 
 def test_one_that_is_not_there(shop: Shop) -> None:

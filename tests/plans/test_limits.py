@@ -10,9 +10,10 @@ import pytest
 from holdfast.stores.limits import LimitRow
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.sql import in_schema
+from holdfast.stores.sql import in_schema, load_queries
 from holdfast.transitions import completed
 from tests.conformance.builders import claim, claim_of, lane, new_job, register
+from tests.plans.statements import explain_query
 from tests.races.making import show
 from tests.sizes import CHAOS, size
 
@@ -33,6 +34,11 @@ _SLOTS = """
 INSERT INTO holdfast.slots (limit_name, key, n, job_id, claim, worker, taken_at)
 SELECT 'tenants', 'key ' || k, n, CASE WHEN n = 1 THEN k END, CASE WHEN n = 1 THEN 1 END, 1, now()
 FROM generate_series(1, $1::int) AS k, generate_series(1, 3) AS n
+"""
+_KEYS = """
+INSERT INTO holdfast.limit_keys (limit_name, key, throttled_until, seen_at)
+SELECT 'tenants', 'key ' || n, now() + interval '1 hour', now() - n * interval '1 second'
+FROM generate_series(1, 40000) AS n
 """
 _SCANS = """
 SELECT relname, seq_scan FROM pg_stat_user_tables WHERE schemaname = $1 AND relname IN ('jobs', 'slots', 'limit_keys')
@@ -93,3 +99,22 @@ async def test_held_jobs_of_one_tenant_do_not_delay_another(session: Connection,
     await store.pool.fetch("SELECT pg_stat_force_next_flush()")
     await store.pool.fetch("SELECT 1")
     assert await scans(session, store) == before
+
+
+async def test_of_the_keys_of_limits_only_those_used_last_are_read(
+    session: Connection, postgres: PostgresStore
+) -> None:
+    row = LimitRow(name="tenants", queue="default", path=("payload", "tenant"), throttle_us=1, rate_us=1, rate_burst=1)
+    await postgres.define_limits([row], ["default"])
+    await session.execute(in_schema(_KEYS, postgres.schema))
+    await session.execute(in_schema("ANALYZE holdfast.limit_keys", postgres.schema))
+    sql = in_schema(load_queries("holdfast.stores.postgres")["limit_buckets"], postgres.schema)
+
+    async def read(name: str | None, key: str | None) -> list[tuple[str | None, int]]:
+        found = await explain_query(session, sql, name, key)
+        return [(node.index_name, node.rows) for node in found.scans("limit_keys") if node.rows]
+
+    for mode in ("force_custom_plan", "force_generic_plan"):
+        await session.execute(f"SET plan_cache_mode = {mode}")
+        assert await read(None, None) == [("limit_keys_seen", 10_000)], mode
+        assert await read("tenants", "key 7") == [("limit_keys_pkey", 1)], mode

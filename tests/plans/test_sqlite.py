@@ -32,3 +32,15 @@ async def test_a_query_reads_its_table_by_indexes(tmp_path: Path, query: str, ta
     assert reads
     assert [step for step in reads if " INDEX " not in step] == []
     assert not any("TEMP B-TREE FOR ORDER BY" in step for step in steps) or query == "fold_rollups"
+
+
+async def test_of_the_keys_of_limits_only_those_used_last_are_read(tmp_path: Path) -> None:
+    await SqliteStore(str(tmp_path / "jobs.db")).migrator.up()
+    database = sqlite3.connect(tmp_path / "jobs.db")
+    (sql,) = QUERIES["limit_buckets"]
+    steps = [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {sql}", GIVEN)]
+    database.close()
+    assert sorted(step for step in steps if " holdfast_limit_keys" in step) == [
+        "SCAN holdfast_limit_keys USING INDEX holdfast_limit_keys_seen",
+        "SEARCH holdfast_limit_keys USING PRIMARY KEY (limit_name=? AND key=?)",
+    ]

@@ -8,6 +8,7 @@ from holdfast import Budget, Context, Holdfast, Limit, LockLost, Queue
 from holdfast.client import locks
 from holdfast.policies.channels import SignedWebhook
 from holdfast.policies.escalation import Escalation
+from holdfast.remote import shapes
 from holdfast.stores.alarms import Alarm
 from tests.conformance import raw
 from tests.server.asking import asking
@@ -60,6 +61,27 @@ async def test_queues_are_set_reset_and_purged(app: Holdfast) -> None:
             for method, path in (("PUT", "settings/workers"), ("DELETE", "settings/workers"), ("POST", "purge")):
                 body = {"value": 1} if method == "PUT" else None
                 assert (await other.request(method, f"/api/v1/queues/high/{path}", json=body)).status_code == 404
+
+
+async def test_the_fullest_keys_of_limits_are_told_to_programs_too(make_sqlite_memory: MakeApp) -> None:
+    app = make_sqlite_memory(limits=[Limit(name="mails", queue="default", key="payload.to", rate="2/d")])
+
+    @app.task
+    async def mail(to: str) -> None:
+        pass
+
+    async with app, asking(app) as web:
+        await drained(app)  # which publishes what the app defines
+        for to in ("bob", "alice", "bob"):
+            await mail.enqueue(to=to)
+        told = (await web.get("/api/v1/limits/mails")).json()
+        assert [(one["key"], one["sort"], one["left"]) for one in told["buckets"]] == [
+            ("bob", "enqueues", 0),
+            ("alice", "enqueues", 1),
+        ]
+        assert shapes.limit(told)[1] == await app.limit("mails").usage()
+        assert (await web.get("/api/v1/limits")).json() == {"limits": [told]}
+        assert len((await web.get("/api/v1/limits/mails?key=bob")).json()["buckets"]) == 1
 
 
 async def test_settings_are_shown_set_and_reset(app: Holdfast) -> None:

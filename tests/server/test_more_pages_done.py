@@ -9,7 +9,9 @@ from holdfast.client.schedules import ScheduleState
 from holdfast.server.deeds import search_deeds
 from holdfast.stores.access import AuditFilter
 from holdfast.stores.cluster import LockRequest
+from holdfast.stores.limits import LimitRow
 from holdfast.stores.values import JobFilter
+from tests.conformance.builders import claim, enqueue, register
 from tests.server.reading import read
 from tests.server.touring import group_of, links, posted, sent, shown
 from tests.server.visiting import bearing, visit
@@ -223,6 +225,24 @@ async def test_a_lock_is_taken_away(town: Holdfast, web: httpx2.AsyncClient) -> 
     (form,) = [form for form in (await shown(web, "/limits")).forms if form.action.endswith("/locks/release")]
     assert (await posted(web, form)).status_code == 303
     assert await town.locks() == []
+
+
+async def test_the_fullest_keys_of_limits_are_shown(town: Holdfast, web: httpx2.AsyncClient) -> None:
+    path = ("payload", "tenant")
+    pace = LimitRow(name="pace", queue="default", path=path, throttle_us=86_400_000_000, burst=2)
+    slots = LimitRow(name="slots", queue="default", path=path, concurrency=100)
+    await town.store.define_limits([pace, slots], ["default"])
+    for number in range(103):
+        await enqueue(town.store, payload=f'{{"tenant": "<b>tenant {number % 52:02}"}}')
+    await claim(town.store, await register(town.store))
+    page = await shown(web, "/limits")
+    assert "50+ keys in use, 50 used up" in page.text
+    assert "0 of 2" in page.text
+    assert "98 of 100" in page.text
+    assert "when one of its jobs ends" in page.text
+    assert "And more, which have more left." in page.text
+    assert "<b>tenant 49" in page.text
+    assert "tenant 51" not in page.text.partition("holders")[0], "the one with a start left"
 
 
 async def test_workers_are_shown_and_drained(town: Holdfast, web: httpx2.AsyncClient) -> None:

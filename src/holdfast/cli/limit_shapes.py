@@ -18,6 +18,16 @@ class HolderShape(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime | None
 
 
+class BucketShape(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of a limit one key has used up: `left` of `most` slots, starts or enqueues, and when there is more."""
+
+    key: str
+    sort: str
+    most: int
+    left: int
+    next_at: datetime | None
+
+
 class LimitShape(msgspec.Struct, frozen=True, kw_only=True):
     """One limit: what it says, and how much of it is in use, in all or under one key.
 
@@ -42,6 +52,8 @@ class LimitShape(msgspec.Struct, frozen=True, kw_only=True):
     held: int
     next_at: datetime | None
     holders: list[HolderShape]
+    buckets: list[BucketShape]
+    has_more_buckets: bool
 
 
 class LimitsShape(msgspec.Struct, frozen=True):
@@ -80,4 +92,9 @@ def limit(row: LimitRow, usage: LimitUsage) -> LimitShape:
             )
             for holder in usage.holders
         ],
+        buckets=[
+            BucketShape(key=one.key, sort=one.sort, most=one.most, left=one.left, next_at=one.next_at)
+            for one in usage.buckets
+        ],
+        has_more_buckets=usage.has_more_buckets,
     )

@@ -9,7 +9,7 @@ from holdfast.cli import completing, limit_shapes, listing, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell, Column
-from holdfast.stores.limits import LimitRow, LimitUsage, SlotHolder
+from holdfast.stores.limits import LimitBucket, LimitRow, LimitUsage, SlotHolder
 
 _COLUMNS = (
     Column("NAME", is_flexible=True),
@@ -21,6 +21,13 @@ _COLUMNS = (
     Column("HELD", is_number=True),
 )
 _COUNTED = 10_000
+_BUCKETS = (
+    Column("KEY", is_flexible=True),
+    Column("OF"),
+    Column("LEFT", is_number=True),
+    Column("MOST", is_number=True),
+    Column("NEXT"),
+)
 _HOLDERS = (Column("KEY", is_flexible=True), Column("JOB"), Column("CLAIM", is_number=True), Column("SINCE"))
 
 
@@ -54,7 +61,8 @@ def list_limits(ctx: click.Context, *, form: listing.Form) -> None:
 def show_limit(ctx: click.Context, name: str, key: str | None, *, as_json: bool) -> None:
     """Show one limit.
 
-    What it says, how much of it is in use, and which jobs hold its slots (the first 100).
+    What it says, how much of it is in use, which keys have used up most of it (the first 50 of those used last), and
+    which jobs hold its slots (the first 100).
     """
 
     async def read(session: Session) -> tuple[LimitRow, LimitUsage, datetime]:
@@ -69,6 +77,10 @@ def show_limit(ctx: click.Context, name: str, key: str | None, *, as_json: bool)
     output.table(_COLUMNS, [_row(row, usage)])
     if usage.next_at is not None and usage.next_at > now:
         output.note(f"the next start has its turn at {ages.iso(usage.next_at)}")
+    if usage.buckets:
+        output.table(_BUCKETS, [_bucket(bucket, now) for bucket in usage.buckets])
+    if usage.has_more_buckets:
+        output.note("and more keys are in use that have more left")
     if usage.holders:
         output.table(_HOLDERS, [_holder(holder, now) for holder in usage.holders])
 
@@ -84,6 +96,12 @@ def _row(row: LimitRow, usage: LimitUsage) -> list[Cell]:
         Cell("-" if usage.available is None else str(usage.available)),
         Cell("10,000+" if usage.held > _COUNTED else str(usage.held)),
     ]
+
+
+def _bucket(bucket: LimitBucket, now: datetime) -> list[Cell]:
+    left = Cell(str(bucket.left), style="yellow" if bucket.left == 0 else "")
+    after = Cell("-") if bucket.next_at is None else Cell(ages.age(bucket.next_at, now), ages.iso(bucket.next_at))
+    return [Cell(bucket.key or "-"), Cell(bucket.sort), left, Cell(str(bucket.most)), after]
 
 
 def _holder(holder: SlotHolder, now: datetime) -> list[Cell]:

@@ -16,7 +16,7 @@ from holdfast.stores.budgets import LedgerRow, LostRow, Part
 from holdfast.stores.cluster import FireRow, LockRow
 from holdfast.stores.deliveries import Endpoint
 from holdfast.stores.failures import LEFT_CAP, DeadLetter
-from holdfast.stores.limits import LimitRow, LimitUsage, SlotHolder
+from holdfast.stores.limits import LimitBucket, LimitRow, LimitUsage, SlotHolder
 from holdfast.stores.sla import SlaRow
 from holdfast.stores.values import QueueRow, WorkerInfo, WorkerRow
 
@@ -176,6 +176,10 @@ def limit(told: Told) -> tuple[LimitRow, LimitUsage]:
         SlotHolder(holder["key"], public_id.decode(holder["job"]), holder["claim"], moment(holder["since"]))
         for holder in told["holders"]
     )
+    buckets = tuple(
+        LimitBucket(one["key"], one["sort"], one["most"], one["left"], moment(one["next_at"]))
+        for one in told["buckets"]
+    )
     usage = LimitUsage(
         name=told["name"],
         key=told["key"],
@@ -184,6 +188,8 @@ def limit(told: Told) -> tuple[LimitRow, LimitUsage]:
         held=told["held"],
         next_at=moment(told["next_at"]),
         holders=holders,
+        buckets=buckets,
+        has_more_buckets=told["has_more_buckets"],
     )
     return row, usage
 

@@ -1,12 +1,14 @@
 """What limits there are, and who holds them back: how many jobs run at once, and how fast they start."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 _SECOND = 1_000_000  # microseconds
+_MOST_BUCKETS = 50
+_NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class LimitRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,11 +57,26 @@ class SlotHolder(msgspec.Struct, frozen=True):
     since: datetime | None
 
 
+class LimitBucket(msgspec.Struct, frozen=True):
+    """How much of a limit one key has used up.
+
+    `sort` is what it bounds: "slots" of jobs that run, "starts" by a throttle, "enqueues" by a rate. `left` of `most`
+    can be had now; `next_at` is when there is one more, which of slots nobody knows.
+    """
+
+    key: str
+    sort: str
+    most: int
+    left: int
+    next_at: datetime | None = None
+
+
 class LimitUsage(msgspec.Struct, frozen=True, kw_only=True):
     """How much of a limit, or of one key of it, is in use.
 
     `most` is how many may run at once (None: no bound on that), `taken` how many do, `held` how many jobs wait for it,
     at most 10,001 of them counted. `next_at` is when a throttle gives the next permit. `holders` are the first 100.
+    `buckets` are the 50 fullest keys of those that were used last, and `has_more_buckets` says that there are others.
     """
 
     name: str
@@ -69,6 +86,8 @@ class LimitUsage(msgspec.Struct, frozen=True, kw_only=True):
     held: int
     next_at: datetime | None = None
     holders: tuple[SlotHolder, ...] = ()
+    buckets: tuple[LimitBucket, ...] = ()
+    has_more_buckets: bool = False
 
     @property
     def available(self) -> int | None:
@@ -91,7 +110,33 @@ class UsageCounts(NamedTuple):
     running: int
 
 
-def usage_of(counts: UsageCounts, key: str | None, holders: Iterable[tuple[str, SlotHolder]]) -> LimitUsage:
+class UsedKey(NamedTuple):
+    """What a store reads of a key that is in use: the columns of the query `limit_buckets`.
+
+    Of slots it counts how many are `taken`, of permits it knows until when they are `spent`, `step_us` apart.
+    """
+
+    name: str
+    sort: str
+    key: str
+    most: int
+    taken: int | None
+    step_us: int | None
+    spent: datetime | None
+    now: datetime
+
+    def bucket(self) -> LimitBucket:
+        """Say how much is left of it."""
+        if self.step_us is None or self.spent is None:
+            return LimitBucket(self.key, self.sort, self.most, max(self.most - (self.taken or 0), 0))
+        step = timedelta(microseconds=self.step_us)
+        used = min(-((self.now - self.spent) // step), self.most)  # one that has come back in part is still used
+        return LimitBucket(self.key, self.sort, self.most, self.most - used, self.spent - (used - 1) * step)
+
+
+def usage_of(
+    counts: UsageCounts, key: str | None, holders: Iterable[tuple[str, SlotHolder]], used: Iterable[UsedKey]
+) -> LimitUsage:
     """Say how much of a limit is in use; `holders` come with the names of their limits.
 
     Of a limit per instance that is what runs in all living instances; of one with keys, and without saying which, what
@@ -105,6 +150,7 @@ def usage_of(counts: UsageCounts, key: str | None, holders: Iterable[tuple[str, 
             counts.each if counts.each is None or key is not None or not counts.is_keyed else counts.each * counts.keys
         )
         taken = counts.taken
+    buckets = sorted((one.bucket() for one in used if one.name == counts.name), key=_emptiness)
     return LimitUsage(
         name=counts.name,
         key=key,
@@ -113,6 +159,8 @@ def usage_of(counts: UsageCounts, key: str | None, holders: Iterable[tuple[str, 
         held=counts.held,
         next_at=counts.next_at,
         holders=tuple(holder for name, holder in holders if name == counts.name),
+        buckets=tuple(buckets[:_MOST_BUCKETS]),
+        has_more_buckets=len(buckets) > _MOST_BUCKETS,
     )
 
 
@@ -151,6 +199,11 @@ class LimitStore(Protocol):
 
     async def prune_limits(self, limit: int) -> int:
         """Forget keys that nobody has used for a day. Unknown: the next sweep does the rest."""
+
+
+def _emptiness(bucket: LimitBucket) -> tuple[float, float, str, str]:
+    """Where a key stands among others: the fullest first, of those the one that has to wait longest."""
+    return bucket.left / max(bucket.most, 1), -(bucket.next_at or _NEVER).timestamp(), bucket.key, bucket.sort
 
 
 def _seconds(microseconds: int) -> str:

@@ -19,6 +19,18 @@ class HolderShape(Shape):
     since: Moment | None = Field(examples=["2026-11-16T09:30:00Z"])
 
 
+class BucketShape(Shape):
+    """How much of a limit one key has used up; `sort` is what it bounds: slots, starts or enqueues."""
+
+    key: str = Field(examples=["tenant-7"])
+    sort: str = Field(examples=["starts"])
+    most: int = Field(examples=[10])
+    left: int = Field(description="How many can be had now.", examples=[0])
+    next_at: Moment | None = Field(
+        description="When there is one more, which of slots nobody knows.", examples=["2026-11-16T09:30:05Z"]
+    )
+
+
 class LimitShape(Shape):
     """One limit: what it says, and how much of it is in use, in all or under one key.
 
@@ -44,6 +56,8 @@ class LimitShape(Shape):
     held: int = Field(examples=[0])
     next_at: Moment | None = Field(description="When a throttle gives the next permit.", examples=[None])
     holders: list[HolderShape] = Field(description="The first 100.")
+    buckets: list[BucketShape] = Field(description="The 50 fullest keys, of the 10,000 that were used last.")
+    has_more_buckets: bool = Field(description="Whether other keys are in use too.", examples=[False])
 
 
 class LimitList(Shape):
@@ -109,6 +123,11 @@ def limit_shape(row: LimitRow, usage: LimitUsage) -> LimitShape:
             HolderShape(key=holder.key, job=public_id.encode(holder.job_id), claim=holder.claim, since=holder.since)
             for holder in usage.holders
         ],
+        buckets=[
+            BucketShape(key=one.key, sort=one.sort, most=one.most, left=one.left, next_at=one.next_at)
+            for one in usage.buckets
+        ],
+        has_more_buckets=usage.has_more_buckets,
     )
 
 

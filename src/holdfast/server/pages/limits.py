@@ -40,6 +40,17 @@ class Shown:
         return f"{_COUNTED:,}+" if self.usage.held > _COUNTED else f"{self.usage.held:,}"
 
     @property
+    def buckets(self) -> str:
+        """How many of its keys are in use."""
+        keys = len({bucket.key for bucket in self.usage.buckets})
+        return f"{keys}{'+' if self.usage.has_more_buckets else ''} {'key' if keys == 1 else 'keys'} in use"
+
+    @property
+    def used_up(self) -> int:
+        """How many of those have nothing left."""
+        return len({bucket.key for bucket in self.usage.buckets if bucket.left == 0})
+
+    @property
     def is_full(self) -> bool:
         """Whether nothing more may start under it."""
         return self.usage.available == 0

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.stores.limits import LimitRow, LimitUsage, SlotHolder, Swept, UsageCounts, usage_of
+from holdfast.stores.limits import LimitRow, LimitUsage, SlotHolder, Swept, UsageCounts, UsedKey, usage_of
 from holdfast.stores.sqlite import gates, rows, statements
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.rooms import Freed
@@ -30,11 +30,11 @@ class SqliteLimits:
         return await self.connection.read(lambda connection, _: gates.limits(connection))
 
     async def limit_usage(self, name: str, key: str | None = None) -> LimitUsage | None:
-        found = await self.connection.read(lambda connection, _: _usages(connection, name, key))
+        found = await self.connection.read(lambda connection, now: _usages(connection, now, name, key))
         return next(iter(found), None)
 
     async def limit_usages(self) -> list[LimitUsage]:
-        return await self.connection.read(lambda connection, _: _usages(connection, None, None))
+        return await self.connection.read(lambda connection, now: _usages(connection, now, None, None))
 
     async def sweep_limits(self, after: str, limit: int, *, leaks: bool) -> Swept:
         return await self.connection.write(lambda connection, _: _sweep(connection, after, limit, leaks=leaks))
@@ -98,11 +98,13 @@ def _room(connection: sqlite3.Connection, limit: LimitRow | None, name: str) -> 
     return _ALL
 
 
-def _usages(connection: sqlite3.Connection, name: str | None, key: str | None) -> list[LimitUsage]:
+def _usages(connection: sqlite3.Connection, now: int, name: str | None, key: str | None) -> list[LimitUsage]:
     found = [_counts(row) for row in statements.fetch(connection, "limit_usage", name=name, key=key)]
     held = statements.fetch(connection, "slot_holders", name=name, key=key) if found else []
     holders = [_holder(row) for row in held]
-    return [usage_of(counts, key, holders) for counts in found]
+    used = statements.fetch(connection, "limit_buckets", name=name, key=key, now=now) if found else []
+    keys = [_used(row, now) for row in used]
+    return [usage_of(counts, key, holders, keys) for counts in found]
 
 
 def _counts(row: statements.Row) -> UsageCounts:
@@ -112,6 +114,12 @@ def _counts(row: statements.Row) -> UsageCounts:
 def _holder(row: statements.Row) -> tuple[str, SlotHolder]:
     name, key, job_id, claim, since = row
     return name, SlotHolder(key, job_id, claim, rows.optional_moment(since))
+
+
+def _used(row: statements.Row, now: int) -> UsedKey:
+    name, sort, key, most, taken, step_us, spent_us = row
+    spent = None if spent_us is None else rows.exact_moment(spent_us)
+    return UsedKey(name, sort, key, most, taken, step_us, spent, rows.moment(now))
 
 
 def _parameters(limit: LimitRow, now: int) -> dict[str, object]:

@@ -41,6 +41,11 @@ def moment(milliseconds: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
+def exact_moment(microseconds: int) -> datetime:
+    """Read a time that is kept more exactly than others."""
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
 def optional_moment(milliseconds: int | None) -> datetime | None:
     """Read a time that may be missing."""
     return None if milliseconds is None else moment(milliseconds)

@@ -71,7 +71,7 @@ SELECT
     (SELECT count(DISTINCT s.key) FROM holdfast.slots AS s WHERE s.limit_name = l.name) AS keys,
     COALESCE((SELECT held.jobs FROM held WHERE held.limit_name = l.name), 0) AS held,
     (
-        SELECT max(k.throttled_until)
+        SELECT max(k.throttled_until) - (l.burst - 1) * l.throttle_us * interval '1 microsecond'
         FROM holdfast.limit_keys AS k
         WHERE k.limit_name = l.name AND k.key = COALESCE($2, '')
     ) AS next_at,
@@ -98,6 +98,57 @@ CROSS JOIN LATERAL (
 ) AS holder
 WHERE $1::text IS NULL OR l.name = $1
 ORDER BY l.name, holder.taken_at, holder.n;
+
+-- name: limit_buckets
+-- Read the fullest keys of a limit, by what of it they use, in all or only one key; of every limit if none is named.
+WITH
+-- What is in use was used of late: the last 10,000 keys are looked at, however many there are.
+recent AS MATERIALIZED (
+    (
+        SELECT k.limit_name, k.key, k.throttled_until, k.rated_until
+        FROM holdfast.limit_keys AS k
+        WHERE $2::text IS NULL
+        ORDER BY k.seen_at DESC
+        LIMIT 10000
+    )
+    UNION ALL
+    SELECT k.limit_name, k.key, k.throttled_until, k.rated_until
+    FROM holdfast.limit_keys AS k
+    WHERE k.limit_name = $1 AND k.key = $2
+),
+
+used AS (
+    SELECT
+        l.name, 'slots' AS sort, s.key, CASE WHEN l.fifo THEN 1 ELSE l.concurrency END AS most, count(*) AS taken,
+        NULL::bigint AS step_us, NULL::timestamptz AS spent
+    FROM holdfast.limits AS l
+    INNER JOIN holdfast.slots AS s ON s.limit_name = l.name
+    WHERE cardinality(l.path) > 0 AND (l.fifo OR l.concurrency IS NOT NULL)
+        AND ($2::text IS NULL OR s.key = $2) AND s.job_id IS NOT NULL
+    GROUP BY l.name, s.key
+    UNION ALL
+    SELECT l.name, 'starts', r.key, l.burst, NULL, l.throttle_us, r.throttled_until
+    FROM holdfast.limits AS l
+    INNER JOIN recent AS r ON r.limit_name = l.name
+    WHERE l.throttle_us IS NOT NULL AND r.throttled_until > holdfast.clock()
+    UNION ALL
+    SELECT l.name, 'enqueues', r.key, l.rate_burst, NULL, l.rate_us, r.rated_until
+    FROM holdfast.limits AS l
+    INNER JOIN recent AS r ON r.limit_name = l.name
+    WHERE l.rate_burst IS NOT NULL AND r.rated_until > holdfast.clock()
+),
+
+ranked AS (
+    SELECT
+        used.*, row_number() OVER (PARTITION BY name, sort ORDER BY taken DESC, spent DESC, key) AS place
+    FROM used
+    WHERE $1::text IS NULL OR name = $1
+)
+
+SELECT name, sort, key, most, taken, step_us, spent, holdfast.clock() AS now
+FROM ranked
+WHERE place <= 51
+ORDER BY name, sort, place;
 
 -- name: sweep_limits
 -- Mend what no call has mended.

@@ -66,7 +66,7 @@ SELECT
         )
     ),
     (
-        SELECT max(place.throttled_until) / 1000
+        SELECT (max(place.throttled_until) - (lim.burst - 1) * lim.throttle_us) / 1000
         FROM holdfast_limit_keys AS place
         WHERE place.limit_name = lim.name AND place.key = COALESCE(:key, '')
     ),
@@ -92,6 +92,58 @@ FROM (
 )
 WHERE place <= 100
 ORDER BY limit_name, taken_at, n;
+
+-- name: limit_buckets
+-- Read the fullest keys of a limit, by what of it they use, in all or only one key; of every limit if none is named.
+WITH
+-- What is in use was used of late: the last 10,000 keys are looked at, however many there are.
+recent AS MATERIALIZED (
+    SELECT limit_name, key, throttled_until, rated_until
+    FROM (
+        SELECT limit_name, key, throttled_until, rated_until
+        FROM holdfast_limit_keys
+        WHERE :key IS NULL
+        ORDER BY seen_at DESC
+        LIMIT 10000
+    )
+    UNION ALL
+    SELECT limit_name, key, throttled_until, rated_until
+    FROM holdfast_limit_keys
+    WHERE limit_name = :name AND key = :key
+),
+
+used AS (
+    SELECT
+        lim.name, 'slots' AS sort, slot.key, CASE WHEN lim.fifo THEN 1 ELSE lim.concurrency END AS most,
+        count(*) AS taken, NULL AS step_us, NULL AS spent
+    FROM holdfast_limits AS lim
+    INNER JOIN holdfast_slots AS slot ON slot.limit_name = lim.name
+    WHERE json_array_length(lim.path) > 0 AND (lim.fifo OR lim.concurrency IS NOT NULL)
+        AND (:key IS NULL OR slot.key = :key) AND slot.job_id IS NOT NULL
+    GROUP BY lim.name, slot.key
+    UNION ALL
+    SELECT lim.name, 'starts', recent.key, lim.burst, NULL, lim.throttle_us, recent.throttled_until
+    FROM holdfast_limits AS lim
+    INNER JOIN recent ON recent.limit_name = lim.name
+    WHERE lim.throttle_us IS NOT NULL AND recent.throttled_until > :now * 1000
+    UNION ALL
+    SELECT lim.name, 'enqueues', recent.key, lim.rate_burst, NULL, lim.rate_us, recent.rated_until
+    FROM holdfast_limits AS lim
+    INNER JOIN recent ON recent.limit_name = lim.name
+    WHERE lim.rate_burst IS NOT NULL AND recent.rated_until > :now * 1000
+),
+
+ranked AS (
+    SELECT
+        used.*, row_number() OVER (PARTITION BY name, sort ORDER BY taken DESC, spent DESC, key) AS place
+    FROM used
+    WHERE :name IS NULL OR name = :name
+)
+
+SELECT name, sort, key, most, taken, step_us, spent
+FROM ranked
+WHERE place <= 51
+ORDER BY name, sort, place;
 
 -- name: sweep_limits
 -- Find keys that jobs are held for, after a given one.
