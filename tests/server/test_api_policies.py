@@ -194,8 +194,10 @@ async def test_workers_services_and_tables_are_shown(app: Holdfast) -> None:
         assert (await web.get("/api/v1/workers/999999")).status_code == 404
         system = (await web.get("/api/v1/system")).json()
         assert system["store"].lower().startswith("sqlite")
-        tables = {one["name"] for one in (await web.get("/api/v1/system/tables")).json()["tables"]}
-        assert {"jobs", "history", "audit"} <= tables
+        assert system["size_bytes"] > system["free_bytes"] >= 0
+        tables = {one["name"]: one for one in (await web.get("/api/v1/system/tables")).json()["tables"]}
+        assert {"jobs", "history", "audit"} <= tables.keys()
+        assert 0 < tables["history"]["size_bytes"] < system["size_bytes"]
         services = (await web.get("/api/v1/services")).json()["services"]
         assert {"promote", "rescue"} & {one["name"] for one in services}
         assert (await web.get("/api/v1/endpoints")).json() == {"endpoints": []}

@@ -280,7 +280,11 @@ async def test_the_system_is_examined(town: Holdfast, web: httpx2.AsyncClient) -
     text = (await shown(web, "/system")).text
     for word in ("schema", "SQLite", "high is paused", "promote"):
         assert word in text, word
-    assert "history" in (await shown(web, "/system/tables")).text
+    tables = (await shown(web, "/system/tables")).text
+    assert "history" in tables
+    assert re.search(r"[\d.]+ [kM]B in all, with indexes\. The database file has [\d.]+ [kM]B, of which ", tables)
+    assert "measured in small files only" not in tables
+    assert re.search(r"SQLite [\d.]+, [\d.]+ [kM]B, [\d.]+ [kM]?B free", (await shown(web, "/system")).text)
     assert (
         "a month" in (await shown(web, "/system/tables")).text
         or "400 days" in (await shown(web, "/system/tables")).text

@@ -26,6 +26,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
     `history_until` is where the prepared weeks of history end, if it has weeks, and `longest_kept` how far ahead of now
     they are needed. `holders` names the oldest of each sort. `is_pooled` tells of a pooler in front of the database.
+    `size` is how many bytes a database in one file has, and `free` how many of them nothing uses.
     """
 
     software: str
@@ -35,12 +36,14 @@ class Diagnosis(msgspec.Struct, frozen=True):
     longest_kept: timedelta = timedelta()
     holders: tuple[Holder, ...] = ()
     is_pooled: bool = False
+    size: int | None = None
+    free: int | None = None
 
 
 class TableSize(msgspec.Struct, frozen=True):
     """How many rows a table has, at most 10,001 of them counted, and how old the oldest of those is.
 
-    `size` is how many bytes it takes with its indexes, where the database can tell.
+    `size` is how many bytes it takes with its indexes, where the database can tell within a moment.
     """
 
     name: str

@@ -25,6 +25,8 @@ class SystemShape(Shape):
         description="Until when history is prepared.", examples=["2026-12-07T00:00:00Z"]
     )
     is_pooled: bool = Field(description="Whether a pooler stands before the database.", examples=[False])
+    size_bytes: int | None = Field(description="How large the file of SQLite is.", examples=[None])
+    free_bytes: int | None = Field(description="How much of that file nothing uses.", examples=[None])
 
 
 class TableShape(Shape):
@@ -34,6 +36,9 @@ class TableShape(Shape):
     rows: int = Field(examples=[10_000])
     capped: bool = Field(examples=[True])
     oldest: Moment | None = Field(examples=["2026-11-09T09:30:00Z"])
+    size_bytes: int | None = Field(
+        description="What it takes with its indexes; null in a large file of SQLite.", examples=[81_920]
+    )
 
 
 class TableList(Shape):
@@ -88,12 +93,14 @@ async def read_system(sight: Seen) -> SystemShape:
         now=found.now,
         history_until=found.history_until,
         is_pooled=found.is_pooled,
+        size_bytes=found.size,
+        free_bytes=found.free,
     )
 
 
 @routes.get("/system/tables", Role.VIEWER, whole=True, summary="Measure the tables")
 async def list_tables(sight: Seen) -> TableList:
-    """Count the rows of each table, at most 10,000 of them, and read how old the oldest is."""
+    """Count the rows of each table, at most 10,000 of them, and read how old the oldest is and what the table takes."""
     return TableList(tables=[table_shape(row) for row in await sight.store.measure_tables()])
 
 
@@ -109,7 +116,13 @@ async def list_services(sight: Seen) -> ServiceList:
 
 def table_shape(row: TableSize) -> TableShape:
     """Show a table."""
-    return TableShape(name=row.name, rows=min(row.rows, _COUNTED), capped=row.rows > _COUNTED, oldest=row.oldest)
+    return TableShape(
+        name=row.name,
+        rows=min(row.rows, _COUNTED),
+        capped=row.rows > _COUNTED,
+        oldest=row.oldest,
+        size_bytes=row.size,
+    )
 
 
 def service_shape(state: ServiceState) -> ServiceShape:

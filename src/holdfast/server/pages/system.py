@@ -86,6 +86,7 @@ async def tables_page(request: Request, sight: Seen) -> Response:
             ((size, BOUNDS[size.name].stays) for size in sizes), key=lambda row: (-(row[0].size or 0), -row[0].rows)
         ),
         taken=sum(size.size or 0 for size in sizes),
+        told=await recent(sight.store, "software", _LOOK_S, sight.store.diagnose),
         counted=_COUNTED,
     )
 

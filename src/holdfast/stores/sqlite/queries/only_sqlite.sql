@@ -256,6 +256,20 @@ WHERE asked_at < :now - 86400000
 -- Count the pages of the file that nothing uses.
 PRAGMA freelist_count;
 
+-- name: file_pages
+-- Tell how many pages the file has, how many of them nothing uses, how large one is, and whether tables can be measured.
+SELECT
+    (SELECT page_count FROM pragma_page_count), (SELECT freelist_count FROM pragma_freelist_count),
+    (SELECT page_size FROM pragma_page_size), sqlite_compileoption_used('ENABLE_DBSTAT_VTAB');
+
+-- name: table_bytes
+-- Measure what each table takes with its indexes, which reads the whole file.
+SELECT made.tbl_name, sum(part.pgsize)
+FROM dbstat AS part
+INNER JOIN sqlite_master AS made ON made.name = part.name
+WHERE part.aggregate = TRUE
+GROUP BY made.tbl_name;
+
 -- name: shrink_file
 -- Give one free page back to the disk: Python steps this statement once, whatever number stands here.
 PRAGMA incremental_vacuum(1);
