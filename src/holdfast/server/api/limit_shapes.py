@@ -56,7 +56,7 @@ class LimitShape(Shape):
     held: int = Field(examples=[0])
     next_at: Moment | None = Field(description="When a throttle gives the next permit.", examples=[None])
     holders: list[HolderShape] = Field(description="The first 100.")
-    buckets: list[BucketShape] = Field(description="The 50 fullest keys, of the 10,000 that were used last.")
+    buckets: list[BucketShape] = Field(description="The 50 fullest keys, of the 1,000 that were used last.")
     has_more_buckets: bool = Field(description="Whether other keys are in use too.", examples=[False])
 
 

@@ -102,14 +102,14 @@ ORDER BY l.name, holder.taken_at, holder.n;
 -- name: limit_buckets
 -- Read the fullest keys of a limit, by what of it they use, in all or only one key; of every limit if none is named.
 WITH
--- What is in use was used of late: the last 10,000 keys are looked at, however many there are.
+-- What is in use was used of late: the last 1,000 keys are looked at, however many there are.
 recent AS MATERIALIZED (
     (
         SELECT k.limit_name, k.key, k.throttled_until, k.rated_until
         FROM holdfast.limit_keys AS k
         WHERE $2::text IS NULL
         ORDER BY k.seen_at DESC
-        LIMIT 10000
+        LIMIT 1000
     )
     UNION ALL
     SELECT k.limit_name, k.key, k.throttled_until, k.rated_until

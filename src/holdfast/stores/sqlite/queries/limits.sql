@@ -96,7 +96,7 @@ ORDER BY limit_name, taken_at, n;
 -- name: limit_buckets
 -- Read the fullest keys of a limit, by what of it they use, in all or only one key; of every limit if none is named.
 WITH
--- What is in use was used of late: the last 10,000 keys are looked at, however many there are.
+-- What is in use was used of late: the last 1,000 keys are looked at, however many there are.
 recent AS MATERIALIZED (
     SELECT limit_name, key, throttled_until, rated_until
     FROM (
@@ -104,7 +104,7 @@ recent AS MATERIALIZED (
         FROM holdfast_limit_keys
         WHERE :key IS NULL
         ORDER BY seen_at DESC
-        LIMIT 10000
+        LIMIT 1000
     )
     UNION ALL
     SELECT limit_name, key, throttled_until, rated_until
