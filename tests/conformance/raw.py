@@ -21,7 +21,7 @@ TABLES = (
     *("kinds", "limits", "limit_keys", "slots", "policies"),
     *("sla_states", "tunings"),
     *("passes", "audit"),
-    *("failures", "dead_letters", "bulk_runs"),
+    *("failures", "dead_letters", "dead_letter_queues", "bulk_runs"),
     *("alarms", "escalations", "escalation_policies", "notices"),
 )
 

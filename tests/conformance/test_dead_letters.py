@@ -215,6 +215,45 @@ async def test_conditions(store: Store, clock: Clock) -> None:
     assert await kinds(kinds=("late",), queues=("bulk",)) == []
 
 
+async def fail_in(store: Store, queue: str, failure: Failure = FAILURE) -> Job:
+    """Let a job of a queue fail."""
+    worker = await register(store)
+    (job,) = await new_jobs(store, 1, queue=queue)
+    await store.insert_jobs([job])
+    (taken,) = await claim(store, worker, lane(queue))
+    await end(store, failed(taken.id, taken.claim, failure))
+    return await read(store, taken.id)
+
+
+@pytest.mark.parametrize("folds", [(), (100,), (1,)], ids=["unfolded", "folded", "partly"])
+async def test_a_group_that_is_spread_over_queues_is_in_each_what_it_is_there(
+    store: Store, clock: Clock, folds: tuple[int, ...]
+) -> None:
+    first_at = clock.now
+    first = await fail_in(store, "mine")
+    await clock.advance(minutes=1)
+    mine = [first, await fail_in(store, "mine", Failure("SomeError", "mine", None, FAILURE.fingerprint))]
+    await store.delete_jobs([first.id])
+    await clock.advance(minutes=1)
+    theirs = [await fail_in(store, "theirs") for _ in range(3)]
+    for limit in folds:
+        await store.fold_failures(limit)
+    found = await group(store, DeadFilter(queues=("mine",)))
+    assert (found.seen, found.left, found.queue, found.error) == (2, 1, "mine", "mine")
+    assert (found.first_at, found.last_at) == (first_at, first_at + timedelta(minutes=1))
+    assert (found.last_job, found.id) == (mine[-1].id, group_id("work", FAILURE.fingerprint))
+    found = await group(store, DeadFilter(queues=("theirs",), ids=(found.id,)))
+    assert (found.seen, found.left, found.first_at, found.last_job) == (3, 3, clock.now, theirs[-1].id)
+    for which in (DeadFilter(), DeadFilter(queues=("mine", "theirs"))):
+        found = await group(store, which)
+        assert (found.seen, found.left, found.queue, found.last_job) == (5, 4, "theirs", theirs[-1].id)
+        assert (found.first_at, found.last_at) == (first_at, clock.now)
+    assert await groups(store, DeadFilter(queues=("elsewhere",), empty=True)) == []
+    await store.delete_jobs([mine[-1].id])
+    assert await groups(store, DeadFilter(queues=("mine",))) == []
+    assert (await group(store, DeadFilter(queues=("mine",), empty=True))).seen == 2
+
+
 async def test_pages(store: Store, clock: Clock) -> None:
     for number in range(5):
         await fail(store, kind=f"kind-{number}")
@@ -244,6 +283,7 @@ async def test_groups_are_forgotten_when_they_are_long_over(store: Store, clock:
     await clock.advance(days=2)
     assert await store.prune_dead_letters(100) == 1
     assert [found.kind for found in await groups(store, EMPTY)] == ["kept"]
+    assert await count(store, "dead_letter_queues") == 1
 
 
 async def test_a_failure_of_an_escalating_queue_raises_an_alarm(store: Store) -> None:

@@ -84,13 +84,15 @@ async def test_groups_of_dead_letters_come_over_with_what_was_not_counted_yet(si
         await source.fold_failures(1)
     job = await running(source, kind="late")
     await source.finish_jobs([failed(job.id, job.claim, FAILURE)])
-    before = await source.list_dead_letters(DeadFilter(), limit=10)
+    conditions = (DeadFilter(), DeadFilter(queues=("default",)))
+    found = [await source.list_dead_letters(which, limit=10) for which in conditions]
     await move(source, target, TO, quiet)
-    after = await target.list_dead_letters(DeadFilter(), limit=10)
-    assert {(group.id, group.seen, group.left) for group in after.groups} == {
-        (group.id, group.seen, group.left) for group in before.groups
-    }
-    assert sum(group.seen for group in after.groups) == 4
+    for which, before in zip(conditions, found, strict=True):
+        after = await target.list_dead_letters(which, limit=10)
+        assert {(group.id, group.seen, group.left) for group in after.groups} == {
+            (group.id, group.seen, group.left) for group in before.groups
+        }
+        assert sum(group.seen for group in after.groups) == 4
 
 
 async def test_jobs_read_the_same_on_both_sides(sides: tuple[Side, Side]) -> None:

@@ -9,6 +9,7 @@ from holdfast.stores.postgres import lists
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import in_schema
 from holdfast.stores.sqlite import lists as sqlite_lists
+from holdfast.stores.sqlite import statements
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.values import JobFilter
 from tests.plans.statements import explain_query
@@ -62,8 +63,54 @@ async def test_failed_jobs_are_listed_and_counted_by_their_index(dsn: str, schem
     await store.close()
 
 
+_SPREAD = """
+UPDATE holdfast.history SET queue = 'mine' WHERE id = (SELECT min(id) FROM holdfast.history WHERE state = 'failed')
+"""
+_GROUP_IN_QUEUE = """
+INSERT INTO holdfast.dead_letter_queues (queue, id, kind, fingerprint, seen, first_at, last_at, last_job)
+VALUES ('mine', '0123456789ab', 'work', 'E@f', 1, now(), now(), 500)
+"""
+MINE = JobFilter(states=(JobState.FAILED,), kinds=("work",), fingerprint="E@f", queues=("mine",))
+
+
+async def test_what_is_in_one_queue_is_found_without_reading_the_rest_of_its_group(dsn: str, schema: str) -> None:
+    store = PostgresStore(dsn, schema=schema)
+    await store.open()
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(in_schema(_FINISHED, schema), FINISHED, 2)  # each second one has failed
+    for sql in (_SPREAD, _GROUP, _GROUP_IN_QUEUE, "VACUUM ANALYZE holdfast.history"):
+        await connection.execute(in_schema(sql, schema))
+    mine: tuple[object, ...] = ([], [], ["mine"], None, None, None, None, False, 10_001, 51)
+    found = await explain_query(connection, store.queries["list_dead_letters"], *mine)
+    read = [node for node in found.plan.walk() if (node.relation or "").startswith("history")]
+    assert {node.kind for node in read if node.rows} == {"Index Only Scan"}
+    assert max(node.rows for node in read) == 1, read
+    for sql, args in (lists.query(MINE, 51, None), lists.count(MINE, 10_001)):
+        found = await explain_query(connection, in_schema(sql, schema), *args)
+        assert max(node.rows for node in found.plan.walk()) == 1
+    (seen,) = (await store.list_dead_letters(DeadFilter(queues=("mine",)), limit=10)).groups
+    assert (seen.seen, seen.left) == (1, 1)
+    await connection.close()
+    await store.close()
+
+
+async def test_sqlite_counts_what_is_in_one_queue_by_its_index(sqlite_file: SqliteStore) -> None:
+    sql = f"EXPLAIN QUERY PLAN {statements.QUERIES['dead_jobs_left_in'][0]}"
+    parameters = {"kind": "work", "fingerprint": "E@f", "queue": "mine", "now": 0, "cap": 10_001}
+    plan = await sqlite_file.connection.read(lambda connection, _: connection.execute(sql, parameters).fetchall())
+    steps = [step[3] for step in plan if "holdfast_history" in step[3]]
+    assert len(steps) == 1
+    assert "holdfast_history_dead_queue (kind=? AND error_fingerprint=? AND queue=?)" in steps[0]
+
+
 @pytest.mark.parametrize(
-    "which, index", [(FAILED, "holdfast_history_failed"), (GROUP, "holdfast_history_dead")], ids=["all", "group"]
+    "which, index",
+    [
+        (FAILED, "holdfast_history_failed"),
+        (GROUP, "holdfast_history_dead "),
+        (MINE, "holdfast_history_dead_queue "),
+    ],
+    ids=["all", "group", "mine"],
 )
 async def test_sqlite_lists_failed_jobs_by_their_index(sqlite_file: SqliteStore, which: JobFilter, index: str) -> None:
     query = sqlite_lists._query("holdfast_finished_jobs", which, None)

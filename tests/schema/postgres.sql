@@ -104,6 +104,20 @@ CREATE TABLE bulk_runs (
     CONSTRAINT bulk_runs_verb CHECK ((verb = ANY (ARRAY['retry'::text, 'delete'::text, 'cancel'::text, 'reprioritise'::text])))
 );
 
+CREATE TABLE dead_letter_queues (
+    queue text NOT NULL,
+    id text NOT NULL,
+    kind text NOT NULL,
+    fingerprint text NOT NULL,
+    error_class text,
+    error text,
+    seen bigint NOT NULL,
+    first_at timestamp with time zone NOT NULL,
+    last_at timestamp with time zone NOT NULL,
+    last_job bigint NOT NULL,
+    CONSTRAINT dead_letter_queues_pkey PRIMARY KEY (queue, id)
+);
+
 CREATE TABLE dead_letters (
     id text NOT NULL,
     kind text NOT NULL,
@@ -825,6 +839,8 @@ CREATE INDEX bulk_runs_ended ON holdfast.bulk_runs USING btree (ended_at) WHERE 
 
 CREATE UNIQUE INDEX bulk_runs_key_key ON holdfast.bulk_runs USING btree (key);
 
+CREATE INDEX dead_letter_queues_last ON holdfast.dead_letter_queues USING btree (last_at);
+
 CREATE INDEX dead_letters_last ON holdfast.dead_letters USING btree (last_at);
 
 CREATE INDEX deliveries_due ON holdfast.deliveries USING btree (next_at) WHERE (state = 'pending'::text);
@@ -846,6 +862,8 @@ CREATE INDEX fires_expiry ON holdfast.fires USING btree (expires_at);
 CREATE INDEX history_actor ON ONLY holdfast.history USING btree (actor, enqueued_at, id) WHERE (actor IS NOT NULL);
 
 CREATE INDEX history_dead ON ONLY holdfast.history USING btree (kind, error_fingerprint, enqueued_at, id) INCLUDE (delete_at) WHERE (state = 'failed'::text);
+
+CREATE INDEX history_dead_queue ON ONLY holdfast.history USING btree (kind, error_fingerprint, queue, enqueued_at, id) INCLUDE (delete_at) WHERE (state = 'failed'::text);
 
 CREATE INDEX history_errors ON ONLY holdfast.history USING btree (enqueued_at, id) WHERE (error_class IS NOT NULL);
 
@@ -874,6 +892,7 @@ CREATE INDEX history_forever_kind_error_fingerprint_enqueued_at_id_delet_idx ON 
 CREATE INDEX history_forever_origin_enqueued_at_id_idx ON holdfast.history_forever USING btree (origin, enqueued_at, id) WHERE (origin IS NOT NULL);
 
 CREATE INDEX history_forever_parent_enqueued_at_id_idx ON holdfast.history_forever USING btree (parent, enqueued_at, id) WHERE (parent IS NOT NULL);
+CREATE INDEX history_forever_kind_error_fingerprint_queue_enqueued_at_id_idx ON holdfast.history_forever USING btree (kind, error_fingerprint, queue, enqueued_at, id) INCLUDE (delete_at) WHERE (state = 'failed'::text);
 
 CREATE INDEX history_forever_queue_enqueued_at_id_idx ON holdfast.history_forever USING btree (queue, enqueued_at, id);
 

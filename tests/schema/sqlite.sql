@@ -318,6 +318,20 @@ CREATE TABLE holdfast_counters (
     value INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE holdfast_dead_letter_queues (
+    queue TEXT NOT NULL,
+    id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    error_class TEXT,
+    error TEXT,
+    seen INTEGER NOT NULL,
+    first_at INTEGER NOT NULL,
+    last_at INTEGER NOT NULL,
+    last_job INTEGER NOT NULL,
+    PRIMARY KEY (queue, id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE holdfast_dead_letters (
     id TEXT PRIMARY KEY,
     kind TEXT NOT NULL,
@@ -959,6 +973,8 @@ CREATE INDEX holdfast_bulk_runs_due ON holdfast_bulk_runs (next_at) WHERE state 
 
 CREATE INDEX holdfast_bulk_runs_ended ON holdfast_bulk_runs (ended_at) WHERE ended_at IS NOT NULL;
 
+CREATE INDEX holdfast_dead_letter_queues_last ON holdfast_dead_letter_queues (last_at);
+
 CREATE INDEX holdfast_dead_letters_last ON holdfast_dead_letters (last_at);
 
 CREATE INDEX holdfast_deliveries_due ON holdfast_deliveries (next_at) WHERE state = 'pending';
@@ -979,6 +995,9 @@ CREATE INDEX holdfast_fires_expiry ON holdfast_fires (expires_at);
 CREATE INDEX holdfast_history_actor ON holdfast_history (actor, enqueued_at, id) WHERE actor IS NOT NULL;
 
 CREATE INDEX holdfast_history_dead ON holdfast_history (kind, error_fingerprint, enqueued_at, id)
+WHERE state = 'failed';
+
+CREATE INDEX holdfast_history_dead_queue ON holdfast_history (kind, error_fingerprint, queue, enqueued_at, id)
 WHERE state = 'failed';
 
 CREATE INDEX holdfast_history_errors ON holdfast_history (enqueued_at, id) WHERE error_class IS NOT NULL;

@@ -1,15 +1,17 @@
 """What some may know and do, and others not, where a route alone does not decide it."""
 
 import asyncio
+import re
+from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
 
-from holdfast import Holdfast, Limit
+from holdfast import Fatal, Holdfast, Limit, Queue
 from holdfast.stores.bulk import BulkVerb
 from holdfast.stores.values import JobFilter, WorkerInfo
 from tests.server.visiting import bearing, made_pass, visit
-from tests.worker.working import MakeApp
+from tests.worker.working import MakeApp, drained
 
 RESUMING = ("/api/v1/bulk/{run}/resume", "/jobs/runs/{run}/resume", "/dead-letters/runs/{run}/resume")
 
@@ -70,3 +72,77 @@ async def test_jobs_of_others_are_not_named_as_those_that_one_waits_for(make_sql
             assert "theirs" not in hidden
         go.set()
         await working
+
+
+SECRET = "xsecretx"
+
+
+@pytest.fixture
+async def spread(make_sqlite_memory: MakeApp) -> AsyncIterator[Holdfast]:
+    """Make an app in which one error has come up in two queues: twice in one, and then three times in the other."""
+    app = make_sqlite_memory(queues=[Queue("theirs")])
+
+    @app.task(queue="mine", queue_override=True, max_attempts=1)
+    async def sink(word: str) -> None:
+        raise Fatal(word)
+
+    async with app:
+        for queue, words in (("mine", ["ours"] * 2), ("theirs", [SECRET] * 3)):
+            for word in words:
+                await sink.using(queue=queue).enqueue(word)
+            await drained(app)
+        yield app
+
+
+async def test_a_group_is_what_it_is_in_the_queues_that_one_may_see(spread: Holdfast) -> None:
+    (whole,) = (await spread.dead_letters()).groups
+    (part,) = (await spread.dead_letters(queue="mine")).groups
+    assert (whole.seen, whole.queue, part.seen, part.left, part.error) == (5, "theirs", 2, 2, "ours")
+    async with visit(spread) as web:
+        mine = bearing(await made_pass(spread, "admin", queues=("mine",)))
+        theirs = bearing(await made_pass(spread, "admin", queues=("theirs",)))
+        nobody = bearing(await made_pass(spread, "admin", queues=("elsewhere",)))
+        everybody = bearing(await made_pass(spread, "admin"))
+
+        async def ask(who: dict[str, str], path: str) -> httpx2.Response:
+            return await web.get(path.format(group=whole.id), headers=who)
+
+        for who, seen, queue in ((mine, 2, "mine"), (theirs, 3, "theirs"), (everybody, 5, "theirs")):
+            one = (await ask(who, "/api/v1/dead-letters/{group}")).json()
+            assert (await ask(who, "/api/v1/dead-letters")).json()["groups"] == [one]
+            assert (one["seen"], one["left"], one["queue"]) == (seen, seen, queue)
+            page = (await ask(who, "/dead-letters/{group}")).text
+            assert f"{seen} left of {seen} ever" in page
+            page = (await ask(who, "/failures")).text
+            assert f'data-label="Failed">{seen}<' in page
+            assert f"when {seen} of sink failed" in page
+            for verb in ("replay", "purge"):
+                page = (await ask(who, f"/dead-letters/{verb}?group={{group}}")).text
+                assert re.search(rf"\b{seen} jobs\b", page), page
+            for path in ("/dead-letters/export?group={group}", "/api/v1/dead-letters/export?group={group}"):
+                assert len((await ask(who, path)).text.splitlines()) == seen
+        for path in ("/api/v1/dead-letters", "/api/v1/dead-letters/{group}", "/dead-letters/{group}", "/failures", "/"):
+            assert SECRET not in (await ask(mine, path)).text, path
+            assert SECRET in (await ask(everybody, path)).text, path
+        one = (await ask(mine, "/api/v1/dead-letters/{group}")).json()
+        assert one["last_at"] == (await ask(mine, "/api/v1/dead-letters/{group}/jobs")).json()["jobs"][0]["finished_at"]
+        asked = ("/api/v1/dead-letters/{group}", "/dead-letters/{group}", "/dead-letters/export?group={group}&kind=x")
+        for path in (*asked, "/dead-letters/replay?group={group}", "/api/v1/dead-letters/export?group={group}&kind=x"):
+            assert (await ask(nobody, path)).status_code == 404, path
+
+
+async def test_what_is_done_to_a_group_is_done_to_the_queues_that_one_may_see(spread: Holdfast) -> None:
+    (whole,) = (await spread.dead_letters()).groups
+    forms = {"group": whole.id, "confirmation": whole.id}
+    async with visit(spread) as web:
+        mine = bearing(await made_pass(spread, "admin", queues=("mine",)))
+        for path in (f"/api/v1/dead-letters/{whole.id}/replay", f"/api/v1/dead-letters/{whole.id}/purge"):
+            run = (await web.post(path, headers=mine)).json()
+            assert (run["expected"], run["which"]["queues"]) == (2, ["mine"])
+        for path in ("/dead-letters/replay", "/dead-letters/purge"):
+            assert (await web.post(path, headers=mine, data=forms)).status_code == 303
+        assert {run.which.queues for run in await spread.bulk_runs()} == {("mine",)}
+        nobody = bearing(await made_pass(spread, "admin", queues=("elsewhere",)))
+        for path in ("/dead-letters/replay", "/dead-letters/purge", f"/api/v1/dead-letters/{whole.id}/purge"):
+            assert (await web.post(path, headers=nobody, data=forms)).status_code in (404, 422), path
+        assert len(await spread.bulk_runs()) == 4

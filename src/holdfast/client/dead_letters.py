@@ -76,12 +76,8 @@ class DeadLetterVerbs(JobVerbs, BulkVerbs):
 
     async def dead_letter(self, group: str) -> DeadLetter:
         """Read one group by its id."""
-        wanted = _group(group)
-        found = (await self._read_groups(DeadFilter(ids=(wanted,), empty=True), 1, None)).groups
-        if not found:
-            message = f"dead letters {wanted}: there is no such group; list them with `holdfast dlq list`"
-            raise DeadLetterNotFound(message)
-        return found[0]
+        which = DeadFilter(ids=(group_named(group),), empty=True)
+        return only_group(await self._read_groups(which, 1, None), group)
 
     async def dead_jobs(
         self,
@@ -274,10 +270,19 @@ def _named(name: str | None, what: str) -> tuple[str, ...]:
     return () if name is None else (names.name(name, what),)
 
 
-def _group(group: str) -> str:
+def group_named(group: str) -> str:
+    """Check the id of a group."""
     if not isinstance(group, str) or len(group) != _ID_LENGTH or group.strip("0123456789abcdef"):
         message = (
             f"group: expected twelve digits like 3f9a0c71be42, as `holdfast dlq list` shows them, got {shown(group)}"
         )
         raise InvalidValue(message)
     return group
+
+
+def only_group(found: DeadPage, group: str) -> DeadLetter:
+    """Give the group that was looked for by its id."""
+    if not found.groups:
+        message = f"dead letters {group}: there is no such group; list them with `holdfast dlq list`"
+        raise DeadLetterNotFound(message)
+    return found.groups[0]

@@ -53,7 +53,7 @@ def staged_tables(move: Move) -> tuple[Table, ...]:
 def settled_tables(move: Move) -> tuple[Table, ...]:
     """What takes effect as soon as it is there, and so comes after the source was given up."""
     if move.with_history:
-        return (*NAMED, TOKENS, DEAD_LETTERS, DELIVERIES, RETENTION_DUE, ROLLUPS, AUDIT)
+        return (*NAMED, TOKENS, *DEAD_LETTERS, DELIVERIES, RETENTION_DUE, ROLLUPS, AUDIT)
     return (*NAMED, TOKENS, PENDING_DELIVERIES)
 
 
@@ -116,7 +116,7 @@ class Copy:
                 there = await self.target.put_rows(table, rows, self.progress, is_rehearsal=True)
                 if table.name == ESCALATIONS.name:  # one that is open there too comes as a closed one
                     _refuse_differences(table, _keys(table, rows), _keys(table, there))
-                elif table not in (*NAMED, TOKENS, DEAD_LETTERS, POLICY_STATES) and table.key:
+                elif table not in (*NAMED, TOKENS, *DEAD_LETTERS, POLICY_STATES) and table.key:
                     _refuse_differences(table, rows, there)
 
     async def compare(self) -> None:

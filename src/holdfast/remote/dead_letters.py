@@ -13,7 +13,7 @@ from holdfast.job import Job
 from holdfast.remote import filters, shapes
 from holdfast.remote.link import Link, refuse_actor
 from holdfast.stores.bulk import COUNT_CAP, BulkRun, BulkState, BulkVerb, Due
-from holdfast.stores.failures import DeadCursor, DeadLetter, DeadPage
+from holdfast.stores.failures import DeadCursor, DeadLetter, DeadPage, group_id
 from holdfast.stores.values import JobFilter
 
 _MARK = "~"
@@ -70,8 +70,7 @@ class RemoteDeadLetters:
             "since": which.finished_from,
         }
         if which.fingerprint is not None:
-            page = await self.dead_letters(kind=asked["kind"], limit=1_000)
-            asked["group"] = next(group.id for group in page.groups if group.fingerprint == which.fingerprint)
+            asked["group"] = group_id(which.kinds[0], which.fingerprint)
         async with self.link.lines("dead-letters", "export", **asked) as lines:
             async for line in lines:
                 if line:

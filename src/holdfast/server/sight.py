@@ -2,16 +2,19 @@
 
 import secrets
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 import msgspec
 
 from holdfast.client.client import Client
+from holdfast.client.dead_letters import failed_jobs, group_named, only_group
 from holdfast.client.jobs import missing
 from holdfast.errors import JobNotFound
 from holdfast.job import Job
 from holdfast.server.principal import Principal
 from holdfast.server.problems import not_found
 from holdfast.server.served import Opened
+from holdfast.stores.failures import DeadFilter, DeadLetter
 from holdfast.stores.store import Store
 from holdfast.stores.values import Found, JobFilter, WorkerRow
 from holdfast.why import Why
@@ -59,11 +62,33 @@ class Sight:
 
     def narrowed(self, which: JobFilter) -> JobFilter:
         """Let a list show what they may see."""
+        return msgspec.structs.replace(which, queues=self.among(which.queues))
+
+    def among(self, asked: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Narrow the queues that were asked for, which are all where none is named, to those that they may see."""
         mine = self.principal.queues
         if mine is None:
-            return which
-        wanted = tuple(queue for queue in which.queues if queue in mine) if which.queues else tuple(sorted(mine))
-        return msgspec.structs.replace(which, queues=wanted or (NOWHERE,))
+            return asked
+        wanted = tuple(queue for queue in asked if queue in mine) if asked else tuple(sorted(mine))
+        return wanted or (NOWHERE,)
+
+    async def dead_letter(self, group: str) -> DeadLetter:
+        """Read a group of failed jobs, as it is in the queues that they may see."""
+        which = DeadFilter(ids=(group_named(group),), queues=self.among(), empty=True)
+        return only_group(await self.store.list_dead_letters(which, limit=1), group)
+
+    async def dead_jobs(
+        self,
+        group: str | None = None,
+        *,
+        kind: str | None = None,
+        queue: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+    ) -> JobFilter:
+        """Choose failed jobs that they may see: of a group, or by conditions that must all hold."""
+        found = None if group is None else await self.dead_letter(group)
+        return self.narrowed(failed_jobs(found, kind=kind, queue=queue, error=error, since=since))
 
     def workers(self, rows: Iterable[WorkerRow]) -> list[WorkerRow]:
         """Those that serve a queue which they may see, without the names of other queues."""

@@ -15,6 +15,7 @@ BOUNDS = {
     "audit": Bound("400 days", "at"),
     "attempts": Bound("the last 100 ended claims of a live job; folded into its history row", "ended_at"),
     "bulk_runs": Bound("30 days after they have ended", "started_at"),
+    "dead_letter_queues": Bound("400 days after a job was last added, and as long as the group", "last_at"),
     "dead_letters": Bound(
         "400 days after a job was last added to the group, and until no job of it is left", "last_at"
     ),

@@ -50,7 +50,10 @@ class DeadPage(msgspec.Struct, frozen=True):
 
 
 class DeadFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which groups a list shows: every condition given must hold, and a job be left unless `empty` is asked for."""
+    """Which groups a list shows: every condition given must hold, and a job be left unless `empty` is asked for.
+
+    With `queues` a group is what it is in those queues, in each of its figures.
+    """
 
     ids: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
@@ -81,7 +84,7 @@ class FailureStore(Protocol):
         """Store a job that stands for another one, which it names. Unknown: send it with `again`, as `insert_jobs`."""
 
     async def prune_dead_letters(self, limit: int) -> int:
-        """Forget groups of which nothing was seen for 400 days and no job is left."""
+        """Forget groups of which nothing was seen for 400 days and no job is left, and what they were in each queue."""
 
 
 def page_of(groups: Sequence[DeadLetter], limit: int) -> DeadPage:

@@ -125,7 +125,7 @@ NAMED = (
 )
 """What the target may have under the same name: its own stays."""
 
-DEAD_LETTERS = Table("dead_letters", ("id",))
+DEAD_LETTERS = (Table("dead_letters", ("id",)), Table("dead_letter_queues", ("queue", "id")))
 """Groups of failed jobs, of which the target may have some too: its own stay."""
 
 PENDING_DELIVERIES = Table("deliveries", ("job_id", "life", "event"), "state = 'pending'")

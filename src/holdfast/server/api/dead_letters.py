@@ -26,12 +26,11 @@ from holdfast.server.api.dead_letter_shapes import (
 from holdfast.server.api.job_shapes import JobPage, job_shape
 from holdfast.server.api.jobs import After
 from holdfast.server.api.parameters import NAME, Instant, Limit
-from holdfast.server.problems import not_found
 from holdfast.server.roles import Role
 from holdfast.server.routing import Routes, Seen, noted
-from holdfast.server.sight import NOWHERE, Sight
+from holdfast.server.sight import Sight
 from holdfast.stores.bulk import BulkVerb
-from holdfast.stores.failures import DeadFilter, DeadLetter
+from holdfast.stores.failures import DeadFilter
 from holdfast.stores.values import JobFilter
 
 routes = Routes("dead letters", "/dead-letters")
@@ -97,9 +96,7 @@ async def export_dead_letters(
     ] = None,
 ) -> StreamingResponse:
     """Read all failed jobs that fit, one JSON object a line, with secrets covered."""
-    if group is not None:
-        await _found(sight, group)
-    which = sight.narrowed(await sight.client.dead_jobs(group, kind=kind, queue=queue, error=error, since=since))
+    which = await sight.dead_jobs(group, kind=kind, queue=queue, error=error, since=since)
     await sight.client.list(which, limit=1)  # what cannot be asked for is refused before the answer has begun
     return StreamingResponse(_lines(sight, which), media_type=_LINES)
 
@@ -109,20 +106,20 @@ async def preview_dead_letters(
     sight: Seen, kind: Kind = None, queue: Queue = None, error: ErrorClass = None, since: Since = None
 ) -> PreviewShape:
     """Count the failed jobs that a replay or a purge would change now, at most 10,000 of them."""
-    which = await sight.client.dead_jobs(kind=kind, queue=queue, error=error, since=since)
-    return preview_shape(await sight.client.preview_bulk(BulkVerb.RETRY, sight.narrowed(which)))
+    which = await sight.dead_jobs(kind=kind, queue=queue, error=error, since=since)
+    return preview_shape(await sight.client.preview_bulk(BulkVerb.RETRY, which))
 
 
 @routes.get("/{group}", Role.VIEWER, summary="Read a group")
 async def read_dead_letter(group: Group, sight: Seen) -> DeadLetterShape:
     """Read one group."""
-    return dead_letter_shape(await _found(sight, group))
+    return dead_letter_shape(await sight.dead_letter(group))
 
 
 @routes.get("/{group}/jobs", Role.VIEWER, summary="List the jobs of a group")
 async def list_group_jobs(group: Group, sight: Seen, limit: Limit = 50, after: After = None) -> JobPage:
     """Read one page of the failed jobs of a group, newest first."""
-    found = await sight.search(await _of_group(sight, group), limit=limit, after=after)
+    found = await sight.search(await sight.dead_jobs(group), limit=limit, after=after)
     following = None if found.next is None else job_cursor(found.next)
     back_to = None if found.is_whole else found.searched_to
     return JobPage(jobs=[job_shape(job) for job in found.jobs], next=following, searched_to=back_to)
@@ -143,33 +140,21 @@ async def purge_dead_letters(asked: ChosenJobs, sight: Seen, request: Request) -
 @routes.post("/{group}/replay", Role.OPERATOR, status_code=_STARTED, summary="Replay a group")
 async def replay_group(group: Group, sight: Seen, request: Request, asked: Given = None) -> BulkShape:
     """Give the failed jobs of a group a new life, as a bulk run."""
-    return await _run(sight, BulkVerb.RETRY, await _of_group(sight, group), asked or PLAIN, request)
+    return await _run(sight, BulkVerb.RETRY, await sight.dead_jobs(group), asked or PLAIN, request)
 
 
 @routes.post("/{group}/purge", Role.ADMIN, status_code=_STARTED, summary="Purge a group")
 async def purge_group(group: Group, sight: Seen, request: Request, asked: Given = None) -> BulkShape:
     """Delete the failed jobs of a group, as a bulk run."""
-    return await _run(sight, BulkVerb.DELETE, await _of_group(sight, group), asked or PLAIN, request)
+    return await _run(sight, BulkVerb.DELETE, await sight.dead_jobs(group), asked or PLAIN, request)
 
 
 def _queues(sight: Sight, queue: str | None) -> tuple[str, ...]:
-    if queue is not None:
-        wanted = names.name(queue, "queue")
-        sight.require_queue(wanted)
-        return (wanted,)
-    return () if sight.principal.queues is None else tuple(sorted(sight.principal.queues)) or (NOWHERE,)
-
-
-async def _found(sight: Sight, group: str) -> DeadLetter:
-    found = await sight.client.dead_letter(group)
-    if not sight.principal.sees(found.queue):
-        raise not_found("group", group)
-    return found
-
-
-async def _of_group(sight: Sight, group: str) -> JobFilter:
-    await _found(sight, group)
-    return sight.narrowed(await sight.client.dead_jobs(group))
+    if queue is None:
+        return sight.among()
+    wanted = names.name(queue, "queue")
+    sight.require_queue(wanted)
+    return (wanted,)
 
 
 async def _chosen(sight: Sight, asked: ChosenJobs) -> JobFilter:
@@ -179,8 +164,7 @@ async def _chosen(sight: Sight, asked: ChosenJobs) -> JobFilter:
     if all(given is None for given in (asked.kind, asked.queue, asked.error, asked.since)):
         message = "expected a kind, a queue, an error or since; got none of them, which would be all failed jobs"
         raise InvalidValue(message)
-    chosen = await sight.client.dead_jobs(kind=asked.kind, queue=asked.queue, error=asked.error, since=asked.since)
-    return sight.narrowed(chosen)
+    return await sight.dead_jobs(kind=asked.kind, queue=asked.queue, error=asked.error, since=asked.since)
 
 
 async def _run(sight: Sight, verb: BulkVerb, which: JobFilter, asked: Replay, request: Request) -> BulkShape:

@@ -10,7 +10,7 @@ from holdfast.health.checks import works
 from holdfast.policies.money import shown_amount
 from holdfast.server.pages.rendering import span
 from holdfast.server.sight import Sight
-from holdfast.stores.failures import DeadLetter
+from holdfast.stores.failures import DeadFilter, DeadLetter
 from holdfast.stores.values import WorkerRow
 
 _LATELY = timedelta(hours=1)
@@ -46,13 +46,7 @@ async def notes(sight: Sight, families: Sequence[QueueFamily], waiting: Collecti
 
 async def latest_failures(sight: Sight, limit: int = _MOST_GROUPS) -> list[DeadLetter]:
     """Read the groups of failed jobs that grew last, of the queues that may be seen."""
-    mine = sight.principal.queues
-    if mine is None:
-        return (await sight.client.dead_letters(limit=limit)).groups
-    found = [
-        group for queue in sorted(mine) for group in (await sight.client.dead_letters(queue=queue, limit=limit)).groups
-    ]
-    return sorted(found, key=lambda group: group.last_at, reverse=True)[:limit]
+    return (await sight.store.list_dead_letters(DeadFilter(queues=sight.among()), limit=limit)).groups
 
 
 def _late(families: Sequence[QueueFamily]) -> list[Note]:

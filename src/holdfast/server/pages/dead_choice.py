@@ -7,8 +7,8 @@ from typing import Annotated, Any, Self
 import msgspec
 from fastapi import Depends, Query
 
-from holdfast.client.client import Client
 from holdfast.errors import InvalidValue, shown
+from holdfast.server.sight import Sight
 from holdfast.stores.values import JobFilter
 
 _FIELDS = ("group", "kind", "queue", "error", "since", "reason")
@@ -60,9 +60,9 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         said = [f"{name} {value}" for name, value in self.facts().items() if name != "reason"]
         return ", ".join(said) or "every failed job"
 
-    async def jobs(self, client: Client) -> JobFilter:
-        """The jobs that are meant."""
-        return await client.dead_jobs(
+    async def jobs(self, sight: Sight) -> JobFilter:
+        """The jobs that are meant, as far as they may be seen."""
+        return await sight.dead_jobs(
             self.group or None,
             kind=self.kind or None,
             queue=self.queue or None,

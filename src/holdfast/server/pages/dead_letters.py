@@ -17,9 +17,9 @@ from holdfast.server.pages.shown import Shown, written
 from holdfast.server.problems import Problem, not_found
 from holdfast.server.roles import Role
 from holdfast.server.routing import Routes, Seen, Who, noted
-from holdfast.server.sight import NOWHERE, Sight
+from holdfast.server.sight import Sight
 from holdfast.stores.bulk import COUNT_CAP, BulkVerb
-from holdfast.stores.failures import DeadCursor, DeadFilter, DeadLetter
+from holdfast.stores.failures import DeadCursor, DeadFilter
 from holdfast.stores.values import Cursor
 from holdfast.telemetry.redaction import hide
 
@@ -40,7 +40,10 @@ async def dead_letters_page(
     """Show groups of failed jobs, the latest first."""
     after = DeadCursor(read_moment(last_at, "last_at"), last_id) if last_at and last_id else None
     which = DeadFilter(
-        kinds=choice.kinds, queues=_queues(sight, choice), error_class=choice.error or None, since=choice.since_at
+        kinds=choice.kinds,
+        queues=sight.among(choice.queues),
+        error_class=choice.error or None,
+        since=choice.since_at,
     )
     found = await sight.store.list_dead_letters(which, limit=_GROUPS, after=after)
     return page(
@@ -60,7 +63,7 @@ async def dead_letters_page(
 @routes.get("/dead-letters/export", Role.OPERATOR)
 async def export_dead_letters_here(sight: Seen, choice: Chosen) -> Response:
     """Give failed jobs as one JSON object a line, with secrets covered."""
-    which = sight.narrowed(await choice.jobs(sight.client))
+    which = await choice.jobs(sight)
     await sight.client.list(which, limit=1)  # what cannot be asked for is refused before the answer has begun
 
     async def lines() -> AsyncIterator[str]:
@@ -88,7 +91,7 @@ async def replay_here(request: Request, sight: Seen, who: Who, rate: str = Form(
     """Give the chosen jobs a new life, at most at the given rate."""
     choice = Choice.of_form(await request.form())
     noted(request, **choice.facts(), rate=rate or None)
-    which = sight.narrowed(await choice.jobs(sight.client))
+    which = await choice.jobs(sight)
     reason = choice.reason or None
     run = await sight.client.start_bulk(BulkVerb.RETRY, which, rate=rate or None, actor=who.name, reason=reason)
     noted(request, run=run.id, expected=run.expected)
@@ -100,7 +103,7 @@ async def purge_here(request: Request, sight: Seen, who: Who, confirmation: str 
     """Delete the chosen jobs, once their number was typed."""
     choice = Choice.of_form(await request.form())
     noted(request, **choice.facts())
-    which = sight.narrowed(await choice.jobs(sight.client))
+    which = await choice.jobs(sight)
     _require_confirmed(confirmation, choice)
     reason = choice.reason or None
     run = await sight.client.start_bulk(BulkVerb.DELETE, which, actor=who.name, reason=reason)
@@ -126,8 +129,7 @@ async def dead_letter_page(
     request: Request, group: str, sight: Seen, after: str = Query("", max_length=60)
 ) -> Response:
     """Show one group, and its jobs."""
-    found = await _group(sight, group)
-    which = sight.narrowed(await sight.client.dead_jobs(found.id))
+    found, which = await sight.dead_letter(group), await sight.dead_jobs(group)
     jobs = await sight.client.list(which, limit=_JOBS, after=_cursor(after))
     following = None if jobs.next is None else f"{jobs.next.enqueued_at.isoformat()} {public_id.encode(jobs.next.id)}"
     return page(
@@ -145,7 +147,7 @@ async def dead_letter_page(
 @routes.get("/dead-letters/{group}/{job}", Role.OPERATOR)
 async def edit_dead_job_page(request: Request, group: str, job: str, sight: Seen) -> Response:
     """Show the arguments of a failed job, to be changed."""
-    found, failed = await _group(sight, group), await sight.job(job)
+    found, failed = await sight.dead_letter(group), await sight.job(job)
     return page(
         request,
         "dead_edit.html",
@@ -160,7 +162,7 @@ async def edit_dead_job_page(request: Request, group: str, job: str, sight: Seen
 @routes.post("/dead-letters/{group}/{job}/replay", Role.OPERATOR)
 async def replay_one_here(request: Request, group: str, job: str, sight: Seen) -> Response:
     """Give one failed job a new life."""
-    found, failed = await _group(sight, group), await sight.job(job)
+    found, failed = await sight.dead_letter(group), await sight.job(job)
     noted(request, queue=failed.queue)
     await sight.client.retry(failed.id)
     return turned(request, url(request, "dead-letters", found.id), f"job {failed.public_id} begins anew")
@@ -171,7 +173,7 @@ async def replay_edited_here(
     request: Request, group: str, job: str, sight: Seen, arguments: str = Form(max_length=500_000)
 ) -> Response:
     """Enqueue a failed job anew with other arguments."""
-    await _group(sight, group)
+    await sight.dead_letter(group)
     failed = await sight.job(job)
     changed = changes(failed, arguments)
     noted(request, queue=failed.queue, changed=sorted(changed))
@@ -185,7 +187,7 @@ async def replay_edited_here(
 
 
 async def _preview(request: Request, sight: Sight, choice: Choice, verb: BulkVerb) -> Response:
-    which = sight.narrowed(await choice.jobs(sight.client))
+    which = await choice.jobs(sight)
     count = await sight.client.preview_bulk(verb, which)
     return page(
         request,
@@ -208,21 +210,6 @@ def _require_confirmed(given: str, choice: Choice) -> None:
     if given.strip() != _confirmation(choice):
         detail = f"nothing was deleted: expected {_confirmation(choice)!r} as confirmation, got {given[:40]!r}"
         raise Problem(422, detail, "confirmation")
-
-
-async def _group(sight: Sight, group: str) -> DeadLetter:
-    found = await sight.client.dead_letter(group)
-    if not sight.principal.sees(found.queue):
-        raise not_found("group", group)
-    return found
-
-
-def _queues(sight: Sight, choice: Choice) -> tuple[str, ...]:
-    """The queues whose groups are shown: the one that was asked for, as far as they may see it."""
-    mine = sight.principal.queues
-    if mine is None:
-        return choice.queues
-    return tuple(sorted(mine if not choice.queues else mine.intersection(choice.queues))) or (NOWHERE,)
 
 
 def _cursor(text: str) -> Cursor | None:

@@ -16,7 +16,7 @@ from holdfast.server.pages.shown import Shown
 from holdfast.server.problems import not_found
 from holdfast.server.roles import Role
 from holdfast.server.routing import Routes, Seen, Who, noted
-from holdfast.server.sight import NOWHERE, Sight
+from holdfast.server.sight import Sight
 from holdfast.stores.bulk import COUNT_CAP, BulkVerb
 from holdfast.stores.failures import DeadFilter, DeadLetter, group_id
 from holdfast.stores.values import JobFilter
@@ -110,9 +110,7 @@ async def failures_page(
     chosen = within if within in _SPANS else "24h"
     since = datetime.now(UTC) - _SPANS[chosen]
     kinds = (kind.lower(),) if kind else ()
-    mine = sight.principal.queues
-    queues = () if mine is None else tuple(sorted(mine)) or (NOWHERE,)
-    which = DeadFilter(kinds=kinds, queues=queues, since=since)
+    which = DeadFilter(kinds=kinds, queues=sight.among(), since=since)
     dead = await sight.store.list_dead_letters(which, limit=_MOST_GROUPS)
     failed = sight.narrowed(JobFilter(states=(JobState.FAILED,), kinds=kinds, finished_from=since))
     waiting = sight.narrowed(JobFilter(states=_WAITING, kinds=kinds, has_error=True))

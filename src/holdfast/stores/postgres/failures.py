@@ -44,4 +44,6 @@ class PostgresFailures(Role):
         return await self.pool.call(run)
 
     async def prune_dead_letters(self, limit: int) -> int:
-        return len(await self.fetch("prune_dead_letters", limit, KEPT_DAYS))
+        gone = await self.fetch("prune_dead_letters", limit, KEPT_DAYS)
+        await self.fetch("prune_dead_letter_queues", limit, KEPT_DAYS)
+        return len(gone)

@@ -1,7 +1,7 @@
 """Dead letters, on SQLite."""
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -32,8 +32,11 @@ class SqliteFailures:
     async def fold_failures(self, limit: int) -> int:
         def operation(connection: sqlite3.Connection, _now: int) -> int:
             taken = statements.fetch(connection, "read_failures", limit=limit)
-            groups = _joined(_of_inbox(row) for row in taken)
-            statements.change_many(connection, "fold_failures", [_parameters(group) for group in groups])
+            failures = [_of_inbox(row) for row in taken]
+            groups = [_parameters(group) for group in _joined(failures)]
+            statements.change_many(connection, "fold_failures", groups)
+            parts = [_parameters(part) for part in _joined(failures, by_queue=True)]
+            statements.change_many(connection, "fold_failures_by_queue", parts)
             statements.change(connection, "forget_failures", ids=statements.array(row[0] for row in taken))
             return len(taken)
 
@@ -41,17 +44,15 @@ class SqliteFailures:
 
     async def list_dead_letters(self, which: DeadFilter, *, limit: int, after: DeadCursor | None = None) -> DeadPage:
         def operation(connection: sqlite3.Connection, now: int) -> DeadPage:
-            groups = _joined(
-                [
-                    *(_of_row(row) for row in statements.fetch(connection, "list_dead_letters")),
-                    *(_of_inbox(row) for row in statements.fetch(connection, "read_failures", limit=_UNFOLDED)),
-                ]
-            )
+            mine = statements.array(which.queues)
+            folded = map(_of_row, statements.fetch(connection, "list_dead_letters", queues=mine))
+            unfolded = map(_of_inbox, statements.fetch(connection, "read_failures", limit=_UNFOLDED))
+            groups = _joined([*folded, *(one for one in unfolded if not which.queues or one.queue in which.queues)])
             found: list[DeadLetter] = []
             for group in sorted(groups, key=lambda group: (group.last_at, group.id), reverse=True):
                 if not _fits(group, which, after):
                     continue
-                left = _left(connection, now, group)
+                left = _left(connection, now, group, which.queues)
                 if left or which.empty:
                     found.append(msgspec.structs.replace(group, left=left))
                 if len(found) > limit:
@@ -69,11 +70,13 @@ class SqliteFailures:
         return await self.connection.write(operation)
 
     async def prune_dead_letters(self, limit: int) -> int:
-        return await self.connection.write(
-            lambda connection, now: statements.change(
-                connection, "prune_dead_letters", before=now - KEPT_DAYS * _DAY_MS, limit=limit
-            )
-        )
+        def operation(connection: sqlite3.Connection, now: int) -> int:
+            before = now - KEPT_DAYS * _DAY_MS
+            gone = statements.change(connection, "prune_dead_letters", before=before, limit=limit)
+            statements.change(connection, "prune_dead_letter_queues", before=before, limit=limit)
+            return gone
+
+        return await self.connection.write(operation)
 
 
 def _of_inbox(row: statements.Row) -> DeadLetter:
@@ -91,13 +94,14 @@ def _of_row(row: statements.Row) -> DeadLetter:
     return DeadLetter(group, kind, fingerprint, queue, error_class, error, seen, first, last, last_job, 0)
 
 
-def _joined(parts: Iterable[DeadLetter]) -> list[DeadLetter]:
-    """Add up what belongs to the same group; the latest says how it looked."""
-    groups: dict[str, DeadLetter] = {}
+def _joined(parts: Iterable[DeadLetter], *, by_queue: bool = False) -> list[DeadLetter]:
+    """Add up what belongs to the same group, or to its part in one queue; the latest says how it looked."""
+    groups: dict[tuple[str, str | None], DeadLetter] = {}
     for part in parts:
-        known = groups.get(part.id, part)
+        key = part.id, part.queue if by_queue else None
+        known = groups.get(key, part)
         latest = part if part.last_at >= known.last_at else known
-        groups[part.id] = msgspec.structs.replace(
+        groups[key] = msgspec.structs.replace(
             latest,
             seen=part.seen if known is part else known.seen + part.seen,
             first_at=min(known.first_at, part.first_at),
@@ -119,16 +123,15 @@ def _fits(group: DeadLetter, which: DeadFilter, after: DeadCursor | None) -> boo
     return (
         (not which.ids or group.id in which.ids)
         and (not which.kinds or group.kind in which.kinds)
-        and (not which.queues or group.queue in which.queues)
         and which.error_class in (None, group.error_class)
         and (which.since is None or group.last_at >= which.since)
         and (after is None or (group.last_at, group.id) < (after.last_at, after.id))
     )
 
 
-def _left(connection: sqlite3.Connection, now: int, group: DeadLetter) -> int:
-    return int(
-        statements.fetch_value(
-            connection, "dead_jobs_left", kind=group.kind, fingerprint=group.fingerprint, now=now, cap=LEFT_CAP
-        )
-    )
+def _left(connection: sqlite3.Connection, now: int, group: DeadLetter, queues: Sequence[str]) -> int:
+    which = {"kind": group.kind, "fingerprint": group.fingerprint, "now": now, "cap": LEFT_CAP}
+    if not queues:
+        return int(statements.fetch_value(connection, "dead_jobs_left", **which))
+    left = sum(statements.fetch_value(connection, "dead_jobs_left_in", queue=queue, **which) for queue in queues)
+    return min(int(left), LEFT_CAP)

@@ -24,6 +24,21 @@ FROM holdfast_failures
 ORDER BY id
 LIMIT :limit;
 
+-- name: fold_failures_by_queue
+-- Add what was counted to a group as it is in one queue.
+INSERT INTO holdfast_dead_letter_queues AS d (
+    queue, id, kind, fingerprint, error_class, error, seen, first_at, last_at, last_job
+)
+VALUES (:queue, :id, :kind, :fingerprint, :error_class, :error, :seen, :first_at, :last_at, :last_job)
+ON CONFLICT (queue, id) DO UPDATE
+SET
+    seen = d.seen + excluded.seen,
+    first_at = min(d.first_at, excluded.first_at),
+    last_at = max(d.last_at, excluded.last_at),
+    error_class = CASE WHEN excluded.last_at >= d.last_at THEN excluded.error_class ELSE d.error_class END,
+    error = CASE WHEN excluded.last_at >= d.last_at THEN excluded.error ELSE d.error END,
+    last_job = CASE WHEN excluded.last_at >= d.last_at THEN excluded.last_job ELSE d.last_job END;
+
 -- name: forget_failures
 -- Take what was counted out of the inbox.
 DELETE FROM holdfast_failures WHERE id IN (SELECT value FROM json_each(:ids));
@@ -35,6 +50,17 @@ FROM (
     SELECT 1
     FROM holdfast_history
     WHERE kind = :kind AND error_fingerprint = :fingerprint AND state = 'failed' AND delete_at > :now
+    LIMIT :cap
+);
+
+-- name: dead_jobs_left_in
+-- Count the jobs of a group that are still there in one queue.
+SELECT count(*)
+FROM (
+    SELECT 1
+    FROM holdfast_history
+    WHERE kind = :kind AND error_fingerprint = :fingerprint AND queue = :queue AND state = 'failed'
+        AND delete_at > :now
     LIMIT :cap
 );
 
