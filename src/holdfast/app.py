@@ -329,7 +329,7 @@ class Holdfast(Working):
         return replace(ServerSettings() if given is None else given, **over)
 
     def served(self, server: "ServerSettings", *, is_open: bool = False, is_metered: bool = False) -> "Served":
-        """What a server needs of this app; `is_open` lets requests from this machine in without a token."""
+        """What a server needs of this app; `is_open` lets this machine in until there is a token."""
         from holdfast.server.served import Opened, Served  # noqa: PLC0415 - only servers need it
 
         visit = Visit(self._door, self._connect)

@@ -53,6 +53,21 @@ async def test_a_token_without_an_end_holds(store: Store, clock: Clock) -> None:
     assert await found(store) is not None
 
 
+async def test_whether_there_is_a_token_that_holds(store: Store, clock: Clock) -> None:
+    assert not await store.has_token()
+    for kind in ("session", "link"):
+        await store.add_pass(new(kind, kind))
+    assert not await store.has_token()
+    await store.add_pass(new())
+    assert await store.has_token()
+    await clock.advance(milliseconds=HOUR_MS)
+    assert not await store.has_token(), "it has expired"
+    made = await store.add_pass(new(digest="e", lasts_ms=None))
+    assert await store.has_token()
+    await store.revoke_pass(made.id, actor="ada")
+    assert not await store.has_token()
+
+
 async def test_a_session_lasts_while_it_is_used_and_ends_with_its_token(store: Store, clock: Clock) -> None:
     token = await store.add_pass(new(lasts_ms=None))
     await store.add_pass(new("session", "s", parent=token.id))

@@ -311,6 +311,7 @@ VERBS: dict[str, Call] = {
     ),
     "find_pass": lambda store: store.find_pass("d"),
     "use_link": lambda store: store.use_link("d"),
+    "has_token": lambda store: store.has_token(),
     "list_passes": lambda store: store.list_passes("token"),
     "revoke_pass": lambda store: store.revoke_pass(1, actor="me"),
     "add_deed": lambda store: store.add_deed(DEED),

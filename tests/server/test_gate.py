@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from holdfast import Holdfast
 from holdfast.errors import ConfigError, InvalidValue
+from holdfast.server import latch
 from holdfast.server.failing import FORGIVEN_S, MOST_FAILURES, Failing
 from holdfast.server.principal import Principal
 from holdfast.server.problems import Problem
@@ -86,6 +87,44 @@ async def test_an_open_server_lets_in_this_machine_alone(memory_app: Holdfast) -
         assert (await web.get(QUEUES)).status_code == 401
     async with visit(memory_app) as web:
         assert (await web.get(QUEUES)).status_code == 401
+
+
+async def test_an_open_server_closes_with_the_first_token_and_stays_closed(
+    memory_app: Holdfast, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(latch, "LOOK_S", 0.0)
+    async with visit(memory_app, is_open=True) as web:
+        assert (await web.get(QUEUES)).status_code == 200
+        made = (await web.post("/api/v1/tokens", json={"name": "me", "role": "admin"})).json()
+        assert [(await web.get(QUEUES)).status_code for _ in range(3)] == [401] * 3
+        assert (await web.get(QUEUES, headers=bearing(made["secret"]))).status_code == 200
+        assert [one.message for one in caplog.records if "made a token" in one.message] == [
+            "somebody has made a token, so nobody is let in without one any more"
+        ]
+        (token,) = await memory_app.store.list_passes("token")
+        await memory_app.store.revoke_pass(token.id, actor="ada")
+        assert (await web.get(QUEUES)).status_code == 401, "nobody meant to open it"
+
+
+async def test_an_open_server_looks_for_tokens_now_and_then(
+    memory_app: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+    has_token = memory_app.store.has_token
+
+    async def counted() -> bool:
+        nonlocal looks
+        looks += 1
+        return await has_token()
+
+    monkeypatch.setattr(memory_app.store, "has_token", counted)
+    monkeypatch.setattr(latch, "LOOK_S", 3_600.0)
+    async with visit(memory_app, is_open=True) as web:
+        answers = await asyncio.gather(*(web.get(QUEUES) for _ in range(10)))
+        assert {answer.status_code for answer in answers} == {200}
+        assert looks == 1
+        assert (await web.get(QUEUES, headers=bearing(await made_pass(memory_app)))).status_code == 200
+        assert looks == 1
 
 
 # ---- somebody else's word ------------------------------------------------------------------------------------------

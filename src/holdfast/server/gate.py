@@ -10,6 +10,7 @@ from holdfast.errors import HoldfastError
 from holdfast.server import secrets
 from holdfast.server.cookies import session_of
 from holdfast.server.failing import Failing
+from holdfast.server.latch import Latch
 from holdfast.server.principal import Principal, Via
 from holdfast.server.problems import Problem
 from holdfast.server.roles import Role, read_role
@@ -35,6 +36,7 @@ class Gate:
         self._served = served
         self._settings: ServerSettings = served.server
         self.failing = Failing()
+        self._latch = Latch(served)
         self._welcome: OrderedDict[str, None] = OrderedDict()  # digests of tokens that were right the last time
         self._trying: set[str] = set()
 
@@ -63,7 +65,7 @@ class Gate:
             found = await self.known(secret)
             if found is not None and found.kind == "session":
                 return principal_of(found, "session")
-        if self._served.is_open and self._is_here(request):
+        if self._is_here(request) and await self._latch.is_up():
             return Principal(LOCAL, Role.ADMIN, None, "loopback")
         return None
 

@@ -27,7 +27,8 @@ class Served:
 
     `opened` gives the open store, and opens it if nobody has; `closed` closes what that has opened. `tasks` are None
     where only the store is known: kinds and their arguments are then what workers have published. `is_open` lets
-    requests from this machine in without a token. `described` lists the settings of the app, secrets covered.
+    requests from this machine in without a token, until there is one. `described` lists the settings of the app,
+    secrets covered.
     """
 
     settings: Settings

@@ -44,7 +44,7 @@ class Rooted:
 
 async def lets_in_anybody(store: Store, settings: ServerSettings) -> bool:
     """Whether requests from this machine need no token, because there is none; refused where others could come too."""
-    if settings.has_sign_on or await _has_tokens(store):
+    if settings.has_sign_on or await store.has_token():
         return False
     if not settings.is_private:
         place = settings.host if settings.url is None else settings.url
@@ -53,12 +53,6 @@ async def lets_in_anybody(store: Store, settings: ServerSettings) -> bool:
         message += " --user-header), or listen on 127.0.0.1 alone"
         raise InvalidValue(message)
     return True
-
-
-async def _has_tokens(store: Store) -> bool:
-    now = (await store.diagnose()).now
-    tokens = await store.list_passes("token")
-    return any(token.revoked_at is None and (token.expires_at is None or token.expires_at > now) for token in tokens)
 
 
 async def make_link(store: Store, address: str) -> str:

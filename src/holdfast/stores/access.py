@@ -93,6 +93,9 @@ class AccessStore(Protocol):
     async def use_link(self, digest: str) -> Pass | None:
         """Find a link that was never used, and let it be used up. Unknown: it may be used up; ask for another."""
 
+    async def has_token(self) -> bool:
+        """Whether there is a token that holds now."""
+
     async def list_passes(self, kind: PassKind) -> list[Pass]:
         """Read the ways in, the youngest first, after them those that hold no more, for a month; 1,000 at most."""
 

@@ -43,6 +43,9 @@ class PostgresAccess(Role):
         rows = await self.fetch("use_link", digest)
         return _pass(rows[0]) if rows else None
 
+    async def has_token(self) -> bool:
+        return bool(await self.fetch_value("has_token"))
+
     async def list_passes(self, kind: PassKind) -> list[Pass]:
         return [_pass(row) for row in await self.fetch("list_passes", kind)]
 

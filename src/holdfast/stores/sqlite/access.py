@@ -49,6 +49,11 @@ class SqliteAccess:
         )
         return _pass(found[0]) if found else None
 
+    async def has_token(self) -> bool:
+        return await self.connection.read(
+            lambda connection, now: bool(statements.fetch_value(connection, "has_token", now=now))
+        )
+
     async def list_passes(self, kind: PassKind) -> list[Pass]:
         found = await self.connection.read(
             lambda connection, now: statements.fetch(connection, "list_passes", kind=kind, now=now)

@@ -42,6 +42,13 @@ WHERE digest = $1 AND kind = 'link' AND revoked_at IS NULL AND expires_at > hold
 RETURNING
     id, kind, name, hint, role, queues, created_at, created_by, expires_at, used_at, revoked_at, revoked_by, parent;
 
+-- name: has_token
+-- Say whether there is a token that holds now.
+SELECT EXISTS (
+    SELECT FROM holdfast.passes
+    WHERE kind = 'token' AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > holdfast.clock())
+);
+
 -- name: list_passes
 -- Read the ways in of a kind, those that hold first, the youngest first.
 SELECT id, kind, name, hint, role, queues, created_at, created_by, expires_at, used_at, revoked_at, revoked_by, parent

@@ -37,6 +37,14 @@ WHERE digest = :digest AND kind = 'link' AND revoked_at IS NULL AND expires_at >
 RETURNING
     id, kind, name, hint, role, queues, created_at, created_by, expires_at, used_at, revoked_at, revoked_by, parent;
 
+-- name: has_token
+-- Say whether there is a token that holds now.
+SELECT EXISTS (
+    SELECT 1
+    FROM holdfast_passes
+    WHERE kind = 'token' AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
+);
+
 -- name: list_passes
 -- Read the ways in of a kind, those that hold first, the youngest first.
 SELECT id, kind, name, hint, role, queues, created_at, created_by, expires_at, used_at, revoked_at, revoked_by, parent
