@@ -8,8 +8,10 @@ import httpx2
 import pytest
 
 from holdfast import Fatal, Holdfast, Limit, Queue
+from holdfast.stores.alarms import Alarm
 from holdfast.stores.bulk import BulkVerb
 from holdfast.stores.values import JobFilter, WorkerInfo
+from tests.conformance import raw
 from tests.server.visiting import bearing, made_pass, visit
 from tests.worker.working import MakeApp, drained
 
@@ -146,3 +148,36 @@ async def test_what_is_done_to_a_group_is_done_to_the_queues_that_one_may_see(sp
         for path in ("/dead-letters/replay", "/dead-letters/purge", f"/api/v1/dead-letters/{whole.id}/purge"):
             assert (await web.post(path, headers=nobody, data=forms)).status_code in (404, 422), path
         assert len(await spread.bulk_runs()) == 4
+
+
+async def test_an_escalation_names_no_jobs_of_other_queues_that_failed_alike(spread: Holdfast) -> None:
+    store = spread.store
+    jobs = {job.id: job for job in (await spread.list(JobFilter())).jobs}
+    own = next(job for job in jobs.values() if job.queue == "mine")
+    await store.define_escalations(["ops"])
+    for job in sorted(jobs.values(), key=lambda job: job.queue, reverse=True):  # the last ones are of the own queue
+        alarm = Alarm(source="failed", title="t", policy="ops", queue=job.queue, kind="sink", job_id=job.id)
+        await raw.raise_alarm(store, alarm)
+        await store.fold_alarms({"ops": ("failed",)}, 1)
+    (row,) = await spread.escalations()
+    assert (row.count, len(row.jobs), row.queue) == (5, 5, "mine")
+    async with visit(spread) as web:
+        for queues, count in ((("mine",), 2), (None, 5)):
+            who = bearing(await made_pass(spread, "operator", queues=queues))
+            acked = await web.post(f"/api/v1/escalations/{row.id}/snooze", headers=who, json={"lasts": "1h"})
+            one = (await web.get(f"/api/v1/escalations/{row.id}", headers=who)).json()["escalation"]
+            (listed,) = (await web.get("/api/v1/escalations", headers=who)).json()["escalations"]
+            assert (one["count"], len(one["jobs"])) == (count, count)
+            assert (listed["jobs"], acked.json()["jobs"]) == (one["jobs"], one["jobs"])
+            pages = [(await web.get(path, headers=who)).text for path in ("/escalations", f"/escalations/{row.id}")]
+            for job in jobs.values():
+                is_told = queues is None or job.queue == "mine"
+                assert (job.public_id in pages[1]) == is_told
+                assert is_told or job.public_id not in pages[0]
+            assert own.public_id in pages[1]
+        nobody = bearing(await made_pass(spread, "operator", queues=("elsewhere",)))
+        words = []
+        for number in (row.id, row.id + 1):
+            answer = await web.get(f"/api/v1/escalations/{number}", headers=nobody)
+            words.append((answer.status_code, answer.json()["detail"].replace(str(number), "x")))
+        assert words[0] == words[1] == (404, words[0][1]), "what is not theirs is not there, in the same words"

@@ -58,7 +58,7 @@ class EscalationVerbs:
             changes=False,
         )
         if found is None:
-            raise _missing(wanted)
+            raise missing(wanted)
         return EscalationState(found[0], tuple(found[1]))
 
     async def ack_escalation(self, number: int, *, actor: str | None = None, note: str | None = None) -> EscalationRow:
@@ -73,7 +73,7 @@ class EscalationVerbs:
             f"ack escalation {wanted}",
         )
         if found is None:
-            raise _missing(wanted)
+            raise missing(wanted)
         return found
 
     async def snooze_escalation(
@@ -103,6 +103,7 @@ class EscalationVerbs:
         return found
 
 
-def _missing(wanted: int) -> EscalationNotFound:
+def missing(wanted: int) -> EscalationNotFound:
+    """Say that there is no such escalation."""
     message = f"there is no escalation {wanted}, or it was closed more than 400 days ago; `escalations list` shows them"
     return EscalationNotFound(message)

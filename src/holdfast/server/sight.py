@@ -1,6 +1,7 @@
 """What one person can see: everything of the client, narrowed to the queues they may know of."""
 
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
@@ -8,12 +9,15 @@ import msgspec
 
 from holdfast.client.client import Client
 from holdfast.client.dead_letters import failed_jobs, group_named, only_group
-from holdfast.client.jobs import missing
+from holdfast.client.escalations import EscalationState
+from holdfast.client.escalations import missing as missing_escalation
+from holdfast.client.jobs import LARGEST_PAGE, missing
 from holdfast.errors import JobNotFound
-from holdfast.job import Job
+from holdfast.job import Job, JobState
 from holdfast.server.principal import Principal
 from holdfast.server.problems import not_found
 from holdfast.server.served import Opened
+from holdfast.stores.alarms import EscalationRow
 from holdfast.stores.failures import DeadFilter, DeadLetter
 from holdfast.stores.store import Store
 from holdfast.stores.values import Found, JobFilter, WorkerRow
@@ -90,15 +94,46 @@ class Sight:
         found = None if group is None else await self.dead_letter(group)
         return self.narrowed(failed_jobs(found, kind=kind, queue=queue, error=error, since=since))
 
-    def workers(self, rows: Iterable[WorkerRow]) -> list[WorkerRow]:
-        """Those that serve a queue which they may see, without the names of other queues."""
+    async def workers(self, rows: Iterable[WorkerRow]) -> list[WorkerRow]:
+        """Those that serve a queue which they may see, without the names of other queues and what they run of them."""
         if self.principal.queues is None:
             return list(rows)
-        return [self._narrow(row) for row in rows if not row.info.queues or self.queues(row.info.queues)]
+        mine = await self.client.list(self.narrowed(JobFilter(states=(JobState.RUNNING,))), limit=LARGEST_PAGE)
+        running = Counter(job.worker for job in mine.jobs)
+        found = [row for row in rows if not row.info.queues or self.queues(row.info.queues)]
+        return [self._narrow(row, running[row.id]) for row in found]
 
-    def _narrow(self, row: WorkerRow) -> WorkerRow:
+    def _narrow(self, row: WorkerRow, running: int) -> WorkerRow:
         info = msgspec.structs.replace(row.info, queues=tuple(self.queues(row.info.queues)))
-        return msgspec.structs.replace(row, info=info)
+        return msgspec.structs.replace(row, info=info, running=running)
+
+    async def escalations(self, rows: Iterable[EscalationRow]) -> list[EscalationRow]:
+        """Those of a queue that they may see, without jobs of other queues that failed alike."""
+        if self.principal.queues is None:
+            return list(rows)
+        found = [row for row in rows if self.principal.sees(row.queue)]
+        named = list(dict.fromkeys(job for row in found for job in row.jobs))
+        known: dict[int, Job] = {}
+        for start in range(0, len(named), LARGEST_PAGE):
+            known |= await self.client.get_many(named[start : start + LARGEST_PAGE])
+        return [self._without_others(row, known) for row in found]
+
+    async def escalation(self, number: int) -> EscalationState:
+        """Read one escalation, and the messages about it; one that they may not know of is not there."""
+        found = await self.client.escalation(number)
+        seen = await self.escalations([found.escalation])
+        if not seen:
+            raise missing_escalation(number)
+        return msgspec.structs.replace(found, escalation=seen[0])
+
+    def _without_others(self, row: EscalationRow, known: dict[int, Job]) -> EscalationRow:
+        theirs = {job for job in row.jobs if job in known and not self.principal.sees(known[job].queue)}
+        if not theirs:
+            return row
+        # How many of the others there were is told to nobody who may not see them: what is left is what they see.
+        mine = tuple(job for job in row.jobs if job not in theirs)
+        ends = [end for job in mine if job in known and (end := known[job].finished_at) is not None]
+        return msgspec.structs.replace(row, jobs=mine, count=max(len(mine), 1), first_at=min(ends, default=row.last_at))
 
     def queues(self, names: Iterable[str]) -> list[str]:
         """Those of the queues that they may see."""

@@ -23,7 +23,6 @@ from holdfast.server.roles import Role
 from holdfast.server.routing import Routes, Seen, Who, noted, served
 from holdfast.server.sight import Sight
 from holdfast.services.sending import Sender, require_channels
-from holdfast.stores.alarms import EscalationRow
 
 routes = Routes("escalations", "/escalations")
 
@@ -44,7 +43,7 @@ async def list_escalations(
     rows = await sight.client.escalations(is_open=is_open, policy=policy, limit=limit, before=as_number(before))
     now = datetime.now(UTC)
     return EscalationList(
-        escalations=[escalation_shape(row, now) for row in rows if sight.principal.sees(row.queue)],
+        escalations=[escalation_shape(row, now) for row in await sight.escalations(rows)],
         next=next_before(len(rows), limit, rows[-1].id if rows else None),
     )
 
@@ -52,8 +51,7 @@ async def list_escalations(
 @routes.get("/{number}", Role.VIEWER, summary="Read an escalation")
 async def read_escalation(number: Number, sight: Seen) -> EscalationDetail:
     """Read one escalation and the messages about it."""
-    found = await sight.client.escalation(int(number))
-    _require_seen(sight, found.escalation)
+    found = await sight.escalation(int(number))
     now = datetime.now(UTC)
     return EscalationDetail(
         escalation=escalation_shape(found.escalation, now), notices=[notice_shape(row) for row in found.notices]
@@ -67,16 +65,16 @@ async def ack_escalation(
     """Say that somebody has taken an escalation over, which closes it; the first answer counts."""
     note = None if asked is None else asked.note
     await _found(number, sight, request, note=note)
-    row = await sight.client.ack_escalation(int(number), actor=who.name, note=note)
-    return escalation_shape(row, datetime.now(UTC))
+    await sight.client.ack_escalation(int(number), actor=who.name, note=note)
+    return escalation_shape((await sight.escalation(int(number))).escalation, datetime.now(UTC))
 
 
 @routes.post("/{number}/snooze", Role.OPERATOR, summary="Snooze an escalation")
 async def snooze_escalation(number: Number, asked: Snooze, sight: Seen, who: Who, request: Request) -> EscalationShape:
     """Say nothing of an open escalation for a while; it goes on counting, and is told again then."""
     await _found(number, sight, request, lasts=asked.lasts, until=asked.until)
-    row = await sight.client.snooze_escalation(int(number), until=asked.until, lasts=asked.lasts, actor=who.name)
-    return escalation_shape(row, datetime.now(UTC))
+    await sight.client.snooze_escalation(int(number), until=asked.until, lasts=asked.lasts, actor=who.name)
+    return escalation_shape((await sight.escalation(int(number))).escalation, datetime.now(UTC))
 
 
 @routes.post("/test", Role.OPERATOR, whole=True, summary="Test a policy")
@@ -99,11 +97,5 @@ async def check_policy(asked: TestAsked, request: Request) -> TestShape:
 
 
 async def _found(number: str, sight: Sight, request: Request, **facts: object) -> None:
-    row = (await sight.client.escalation(int(number))).escalation
-    _require_seen(sight, row)
+    row = (await sight.escalation(int(number))).escalation
     noted(request, queue=row.queue or None, **facts)
-
-
-def _require_seen(sight: Sight, row: EscalationRow) -> None:
-    if not sight.principal.sees(row.queue):
-        raise not_found("escalation", row.id)

@@ -20,7 +20,7 @@ async def list_workers(
 ) -> WorkerList:
     """Read the processes that run jobs: where they are, what they serve, how much they do."""
     now = (await sight.store.diagnose()).now
-    found = sight.workers(await sight.store.list_workers())
+    found = await sight.workers(await sight.store.list_workers())
     rows = [row for row in found if dead or row.dead_at is None]
     return WorkerList(workers=[worker_shape(row, now) for row in rows])
 
@@ -29,7 +29,7 @@ async def list_workers(
 async def read_worker(number: Number, sight: Seen) -> WorkerShape:
     """Read one worker."""
     now = (await sight.store.diagnose()).now
-    for row in sight.workers(await sight.store.list_workers()):
+    for row in await sight.workers(await sight.store.list_workers()):
         if row.id == int(number):
             return worker_shape(row, now)
     raise not_found("worker", number)

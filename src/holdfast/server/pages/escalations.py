@@ -7,7 +7,6 @@ from fastapi import Form, Query, Request
 from starlette.responses import Response
 
 from holdfast import public_id
-from holdfast.client.escalations import EscalationState
 from holdfast.escalation.clock import next_digest
 from holdfast.escalation.facts import dedup_key
 from holdfast.policies.escalation import Escalation
@@ -73,7 +72,7 @@ async def escalations_page(
 @routes.get("/escalations/{number}", Role.VIEWER)
 async def escalation_page(request: Request, number: int, sight: Seen) -> Response:
     """Show one escalation, and the messages about it."""
-    found = await _found(sight, number)
+    found = await sight.escalation(number)
     return page(
         request,
         "escalation.html",
@@ -92,7 +91,7 @@ async def ack_escalation_here(
     request: Request, number: int, sight: Seen, who: Who, note: str = Form("", max_length=500)
 ) -> Response:
     """Answer an escalation, which closes it."""
-    found = await _found(sight, number)
+    found = await sight.escalation(number)
     noted(request, queue=found.escalation.queue or None, note=note or None)
     await sight.client.ack_escalation(number, actor=who.name, note=note or None)
     return turned(request, url(request, "escalations", number), f"escalation {number} is answered")
@@ -103,7 +102,7 @@ async def snooze_escalation_here(
     request: Request, number: int, sight: Seen, who: Who, lasts: str = Form("1h", max_length=20)
 ) -> Response:
     """Say nothing of an escalation for a while."""
-    found = await _found(sight, number)
+    found = await sight.escalation(number)
     noted(request, queue=found.escalation.queue or None, lasts=lasts)
     await sight.client.snooze_escalation(number, lasts=lasts, actor=who.name)
     return turned(request, url(request, "escalations", number), f"nothing is said of escalation {number} for {lasts}")
@@ -140,24 +139,12 @@ async def _digest(sight: Sight, policy: Escalation) -> Digest:
     )
 
 
-async def _found(sight: Sight, number: int) -> EscalationState:
-    found = await sight.client.escalation(number)
-    if not _sees(sight, found.escalation):
-        raise not_found("escalation", number)
-    return found
-
-
-def _sees(sight: Sight, row: EscalationRow) -> bool:
-    """Whether they may know of an escalation; one of no queue concerns those who see all."""
-    return sight.principal.queues is None or (bool(row.queue) and sight.principal.sees(row.queue))
-
-
 async def _visible(sight: Sight, *, is_open: bool | None, before: int | None) -> tuple[list[EscalationRow], int | None]:
     """Read one page of what they may see, and where the next one begins."""
     found: list[EscalationRow] = []
     for _ in range(_MOST_PAGES):
         rows = await sight.client.escalations(is_open=is_open, limit=_PAGE + 1, before=before)
-        found += [row for row in rows if _sees(sight, row)]
+        found += await sight.escalations(rows)
         if len(rows) <= _PAGE:
             return found[:_PAGE], found[_PAGE - 1].id if len(found) > _PAGE else None
         before = rows[-1].id

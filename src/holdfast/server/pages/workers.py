@@ -47,7 +47,7 @@ class Shown:
 async def workers_page(request: Request, sight: Seen) -> Response:
     """Show the processes that run jobs."""
     now = await store_time(sight.store)
-    rows = sight.workers(await sight.client.workers())
+    rows = await sight.workers(await sight.client.workers())
     running = await sight.client.list(sight.narrowed(JobFilter(states=(JobState.RUNNING,))), limit=_READ_JOBS)
     jobs: dict[int | None, list[Job]] = {}
     for job in running.jobs:
@@ -68,7 +68,7 @@ async def workers_page(request: Request, sight: Seen) -> Response:
         at="workers",
         workers=sorted(shown, key=lambda one: one.rank)[:_MOST_WORKERS],
         total=len(rows),
-        leaders=leaders,
+        leaders=leaders if sight.principal.queues is None else [],
         alive=[one for one in shown if one.state == "alive"],
         at_work=sum(one.row.running for one in shown if one.state != "dead"),
     )
