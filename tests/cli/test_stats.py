@@ -134,6 +134,22 @@ def test_as_json(shop: Shop) -> None:
     assert found["throughput"] == [{"org": "1", "jobs": 1}]
 
 
+def test_what_may_be_more_ends_in_a_plus(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(4):
+        shop.enqueue("transcode", f"url={number}", "--tag", "org_id=1")
+    for _ in range(2):
+        shop.on_store(lambda store: working.complete(store, "bulk"))
+    monkeypatch.setattr(stats, "LISTED", 1)
+    text = shop.ok("stats")
+    assert section(text, "backlog") == [["backlog: 1+ jobs wait"], ["KIND", "JOBS"], ["transcode", "2+"]]
+    assert section(text, "active work") == [["active work: 0 jobs run"]]
+    assert ["1", "2+"] in section(text, "throughput")
+    found = json.loads(shop.ok("stats", "--json"))
+    assert found["capped"] == ["backlog", "throughput"]
+    monkeypatch.setattr(stats, "LISTED", 10)
+    assert json.loads(shop.ok("stats", "--json"))["capped"] == []
+
+
 def test_what_takes_too_long_says_what_to_do(postgres_shop: Shop, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stats, "WITHIN_S", 0.2)
     with psycopg.connect(dsn) as connection:

@@ -10,6 +10,7 @@ from holdfast.cli import options, output, stats_shapes
 from holdfast.cli.connect import with_database
 from holdfast.cli.grammar import Verb
 from holdfast.cli.output import Cell, Column
+from holdfast.job import JobState
 from holdfast.stores.answers import LISTED, SLOW, WITHIN_S, ActiveJob, OperatorAnswers
 
 _STATES = ("completed", "skipped", "failed", "in_progress")
@@ -40,11 +41,14 @@ def stats(
     """Answer what operators ask first.
 
     How many jobs wait, by kind; what runs, and for how long; which items are worked on; how many jobs failed and how
-    many completed in the last hour; which have been running for more than 10 minutes. It counts for 5 seconds at most.
+    many completed in the last hour; which have been running for more than 10 minutes. Of each, 10,000 jobs are looked
+    at; with more, a number ends in "+".
     """
     found = with_database(
         ctx,
-        lambda session: session.store.operator_answers(org_tag=org_tag, project_tag=project_tag, within_s=WITHIN_S),
+        lambda session: session.store.operator_answers(
+            org_tag=org_tag, project_tag=project_tag, within_s=WITHIN_S, most=LISTED
+        ),
     )
     with_items = [
         job
@@ -63,19 +67,22 @@ def stats(
 
 
 def _write_backlog(found: OperatorAnswers, limit: int) -> None:
-    _title(f"backlog: {_jobs(sum(found.backlog.values()), 'waits', 'wait')}", is_first=True)
-    rows = [[Cell(kind), Cell(f"{jobs:,}", str(jobs))] for kind, jobs in found.backlog.items()]
+    more = _more(found, "backlog")
+    waiting = min(sum(found.backlog.values()), LISTED)
+    _title(f"backlog: {_jobs(waiting, 'waits', 'wait', more)}", is_first=True)
+    rows = [[Cell(kind), Cell(f"{jobs:,}{more}", f"{jobs}{more}")] for kind, jobs in found.backlog.items()]
     _table((Column("KIND", is_flexible=True), Column("JOBS", is_number=True)), rows, limit, len(rows))
 
 
 def _write_active(found: OperatorAnswers, limit: int) -> None:
-    _title(f"active work: {_jobs(found.running, 'runs', 'run')}")
+    _title(f"active work: {_jobs(found.running, 'runs', 'run', _more(found, 'running'))}")
     _write_jobs(found.active, found.running, found.at, limit)
 
 
 def _write_slow(found: OperatorAnswers, limit: int) -> None:
     slow = [job for job in found.active if job.since < found.at - SLOW]
-    _title(f"slow jobs: {_jobs(found.slow, 'has', 'have')} been running for more than {ages.span(SLOW)}")
+    count = _jobs(found.slow, "has", "have", _more(found, "running"))
+    _title(f"slow jobs: {count} been running for more than {ages.span(SLOW)}")
     _write_jobs(slow, found.slow, found.at, limit)
 
 
@@ -136,8 +143,13 @@ def _write_errors(found: OperatorAnswers) -> None:
 
 
 def _write_throughput(found: OperatorAnswers, org_tag: str, limit: int) -> None:
-    _title(f"throughput in the last hour: {_jobs(sum(found.completed.values()), 'completed', 'completed')}")
-    rows = [[Cell(org or "(none)", org or ""), Cell(f"{jobs:,}", str(jobs))] for org, jobs in found.completed.items()]
+    more = _more(found, "completed")
+    completed = found.ended.get(JobState.COMPLETED, 0) if more else sum(found.completed.values())
+    _title(f"throughput in the last hour: {_jobs(completed, 'completed', 'completed')}")
+    rows = [
+        [Cell(org or "(none)", org or ""), Cell(f"{jobs:,}{more}", f"{jobs}{more}")]
+        for org, jobs in found.completed.items()
+    ]
     _table((Column(org_tag.upper(), is_flexible=True), Column("JOBS", is_number=True)), rows[:limit], limit, len(rows))
 
 
@@ -155,5 +167,10 @@ def _table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], limit: int
         output.line(f"and {count - limit:,} more: give a higher --limit, or --json")
 
 
-def _jobs(count: int, one: str, many: str) -> str:
-    return f"1 job {one}" if count == 1 else f"{count:,} jobs {many}"
+def _more(found: OperatorAnswers, question: str) -> str:
+    """What follows a number that means "this many or more"."""
+    return "+" if question in found.capped else ""
+
+
+def _jobs(count: int, one: str, many: str, more: str = "") -> str:
+    return f"1 job {one}" if count == 1 and not more else f"{count:,}{more} jobs {many}"

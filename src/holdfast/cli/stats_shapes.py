@@ -9,6 +9,8 @@ from holdfast import public_id
 from holdfast.job import JobState
 from holdfast.stores.answers import SLOW, ActiveJob, OperatorAnswers
 
+_CAPPED = {"backlog": "backlog", "running": "active", "completed": "throughput"}
+
 
 class KindShape(msgspec.Struct, frozen=True):
     """How many jobs of a kind wait."""
@@ -57,7 +59,7 @@ class OrgShape(msgspec.Struct, frozen=True):
 
 
 class StatsShape(msgspec.Struct, frozen=True, kw_only=True):
-    """`stats --json`."""
+    """`stats --json`; `capped` names what means "this many or more"."""
 
     at: datetime
     backlog: list[KindShape]
@@ -66,6 +68,7 @@ class StatsShape(msgspec.Struct, frozen=True, kw_only=True):
     errors: ErrorsShape
     throughput: list[OrgShape]
     slow: JobsShape
+    capped: list[str]
 
 
 def stats(found: OperatorAnswers, with_items: Iterable[ActiveJob]) -> StatsShape:
@@ -79,6 +82,7 @@ def stats(found: OperatorAnswers, with_items: Iterable[ActiveJob]) -> StatsShape
         errors=ErrorsShape(found.errors, sum(found.ended.values()), found.ended),
         throughput=[OrgShape(org, jobs) for org, jobs in found.completed.items()],
         slow=JobsShape(found.slow, [_active(job) for job in slow]),
+        capped=sorted(_CAPPED[question] for question in found.capped),
     )
 
 

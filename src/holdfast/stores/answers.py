@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from holdfast.job import JobState
+from holdfast.job import TERMINAL, JobState
 
 WITHIN_S = 5.0
 LISTED = 10_000
@@ -41,7 +41,9 @@ class OperatorAnswers(msgspec.Struct, frozen=True, kw_only=True):
 
     `backlog` counts the jobs that wait, by kind. `running` and `slow` are counts; `active` lists the 10,000 jobs that
     run longest. `ended` counts jobs that ended in the last hour by state, `completed` those that completed by
-    organisation.
+    organisation. For each no more than 10,000 jobs are looked at; `capped` names the answers that mean "this many or
+    more": `backlog`, `running` (and with it `active` and `slow`), `completed`. Where more jobs have ended than were
+    looked at, `ended` is what workers have counted, by the minute.
     """
 
     at: datetime
@@ -51,6 +53,7 @@ class OperatorAnswers(msgspec.Struct, frozen=True, kw_only=True):
     active: list[ActiveJob]
     ended: dict[JobState, int]
     completed: dict[str | None, int]
+    capped: frozenset[str] = frozenset()
 
     @property
     def errors(self) -> int:
@@ -58,11 +61,12 @@ class OperatorAnswers(msgspec.Struct, frozen=True, kw_only=True):
         return sum(self.ended.get(state, 0) for state in ERRORS)
 
 
-def answers(rows: Iterable[tuple[str, str | None, int | None, str | None]]) -> OperatorAnswers:
-    """Put the rows of a store together: the question, a name, a number, and JSON."""
-    numbers = {"at": 0, "active": 0, "slow": 0}
+def answers(rows: Iterable[tuple[str, str | None, int | None, str | None]], most: int) -> OperatorAnswers:
+    """Put the rows of a store together: a question, a name, a number, and JSON; one more than `most` was looked at."""
+    numbers = {"at": 0, "active": 0, "slow": 0, "looked": 0}
     backlog: Counter[str] = Counter()
     ended: Counter[JobState] = Counter()
+    counted: dict[JobState, int] = {}
     completed: Counter[str | None] = Counter()
     active: list[ActiveJob] = []
     for question, name, number, detail in rows:
@@ -73,19 +77,29 @@ def answers(rows: Iterable[tuple[str, str | None, int | None, str | None]]) -> O
             ended[state] += number or 0
             if state is JobState.COMPLETED:
                 completed[detail] += number or 0
+        elif question == "counted":
+            counted[JobState(name or "")] = number or 0
         elif question == "job":
             active.append(msgspec.json.decode(detail or "", type=ActiveJob))
         else:
             numbers[question] = number or 0
+    looked = {"backlog": backlog.total(), "running": numbers["active"], "completed": numbers["looked"]}
+    capped = frozenset(question for question, jobs in looked.items() if jobs > most)
     return OperatorAnswers(
         at=_EPOCH + timedelta(milliseconds=numbers["at"]),
         backlog=dict(backlog.most_common()),
-        running=numbers["active"],
-        slow=numbers["slow"],
+        running=min(numbers["active"], most),
+        slow=min(numbers["slow"], most),
         active=sorted(active, key=lambda job: job.since_ms),
-        ended=dict(ended),
+        ended=dict(ended) if "completed" not in capped else _ends(counted),
         completed=dict(completed.most_common()),
+        capped=capped,
     )
+
+
+def _ends(counted: dict[JobState, int]) -> dict[JobState, int]:
+    """Leave out what was not the end of a job: workers count the tries that are made again too."""
+    return {state: jobs for state, jobs in counted.items() if state in TERMINAL}
 
 
 def too_slow(within_s: float) -> str:

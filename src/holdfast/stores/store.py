@@ -15,7 +15,7 @@ from holdfast.job import Job, NewJob
 from holdfast.rollup import Rollup, SeriesPoint
 from holdfast.stores.access import AccessStore
 from holdfast.stores.alarms import AlarmStore, NoticeStore
-from holdfast.stores.answers import OperatorAnswers
+from holdfast.stores.answers import LISTED, OperatorAnswers
 from holdfast.stores.budgets import BudgetStore
 from holdfast.stores.bulk import BulkStore
 from holdfast.stores.cluster import AnnounceStore, LeaderStore, LockStore, ScheduleStore, SettingStore
@@ -196,10 +196,12 @@ class UpkeepStore(Protocol):
     async def read_gauges(self) -> list[LaneGauge]:
         """Read what was measured last."""
 
-    async def operator_answers(self, *, org_tag: str, project_tag: str, within_s: float) -> OperatorAnswers:
+    async def operator_answers(
+        self, *, org_tag: str, project_tag: str, within_s: float, most: int = LISTED
+    ) -> OperatorAnswers:
         """Count what operators ask for, in one snapshot; `StoreUnavailable` when the time is not enough.
 
-        The tags are those that hold the ids of organisations and projects.
+        The tags are those that hold the ids of organisations and projects; `most` bounds what is looked at of each.
         """
 
 

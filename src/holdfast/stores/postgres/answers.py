@@ -16,7 +16,12 @@ class PostgresAnswers(Role):
     """The verb of `UpkeepStore` that answers operators."""
 
     async def operator_answers(
-        self, *, org_tag: str = "org_id", project_tag: str = "project_id", within_s: float = WITHIN_S
+        self,
+        *,
+        org_tag: str = "org_id",
+        project_tag: str = "project_id",
+        within_s: float = WITHIN_S,
+        most: int = LISTED,
     ) -> OperatorAnswers:
         within_s = min(within_s, self.pool.deadline * _SHARE_OF_DEADLINE)
         slow_ms = SLOW // timedelta(milliseconds=1)
@@ -25,7 +30,8 @@ class PostgresAnswers(Role):
             # For this transaction alone, so that it holds behind a pooler too and nothing is left on the session.
             async with connection.transaction(readonly=True):
                 await connection.execute(f"SET LOCAL statement_timeout = {round(within_s * 1_000)}")
-                return await connection.fetch(self.queries["operator_answers"], org_tag, project_tag, slow_ms, LISTED)
+                asked = (org_tag, project_tag, slow_ms, most, most + 1)
+                return await connection.fetch(self.queries["operator_answers"], *asked)
 
         try:
             found = await self.pool.call(run)
@@ -33,4 +39,4 @@ class PostgresAnswers(Role):
             if isinstance(error.__cause__, asyncpg.QueryCanceledError):
                 raise StoreUnavailable(too_slow(within_s)) from error
             raise
-        return answers((row[0], row[1], row[2], row[3]) for row in found)
+        return answers(((row[0], row[1], row[2], row[3]) for row in found), most)

@@ -15,13 +15,19 @@ class SqliteAnswers:
     connection: Connection
 
     async def operator_answers(
-        self, *, org_tag: str = "org_id", project_tag: str = "project_id", within_s: float = WITHIN_S
+        self,
+        *,
+        org_tag: str = "org_id",
+        project_tag: str = "project_id",
+        within_s: float = WITHIN_S,
+        most: int = LISTED,
     ) -> OperatorAnswers:
         asked: dict[str, object] = {
             "org_tag": org_tag,
             "project_tag": project_tag,
             "slow_ms": SLOW // timedelta(milliseconds=1),
-            "limit": LISTED,
+            "limit": most,
+            "most": most + 1,
         }
         try:
             async with asyncio.timeout(within_s):  # the thread that reads gives up soon after, by the store's deadline
@@ -30,4 +36,4 @@ class SqliteAnswers:
                 )
         except TimeoutError as error:
             raise StoreUnavailable(too_slow(within_s)) from error
-        return answers((row[0], row[1], row[2], row[3]) for row in found)
+        return answers(((row[0], row[1], row[2], row[3]) for row in found), most)

@@ -1,26 +1,46 @@
 -- name: operator_answers
 -- Answer what operators ask, in one snapshot: rows of a question, a name, a number and text. $1 and $2 name the tags of
--- organisations and projects, $3 is how many milliseconds a slow job runs, $4 how many jobs that run are listed.
+-- organisations and projects, $3 is how many milliseconds a slow job runs, $4 how many jobs that run are listed. No more
+-- than $5 jobs are looked at for each question: of those that ended, the newest.
 WITH active AS MATERIALIZED (
     SELECT
         j.id, j.kind, j.queue, j.worker, j.tags,
         (extract(EPOCH FROM COALESCE(j.started_at, j.claimed_at)) * 1000)::bigint AS since_ms
     FROM holdfast.jobs AS j
     WHERE j.state = 'running'
+    LIMIT $5
+),
+
+waiting AS MATERIALIZED (
+    SELECT j.kind FROM holdfast.jobs AS j WHERE j.state <> 'running' LIMIT $5
+),
+
+finished AS MATERIALIZED (
+    SELECT h.state, h.tags, h.finished_at, h.delete_at
+    FROM holdfast.history AS h
+    ORDER BY h.enqueued_at DESC, h.id DESC
+    LIMIT $5
 ),
 
 now AS MATERIALIZED (SELECT holdfast.clock() AS at, (extract(EPOCH FROM holdfast.clock()) * 1000)::bigint AS ms)
 
 SELECT 'at' AS question, NULL AS name, now.ms AS number, NULL AS detail FROM now
 UNION ALL
-SELECT 'backlog', j.kind, count(*), NULL FROM holdfast.jobs AS j WHERE j.state <> 'running' GROUP BY j.kind
+SELECT 'backlog', kind, count(*), NULL FROM waiting GROUP BY kind
 UNION ALL
 SELECT 'active', NULL, count(*), NULL FROM active
 UNION ALL
 SELECT 'slow', NULL, count(*), NULL FROM active INNER JOIN now ON active.since_ms < now.ms - $3::bigint
 UNION ALL
+SELECT 'looked', NULL, count(*), NULL FROM finished
+UNION ALL
+SELECT 'counted', r.state, sum(r.jobs)::bigint, NULL
+FROM holdfast.rollups AS r
+INNER JOIN now ON r.minute > now.at - interval '1 hour'
+GROUP BY r.state
+UNION ALL
 SELECT 'ended', h.state, count(*), h.tags ->> $1::text
-FROM holdfast.history AS h
+FROM finished AS h
 INNER JOIN now ON h.finished_at > now.at - interval '1 hour' AND h.delete_at > now.at
 GROUP BY h.state, h.tags ->> $1::text
 UNION ALL

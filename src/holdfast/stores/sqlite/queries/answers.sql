@@ -1,21 +1,38 @@
 -- name: operator_answers
--- Answer what operators ask: rows of a question, a name, a number and text.
+-- Answer what operators ask: rows of a question, a name, a number and text. No more than :most jobs are looked at for
+-- each question: of those that ended, the newest.
 WITH active AS (
     SELECT id, kind, queue, worker, tags, COALESCE(started_at, claimed_at) AS since_ms
     FROM holdfast_jobs
     WHERE state = 'running'
+    LIMIT :most
+),
+
+waiting AS (
+    SELECT kind FROM holdfast_jobs WHERE state <> 'running' LIMIT :most
+),
+
+finished AS (
+    SELECT state, tags, finished_at, delete_at
+    FROM holdfast_history
+    ORDER BY enqueued_at DESC, id DESC
+    LIMIT :most
 )
 
 SELECT 'at' AS question, NULL AS name, :now AS number, NULL AS detail
 UNION ALL
-SELECT 'backlog', kind, count(*), NULL FROM holdfast_jobs WHERE state <> 'running' GROUP BY kind
+SELECT 'backlog', kind, count(*), NULL FROM waiting GROUP BY kind
 UNION ALL
 SELECT 'active', NULL, count(*), NULL FROM active
 UNION ALL
 SELECT 'slow', NULL, count(*), NULL FROM active WHERE since_ms < :now - :slow_ms
 UNION ALL
+SELECT 'looked', NULL, count(*), NULL FROM finished
+UNION ALL
+SELECT 'counted', state, sum(jobs), NULL FROM holdfast_rollups WHERE minute > :now - 3600000 GROUP BY state
+UNION ALL
 SELECT 'ended', state, count(*), json_extract(tags, '$."' || :org_tag || '"') AS org
-FROM holdfast_history
+FROM finished
 WHERE finished_at > :now - 3600000 AND delete_at > :now
 GROUP BY state, org
 UNION ALL
