@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 
 import httpx2
+import msgspec
+import pytest
 
 from holdfast import Holdfast
 from holdfast.services.bulk import BulkWork
 from holdfast.stores.access import AuditFilter
+from holdfast.stores.values import Counted, JobFilter
 from tests.server.asking import asking
 from tests.server.test_api_jobs import problem
 
@@ -29,6 +32,23 @@ async def worked(app: Holdfast) -> None:
 
 async def states(web: httpx2.AsyncClient) -> dict[str, str]:
     return {job["id"]: job["state"] for job in (await web.get("/api/v1/jobs")).json()["jobs"]}
+
+
+async def test_a_preview_searches_for_a_moment_and_no_longer(
+    memory_app: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stored(memory_app, ["high"])
+    budgets: list[int] = []
+    count_found = memory_app.store.count_found
+
+    async def counted(which: JobFilter, *, most: int, budget_ms: int) -> Counted:
+        budgets.append(budget_ms)
+        return msgspec.structs.replace(await count_found(which, most=most, budget_ms=budget_ms), capped=True)
+
+    monkeypatch.setattr(memory_app.store, "count_found", counted)
+    async with asking(memory_app, "viewer") as web:
+        preview = (await web.post(f"{BULK}/preview", json={"verb": "cancel", "q": "wor"})).json()
+    assert (preview, budgets) == ({"jobs": 1, "capped": True}, [1_000]), "whoever may only look may not look for long"
 
 
 async def test_a_run_is_previewed_started_and_followed(memory_app: Holdfast) -> None:

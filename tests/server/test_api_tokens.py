@@ -5,6 +5,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.server.settings import ServerSettings
 from tests.server.asking import asking
+from tests.server.visiting import bearing, made_pass, visit
 
 
 async def test_a_token_is_shown_once_works_and_is_revoked(memory_app: Holdfast) -> None:
@@ -44,6 +45,18 @@ async def test_nobody_gives_more_than_they_have(memory_app: Holdfast, queues: li
         assert (answer.status_code, answer.json()["type"]) == (403, "urn:holdfast:scope")
         assert (await web.post("/api/v1/tokens", json={"name": "same", "queues": ["low"]})).status_code == 201
     assert {row.name for row in await memory_app.store.list_passes("token")} == {"admin", "same"}
+
+
+@pytest.mark.parametrize("expires_in", [None, "2h"])
+async def test_nobody_gives_more_time_than_they_have(memory_app: Holdfast, expires_in: str | None) -> None:
+    brief = bearing(await made_pass(memory_app, lasts_ms=3_600_000, name="brief"))
+    async with visit(memory_app) as web:
+        asked = {"name": "for ever", "role": "admin", "expires_in": expires_in}
+        answer = await web.post("/api/v1/tokens", json=asked, headers=brief)
+        assert (answer.status_code, answer.json()["type"]) == (403, "urn:holdfast:scope")
+        asked |= {"name": "shorter", "expires_in": "30m"}
+        assert (await web.post("/api/v1/tokens", json=asked, headers=brief)).status_code == 201
+    assert {row.name for row in await memory_app.store.list_passes("token")} == {"brief", "shorter"}
 
 
 async def test_tokens_that_see_more_are_not_there(memory_app: Holdfast) -> None:

@@ -29,7 +29,7 @@ class BulkVerbs:
 
     async def preview_bulk(self, verb: str, which: JobFilter) -> int:
         """Count the jobs that a run would change now, at most 10,001 of them."""
-        chosen = _chosen(_verb(verb), which)
+        chosen = changeable(_verb(verb), which)
         return await self._preview_run(chosen)
 
     async def start_bulk(
@@ -57,7 +57,7 @@ class BulkVerbs:
         if priority is not None:
             names.priority(priority)
         spacing_us = 0 if rate is None else max(1, read_rate(rate, "rate").spacing_us)
-        chosen = _chosen(chosen_verb, which)
+        chosen = changeable(chosen_verb, which)
         new = NewBulk(
             key=secrets.token_hex(16),
             verb=chosen_verb,
@@ -141,7 +141,7 @@ def _due(verb: BulkVerb, run_at: datetime | None, run_in: Duration | None) -> Du
     )
 
 
-def _chosen(verb: BulkVerb, which: JobFilter) -> JobFilter:
+def changeable(verb: BulkVerb, which: JobFilter) -> JobFilter:
     """Choose, of the states that are asked for, those that the verb can do something with."""
     stored = stored_filter(which)
     states = TAKES[verb] & frozenset(stored.states or JobState)

@@ -1,5 +1,6 @@
 """Tokens: the ways in for programs, made by admins and shown once."""
 
+from datetime import timedelta
 from typing import Annotated, Literal
 
 from fastapi import Request
@@ -10,6 +11,7 @@ from holdfast.duration import positive_ms
 from holdfast.server import secrets
 from holdfast.server.api.parameters import NAME, Number
 from holdfast.server.api.shape import Asked, Moment, Shape
+from holdfast.server.pages.clock import store_time
 from holdfast.server.principal import Principal
 from holdfast.server.problems import Problem, not_found
 from holdfast.server.roles import Role, read_role
@@ -79,6 +81,8 @@ async def create_token(asked: NewToken, sight: Seen, who: Who, request: Request)
     if not who.may(read_role(asked.role)) or not is_within(who, queues):
         detail = f"{who.name} can make tokens for what they may see themselves: {', '.join(sorted(who.queues or ()))}"
         raise Problem(403, detail, "scope")
+    lasts_ms = None if asked.expires_in is None else positive_ms(asked.expires_in, "expires_in")
+    await _require_end(sight, lasts_ms)
     secret = secrets.new_secret()
     made = await sight.store.add_pass(
         NewPass(
@@ -89,7 +93,7 @@ async def create_token(asked: NewToken, sight: Seen, who: Who, request: Request)
             role=asked.role,
             queues=queues,
             created_by=who.name,
-            lasts_ms=None if asked.expires_in is None else positive_ms(asked.expires_in, "expires_in"),
+            lasts_ms=lasts_ms,
         )
     )
     noted(request, token=made.id)
@@ -109,6 +113,17 @@ async def revoke_token(number: Number, sight: Seen, who: Who) -> TokenShape:
     if revoked is None:
         raise not_found("token", number)
     return token_shape(revoked)
+
+
+async def _require_end(sight: Sight, lasts_ms: int | None) -> None:
+    """Refuse a token that would outlast the one they came with: whoever got that for a day would be in for ever."""
+    own = await _own(sight)
+    ends = [row.expires_at for row in await sight.store.list_passes("token") if row.id in own and row.expires_at]
+    for end in ends:
+        left = end - await store_time(sight.store)
+        if lasts_ms is None or timedelta(milliseconds=lasts_ms) > left:
+            detail = f"your own token ends at {end:%Y-%m-%d %H:%M} UTC: name an end before that with expires_in"
+            raise Problem(403, detail, "scope")
 
 
 async def _own(sight: Sight) -> set[int | None]:
