@@ -8,6 +8,8 @@ import httpx2
 import pytest
 
 from holdfast import Budget, Escalation, Holdfast, Limit, Queue
+from holdfast.client.definitions import read_definitions
+from holdfast.client.settling import publish
 from holdfast.failure import Failure
 from holdfast.policies.channels import Slack
 from holdfast.server.settings import ServerSettings
@@ -30,6 +32,7 @@ _PASSING = (
     r"\d{4}-\d\d-\d\dT[0-9:.]+(?:Z|\+00:00)",
     r"\d\d:\d\d(?::\d\d)?",
     r"\d+(?:\.\d+)? ?(?:ms|s|min)\b",
+    r' (?:x|width)="[0-9.]+"',  # of what is drawn along time
     r"\b[0-9a-f]{64}\b",  # the token of forms
     r'"request":"[0-9a-f]{16}"',
 )
@@ -44,7 +47,7 @@ def town(make: MakeApp) -> Holdfast:
     """Make an app with two queues that share a limit, a budget, a kind, workers and who is called."""
     app = make(
         queues=[Queue(MINE, sla="1m"), Queue(THEIRS, sla="1m", description=SECRET)],
-        limits=[Limit(name="hosts", kinds=["waits", f"waits-{SECRET}"], key="payload.word", concurrency=1)],
+        limits=[Limit(name="hosts", kinds=["waits", f"waits-{SECRET}"], concurrency=50, scope="cluster")],
         budgets=[Budget(name="ai", amount="$10", period="month", kinds=["sink", f"waits-{SECRET}"])],
         channels={"chat": Slack(url="http://127.0.0.1:9/hook")},
         escalations=[Escalation(name="ops", channels=["chat"])],
@@ -72,9 +75,9 @@ async def furnish(app: Holdfast, queue: str, word: str, shared: int) -> dict[str
     (taken,) = await claim(store, worker, lane(queue))
     await store.finish_jobs([ended_failed(taken.id, taken.claim, Failure("SomeError", word, None, "SomeError@x"))])
     await store.fold_failures(100)
+    running = [await waits.using(tags={"a": word}).enqueue(f"{word}-{taker}") for taker in (shared, worker)]
     for taker in (shared, worker):
-        await waits.using(tags={"a": word}).enqueue(f"{word}-{taker}")
-        assert await claim(store, taker, lane(queue))
+        assert await claim(store, taker, lane(queue), limit=1)
     await waits.using(tags={"a": word}).enqueue(f"{word}-ready")
     await waits.using(run_in="1h", tags={"a": word}, unique=word).enqueue(word)
     await app.create_schedule(name, waits.call(word), cron="0 3 * * *")
@@ -91,7 +94,8 @@ async def furnish(app: Holdfast, queue: str, word: str, shared: int) -> dict[str
     await store.lead(f"office-{word}", f"{word}/1/x", None, 600_000)
     (group,) = (await app.dead_letters(queue=queue)).groups
     given = {"id": failed.public_id, "job": failed.public_id, "group": group.id, "queue": queue, "kind": waits.name}
-    return given | {"name": name, "worker": str(worker), "escalation": str(escalation.id), "run": str(run.id)}
+    given |= {"name": name, "worker": str(worker), "escalation": str(escalation.id), "run": str(run.id)}
+    return given | {"running": running[0].public_id}
 
 
 def address(route: Reached, given: dict[str, str]) -> str:
@@ -116,6 +120,7 @@ async def answers(asgi: Any, given: dict[str, str], headers: dict[str, str]) -> 
     async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as web:
         asked = [route for route in reached(asgi) if route.method == "GET" and route.role and not route.is_stream]
         found = {route.path: await web.get(address(route, given)) for route in asked}
+        found["/jobs/{running}"] = await web.get(f"/jobs/{given['running']}")
         return found | {f"/jobs {part}": await web.get("/jobs", headers={"x-part": part}) for part in ("tabs", "jobs")}
 
 
@@ -127,6 +132,7 @@ async def test_nothing_that_one_is_shown_depends_on_the_queues_of_others(
     async with app:
         both = WorkerInfo(instance="both", host="both", pid=1, version="1", queues=(MINE, THEIRS), concurrency=9)
         shared = await app.store.register_worker(both, 600_000)
+        await publish(app.store, app.settings, read_definitions(app.settings, app.tasks, []))
         await app.store.define_escalations(["ops"])
         given = await furnish(app, MINE, "mine", shared)
         mine = bearing(await made_pass(app, "admin", queues=(MINE,), name="me"))
@@ -139,6 +145,7 @@ async def test_nothing_that_one_is_shown_depends_on_the_queues_of_others(
         assert before.keys() == after.keys()
         closed = {path for path, answer in before.items() if answer.status_code == 403}
         assert sum(answer.status_code == 200 for answer in before.values()) > 40
+        assert "a slot of hosts" in before["/jobs/{running}"].text
         for path in before.keys() - closed:
             assert before[path].status_code == after[path].status_code == 200, (path, before[path].text)
             assert still(before[path].text) == still(after[path].text), path

@@ -181,3 +181,23 @@ async def test_an_escalation_names_no_jobs_of_other_queues_that_failed_alike(spr
             answer = await web.get(f"/api/v1/escalations/{number}", headers=nobody)
             words.append((answer.status_code, answer.json()["detail"].replace(str(number), "x")))
         assert words[0] == words[1] == (404, words[0][1]), "what is not theirs is not there, in the same words"
+
+
+async def test_a_job_of_another_queue_that_holds_a_unique_key_is_not_named(make_sqlite_memory: MakeApp) -> None:
+    app = make_sqlite_memory(queues=[Queue("theirs")])
+
+    @app.task(queue="mine", queue_override=True)
+    async def work() -> None: ...
+
+    async with app, visit(app) as web:
+        mine = bearing(await made_pass(app, "operator", queues=("mine",)))
+        everybody = bearing(await made_pass(app, "operator"))
+        own = await work.using(unique="a").enqueue()
+        await own.cancel()
+        other = await work.using(unique="a", queue="theirs").enqueue()
+        for who, is_told in ((mine, False), (everybody, True)):
+            refused = await web.post(f"/api/v1/jobs/{own.public_id}/retry", headers=who)
+            assert (refused.status_code, refused.json()["type"]) == (409, "urn:holdfast:unique-conflict")
+            assert (other.public_id in refused.text) == is_told
+            turned = await web.post(f"/jobs/{own.public_id}/retry", headers=who)
+            assert (other.public_id in f"{turned.headers} {turned.text}") == is_told

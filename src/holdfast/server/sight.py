@@ -12,7 +12,7 @@ from holdfast.client.dead_letters import failed_jobs, group_named, only_group
 from holdfast.client.escalations import EscalationState
 from holdfast.client.escalations import missing as missing_escalation
 from holdfast.client.jobs import LARGEST_PAGE, missing
-from holdfast.errors import JobNotFound
+from holdfast.errors import JobNotFound, UniqueConflict
 from holdfast.job import Job, JobState
 from holdfast.server.principal import Principal
 from holdfast.server.problems import not_found
@@ -54,6 +54,19 @@ class Sight:
         there = await self.client.get_many(sorted(named))
         known = {None, *(parent.id for parent in there.values() if self.principal.sees(parent.queue))}
         return [job if job.parent in known else msgspec.structs.replace(job, parent=None) for job in jobs]
+
+    async def retry(self, job: Job, *, from_phase: str | None = None) -> JobState:
+        """Give a job a new life; one of other queues that stands in its way is not named."""
+        try:
+            return await self.client.retry(job.id, from_phase=from_phase)
+        except UniqueConflict as conflict:
+            if self.principal.queues is None or conflict.job_id is None:
+                raise
+            other = (await self.client.get_many([conflict.job_id])).get(conflict.job_id)
+            if other is not None and self.principal.sees(other.queue):
+                raise
+            message = f"retry {job.public_id}: another job is live and holds its unique key; wait for that one"
+            raise UniqueConflict(message) from None
 
     async def why(self, job: Job) -> Why:
         """Say why a job stands where it stands; other jobs are named to those who may see all."""

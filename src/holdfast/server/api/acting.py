@@ -50,7 +50,7 @@ async def retry_job(
     job = await sight.job(id)
     phase = None if asked is None else asked.from_phase
     noted(request, queue=job.queue, kind=job.kind, from_phase=phase)
-    await sight.client.retry(job.id, from_phase=phase)
+    await sight.retry(job, from_phase=phase)
     return whole_job(await sight.job(id))
 
 

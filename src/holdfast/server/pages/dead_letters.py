@@ -164,7 +164,7 @@ async def replay_one_here(request: Request, group: str, job: str, sight: Seen) -
     """Give one failed job a new life."""
     found, failed = await sight.dead_letter(group), await sight.job(job)
     noted(request, queue=failed.queue)
-    await sight.client.retry(failed.id)
+    await sight.retry(failed)
     return turned(request, url(request, "dead-letters", found.id), f"job {failed.public_id} begins anew")
 
 

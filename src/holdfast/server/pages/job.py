@@ -114,7 +114,7 @@ async def retry_job_here(
     """Give a job a new life."""
     found = await sight.job(job)
     noted(request, queue=found.queue, from_phase=from_phase or None)
-    deed = sight.client.retry(found.id, from_phase=from_phase or None)
+    deed = sight.retry(found, from_phase=from_phase or None)
     return await _done(request, found, deed, Said("It is in line again."))
 
 
@@ -265,5 +265,7 @@ async def _holds(sight: Sight, job: Job) -> list[str]:
             continue
         used = await sight.client.limit(limit.name).usage()
         if any(holder.job_id == job.id for holder in used.holders):
-            found.append(f"a slot of {limit.name} ({used.taken} of {used.most} taken)")
+            # Those who see some queues only are not told how many of other queues have one.
+            taken = f" ({used.taken} of {used.most} taken)" if sight.principal.queues is None else ""
+            found.append(f"a slot of {limit.name}{taken}")
     return found
