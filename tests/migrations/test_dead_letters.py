@@ -28,10 +28,10 @@ VALUES
 FOUND = {("E@f", 2, 2), ("Interrupted", 1, 1)}
 
 
-def until_dead_letters(monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
-    """Let the release end where dead letters begin."""
+def until(step: str, monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
+    """Let the release end where a step begins."""
     names = [step.name for step in module.MIGRATIONS]
-    monkeypatch.setattr(module, "MIGRATIONS", module.MIGRATIONS[: names.index("dead_letters")])
+    monkeypatch.setattr(module, "MIGRATIONS", module.MIGRATIONS[: names.index(step)])
 
 
 async def found(store: PostgresStore | SqliteStore) -> set[tuple[str, int, int]]:
@@ -49,7 +49,7 @@ async def test_on_postgres(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     connection = await asyncpg.connect(dsn)
     store = PostgresStore(dsn, schema=name)
     with monkeypatch.context() as patch:
-        until_dead_letters(patch, on_postgres)
+        until("dead_letters", patch, on_postgres)
         await store.migrator.up()
     sql = _OLD.replace(":t", "now()").replace(":e", "'9999-06-01Z'")
     await connection.execute(in_schema(sql, name))
@@ -62,10 +62,77 @@ async def test_on_postgres(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_on_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "jobs.db")
     with monkeypatch.context() as patch:
-        until_dead_letters(patch, on_sqlite)
+        until("dead_letters", patch, on_sqlite)
         old = SqliteStore(path)
         await old.open()
         sql = _OLD.replace(":t", "1700000000000").replace(":e", "250000000000000").replace("holdfast.", "holdfast_")
         await old.connection.write(lambda connection, _: connection.execute(sql).rowcount)
         await old.close()
     assert await found(SqliteStore(path)) == FOUND
+
+
+_FOLDED = """
+INSERT INTO holdfast.dead_letters (
+    id, kind, fingerprint, queue, error_class, error, seen, first_at, last_at, last_job
+)
+VALUES ('eacbf3330050', 'work', 'E@f', 'default', 'E', 'no', 9, :t, :t, 2)
+"""
+_WAITING = """
+INSERT INTO holdfast.failures (at, job_id, life, kind, queue, fingerprint, error_class, error)
+VALUES (:t, 3, 1, 'work', 'default', 'E@f', 'E', 'no')
+"""
+_SPREAD = ("UPDATE holdfast.history SET queue = 'mine' WHERE id = 1", _FOLDED, _WAITING)
+_ALIKE = "UPDATE holdfast.history SET error_fingerprint = 'E@f' WHERE id = 3"
+PARTS = {"mine": ("eacbf3330050", 1, 1, 1), "default": ("eacbf3330050", 1, 1, 2)}
+
+
+async def parts(store: PostgresStore | SqliteStore) -> dict[str, tuple[str, int, int, int]]:
+    """Read what the groups are in each queue, of what was counted before."""
+    await store.open()
+    sql = "SELECT queue, id, seen, first_at = last_at, last_job FROM holdfast.dead_letter_queues"
+    rows = await (store.fetch_sql(sql) if isinstance(store, PostgresStore) else _rows(store, sql))
+    (group,) = (await store.list_dead_letters(DeadFilter(), limit=10)).groups[:1]
+    assert group.seen >= 9, "what was counted of all queues stays"
+    await store.close()
+    return {row[0]: (row[1], row[2], int(row[3]), row[4]) for row in rows}
+
+
+async def _write(store: SqliteStore, sql: str) -> None:
+    await store.connection.write(lambda connection, _: connection.execute(sql).rowcount)
+
+
+async def _rows(store: SqliteStore, sql: str) -> list[tuple[Any, ...]]:
+    statement = sql.replace("holdfast.", "holdfast_")
+    return await store.connection.read(lambda connection, _: connection.execute(statement).fetchall())
+
+
+async def test_what_was_counted_is_dealt_out_to_its_queues_on_postgres(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"hf_{uuid.uuid4().hex[:12]}"
+    connection = await asyncpg.connect(dsn)
+    store = PostgresStore(dsn, schema=name)
+    with monkeypatch.context() as patch:
+        until("dead_letters_by_queue", patch, on_postgres)
+        await store.migrator.up()
+    for sql in (_OLD, *_SPREAD, _ALIKE):
+        await connection.execute(in_schema(sql.replace(":t", "now()").replace(":e", "'9999-06-01Z'"), name))
+    await store.migrator.up()
+    assert await parts(store) == PARTS
+    await connection.execute(f"DROP SCHEMA {quoted(name)} CASCADE")
+    await connection.close()
+
+
+async def test_what_was_counted_is_dealt_out_to_its_queues_on_sqlite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "jobs.db")
+    with monkeypatch.context() as patch:
+        until("dead_letters_by_queue", patch, on_sqlite)
+        old = SqliteStore(path)
+        await old.open()
+        for text in (_OLD, *_SPREAD, _ALIKE):
+            sql = text.replace(":t", "1700000000000").replace(":e", "250000000000000").replace("holdfast.", "holdfast_")
+            await _write(old, sql)
+        await old.close()
+    assert await parts(SqliteStore(path)) == PARTS
