@@ -889,10 +889,11 @@ CREATE INDEX history_forever_kind_enqueued_at_id_state_delete_at_idx ON holdfast
 
 CREATE INDEX history_forever_kind_error_fingerprint_enqueued_at_id_delet_idx ON holdfast.history_forever USING btree (kind, error_fingerprint, enqueued_at, id) INCLUDE (delete_at) WHERE (state = 'failed'::text);
 
+CREATE INDEX history_forever_kind_error_fingerprint_queue_enqueued_at_id_idx ON holdfast.history_forever USING btree (kind, error_fingerprint, queue, enqueued_at, id) INCLUDE (delete_at) WHERE (state = 'failed'::text);
+
 CREATE INDEX history_forever_origin_enqueued_at_id_idx ON holdfast.history_forever USING btree (origin, enqueued_at, id) WHERE (origin IS NOT NULL);
 
 CREATE INDEX history_forever_parent_enqueued_at_id_idx ON holdfast.history_forever USING btree (parent, enqueued_at, id) WHERE (parent IS NOT NULL);
-CREATE INDEX history_forever_kind_error_fingerprint_queue_enqueued_at_id_idx ON holdfast.history_forever USING btree (kind, error_fingerprint, queue, enqueued_at, id) INCLUDE (delete_at) WHERE (state = 'failed'::text);
 
 CREATE INDEX history_forever_queue_enqueued_at_id_idx ON holdfast.history_forever USING btree (queue, enqueued_at, id);
 
