@@ -222,9 +222,12 @@ async def test_two_hundred_clients_cost_jobs_memory_and_the_store_next_to_nothin
             await until(lambda: inside(app)[1:] <= before[1:], "nothing is left of them")
             assert time.monotonic() - begun_at < BACK_S
             await until(lambda: len(asyncio.all_tasks()) <= before[0] + 2, "no task is left of them")
+            alone_again = await latency.measured(jobs)
             leave(first, abruptly=True)
 
-    p50, p95, p50_alone, p95_alone = (value for found in (together, alone) for value in _middle_and_late(found))
+    p50, p95 = _middle_and_late(together)
+    # What the machine did beside this is in one of the two.
+    p50_alone, p95_alone = map(max, zip(_middle_and_late(alone), _middle_and_late(alone_again), strict=True))
     report = f"p50 {p50_alone:.4f} -> {p50:.4f} s, p95 {p95_alone:.4f} -> {p95:.4f} s, memory +{grown} kB"
     report += f", then +{grown_further} kB, looks {quiet_alone} -> {quiet_together}"
     _logger.info("%s", report)
