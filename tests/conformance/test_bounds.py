@@ -30,7 +30,7 @@ async def test_tables_are_measured(store: AnyStore) -> None:
     await store.insert_jobs([new_job(job_id) for job_id in await store.take_ids(3)])
     sizes = {size.name: size for size in await store.measure_tables()}
     assert sizes.keys() == BOUNDS.keys()
-    assert (sizes["jobs"].rows, sizes["locks"].rows) == (3, 0)
+    assert (sizes["jobs"].rows, sizes["events"].rows) == (3, 0)
     assert sizes["jobs"].oldest is not None
     assert all(size.size is not None for size in sizes.values())
     assert (sizes["history"].size or 0) > (sizes["leaders"].size or 0) > 0  # with its indexes, and all its partitions

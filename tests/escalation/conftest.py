@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.conformance.conftest import clock, postgres, shared_schema
+from tests.conformance.conftest import _one_loop, clock, lasting_connections, postgres, runner, shared_schema
 from tests.escalation.receiving import Mailbox, Receiver
 
-__all__ = ["clock", "postgres", "shared_schema"]
+__all__ = ["_one_loop", "clock", "lasting_connections", "postgres", "runner", "shared_schema"]
 
 
 @pytest.fixture
