@@ -1,6 +1,7 @@
 """Several fold roll-ups at once, finishers add to them meanwhile, and the totals never change."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
@@ -133,23 +134,19 @@ async def test_finishers_add_while_others_fold(rivals: Rivals) -> None:
         "INSERT INTO holdfast.rollups (minute, queue, kind, state, jobs, wait, run) "
         "VALUES ($1, 'default', 'kind-0', 'completed', 1, '{\"3\": 1}', '{\"3\": 1}')"
     )
-    ended = asyncio.Event()
+    done = Counter[str]()
 
     async def add() -> None:
-        for number in range(rounds):
-            await rivals.blocker.execute(late, NOON + timedelta(minutes=number % 10))
-        ended.set()
+        while done["rows"] < rounds or done["folds"] <= 2:
+            await rivals.blocker.execute(late, NOON + timedelta(minutes=done["rows"] % 10))
+            done["rows"] += 1
 
-    async def fold() -> int:
-        calls = 0
-        while not ended.is_set():
-            await asyncio.gather(rivals.one.fold_rollups(7), rivals.two.fold_rollups(7))
-            calls += 2
-        return calls
-
-    _, calls = await asyncio.gather(add(), fold())
+    adding = asyncio.create_task(add())
+    while not adding.done():
+        await asyncio.gather(rivals.one.fold_rollups(7), rivals.two.fold_rollups(7))
+        done["folds"] += 2
+    await adding
     await fold_at_once(rivals)
-    show(f"{calls} folds beside {rounds} rows that came late")
-    assert calls > 2
-    assert await totals(rivals) == (before + rounds,) * 3
+    show(f"{done['folds']} folds beside {done['rows']} rows that came late")
+    assert await totals(rivals) == (before + done["rows"],) * 3
     assert await shapes(rivals) == {60: 10 * KINDS}
