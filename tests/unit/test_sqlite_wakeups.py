@@ -108,6 +108,7 @@ async def test_a_datagram_makes_the_thread_look_at_once_and_once(
             heard.forget()
             await sqlite_file.announce(["default"])
             await heard.wait_for("default")
+        await until(lambda: len(looks) >= 4, "the thread has come back from its last look")
         for _ in range(10):
             await sqlite_file.list_queues()  # time enough for a thread that does not rest
         assert looks == [True] * 4
