@@ -17,8 +17,8 @@ PATIENCE_S = 20.0
 
 
 async def told(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer when the whole body is there."""
-    while (await receive()).get("more_body"):
+    """Answer when the whole body is there, or at once where that is asked for."""
+    while scope["path"] != "/early" and (await receive()).get("more_body"):
         pass
     headers = [(b"content-length", b"2")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -119,6 +119,20 @@ async def test_a_head_that_does_not_come(streams: Streams, begun: bytes) -> None
     trickling = asyncio.create_task(trickle())
     assert b"HTTP/1.1 200 " not in await rest(reader)
     trickling.cancel()
+
+
+async def test_the_rest_of_a_body_that_nobody_reads_is_no_head(streams: Streams) -> None:
+    """Whoever was refused early gets one answer, and the next request its own."""
+    reader, writer = streams
+    writer.write(b"POST /early HTTP/1.1\r\nHost: here\r\nContent-Length: 200000\r\n\r\n")
+    assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+    assert await reader.readexactly(2) == b"PO"
+    for _ in range(20):
+        writer.write(b"x" * 10_000)
+        await writer.drain()
+    writer.write(HEAD + b"\r\n")
+    assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+    assert await reader.readexactly(2) == b"GE"
 
 
 @pytest.mark.usefixtures("impatient")

@@ -58,6 +58,7 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Let a request take the time that it needs, if it is plain whom it asks for what."""
         self._has_head()
+        self._head = 0  # what comes now is a body, even where nobody reads it
         hosts = sum(name == b"host" for name, _ in self.headers)
         if not self.url.startswith(b"/") or (hosts != 1 and self.parser.get_http_version() == "1.1"):
             raise Unreadable
