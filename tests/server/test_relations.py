@@ -7,7 +7,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from holdfast import Fatal, Holdfast, Job
+from holdfast import Fatal, Holdfast, Job, public_id
+from tests.conformance.builders import new_jobs
 from tests.server.visiting import bearing, made_pass, visit
 from tests.worker.working import MakeApp, drained, ran
 
@@ -156,3 +157,18 @@ async def test_relatives_in_queues_of_others_are_neither_shown_nor_counted_nor_n
     (stranger,) = await listed(web, f"id:{strangers[0]}", **theirs)
     assert stranger["parent"] is None
     assert panel((await web.get(f"/jobs/{order.public_id}", headers=theirs)).text, "Children") == ""
+
+
+async def test_what_a_job_replays_in_a_queue_of_others_is_not_named(family: Holdfast, web: httpx2.AsyncClient) -> None:
+    """It was there before its kind was moved."""
+    old = await done(family, "audit", name="ann")
+    (new,) = await new_jobs(family.store, 1, kind="greet", queue="mine", payload='{"name": "ann"}')
+    await family.store.insert_replay(new, old.id)
+    path = f"{JOBS}/{public_id.encode(new.id)}"
+    assert (await web.get(path)).json()["origin"] == old.public_id
+    mine = bearing(await made_pass(family, "operator", queues=("mine",)))
+    for one in (path, f"/jobs/{public_id.encode(new.id)}", f"{JOBS}?q=kind:greet"):
+        answer = await web.get(one, headers=mine)
+        assert answer.status_code == 200
+        assert public_id.encode(new.id) in answer.text
+        assert old.public_id not in answer.text, one

@@ -47,13 +47,17 @@ class Sight:
         return msgspec.structs.replace(found, jobs=await self._without_strangers(found.jobs))
 
     async def _without_strangers(self, jobs: Sequence[Job]) -> list[Job]:
-        """Leave out parents in queues that are not theirs, and those that are gone: nobody knows where they were."""
-        named = {job.parent for job in jobs if job.parent is not None}
+        """Leave out where jobs came of if that is in queues that are not theirs, or gone: nobody knows where it was."""
+        named = {other for job in jobs for other in (job.parent, job.origin) if other is not None}
         if self.principal.queues is None or not named:
             return list(jobs)
         there = await self.client.get_many(sorted(named))
-        known = {None, *(parent.id for parent in there.values() if self.principal.sees(parent.queue))}
-        return [job if job.parent in known else msgspec.structs.replace(job, parent=None) for job in jobs]
+        known = {other.id for other in there.values() if self.principal.sees(other.queue)}
+
+        def seen(other: int | None) -> int | None:
+            return other if other in known else None
+
+        return [msgspec.structs.replace(job, parent=seen(job.parent), origin=seen(job.origin)) for job in jobs]
 
     async def retry(self, job: Job, *, from_phase: str | None = None) -> JobState:
         """Give a job a new life; one of other queues that stands in its way is not named."""
