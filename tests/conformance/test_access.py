@@ -45,6 +45,8 @@ async def test_a_token_holds_until_it_expires(store: Store, clock: Clock) -> Non
     await store.revoke_pass(made.id + 2, actor="ada")
     listed_ids = [one.id - made.id for one in await store.list_passes("token")]
     assert listed_ids == [1, 2, 0], "however many have ended, those that hold are found"
+    assert [one.id for one in await store.list_passes("token", number=made.id + 2)] == [made.id + 2]
+    assert await store.list_passes("session", number=made.id) == []
 
 
 async def test_a_token_without_an_end_holds(store: Store, clock: Clock) -> None:

@@ -5,7 +5,9 @@ import pytest
 from holdfast import Holdfast
 from holdfast.server.settings import ServerSettings
 from tests.server.asking import asking
-from tests.server.visiting import bearing, made_pass, visit
+from tests.server.visiting import PAGE, bearing, form_token, made, made_pass, visit
+
+MOST_LISTED = 1_000
 
 
 async def test_a_token_is_shown_once_works_and_is_revoked(memory_app: Holdfast) -> None:
@@ -57,6 +59,28 @@ async def test_nobody_gives_more_time_than_they_have(memory_app: Holdfast, expir
         asked |= {"name": "shorter", "expires_in": "30m"}
         assert (await web.post("/api/v1/tokens", json=asked, headers=brief)).status_code == 201
     assert {row.name for row in await memory_app.store.list_passes("token")} == {"brief", "shorter"}
+
+
+@pytest.mark.parametrize("has_login", [False, True])
+async def test_nobody_hides_the_end_of_their_token_behind_others(memory_app: Holdfast, *, has_login: bool) -> None:
+    secret, own = await made(memory_app, lasts_ms=3_600_000)
+    login = await made_pass(memory_app, kind="session", lasts_ms=3_600_000, parent=own.id)
+    for _ in range(MOST_LISTED):
+        await made_pass(memory_app, kind="session" if has_login else "token", lasts_ms=60_000)
+    async with visit(memory_app, ServerSettings(rate=None)) as web:
+        asked = {"name": "for ever", "role": "admin"}
+        if has_login:
+            web.cookies.set("holdfast_session", login)
+            page = await web.get("/queues", headers=PAGE)
+            web.headers["x-form-token"] = form_token(page)
+        else:
+            web.headers.update(bearing(secret))
+        answer = await web.post("/api/v1/tokens", json=asked)
+        assert (answer.status_code, answer.json()["type"]) == (403, "urn:holdfast:scope")
+        answer = await web.delete(f"/api/v1/tokens/{own.id}")
+        assert (answer.status_code, answer.json()["type"]) == (409, "urn:holdfast:own-token")
+    async with asking(memory_app) as other:
+        assert (await other.delete(f"/api/v1/tokens/{own.id}")).json()["revoked_by"] == "admin"
 
 
 async def test_tokens_that_see_more_are_not_there(memory_app: Holdfast) -> None:

@@ -42,6 +42,7 @@ async def made(
     queues: tuple[str, ...] | None = None,
     lasts_ms: int | None = None,
     name: str | None = None,
+    parent: int | None = None,
 ) -> tuple[str, Pass]:
     """Make a way in: its secret, and what is kept of it."""
     secret = secrets.new_secret()
@@ -54,6 +55,7 @@ async def made(
         queues=queues,
         created_by="test",
         lasts_ms=60_000 if kind == "link" and lasts_ms is None else lasts_ms,
+        parent=parent,
     )
     return secret, await app.store.add_pass(new)
 

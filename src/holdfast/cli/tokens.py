@@ -133,7 +133,7 @@ def revoke(ctx: click.Context, *, number: int, actor: str | None, as_json: bool)
             client: Any = session.client
             told: Pass | None = await client.revoke_token(number)
             return told
-        if not any(one.id == number for one in await session.store.list_passes("token")):
+        if not await session.store.list_passes("token", number=number):
             return None
         ended = await session.store.revoke_pass(number, actor=_who(actor))
         if ended is not None:

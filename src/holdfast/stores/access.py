@@ -96,8 +96,11 @@ class AccessStore(Protocol):
     async def has_token(self) -> bool:
         """Whether there is a token that holds now."""
 
-    async def list_passes(self, kind: PassKind) -> list[Pass]:
-        """Read the ways in, the youngest first, after them those that hold no more, for a month; 1,000 at most."""
+    async def list_passes(self, kind: PassKind, *, number: int | None = None) -> list[Pass]:
+        """Read the ways in, the youngest first, after them those that hold no more, for a month; 1,000 at most.
+
+        With a `number` only that one is read, however many there are.
+        """
 
     async def revoke_pass(self, number: int, *, actor: str) -> Pass | None:
         """Let a way in and the sessions begun with it hold no more; None when there is none. Unknown: ask again."""

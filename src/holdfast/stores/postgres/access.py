@@ -46,8 +46,8 @@ class PostgresAccess(Role):
     async def has_token(self) -> bool:
         return bool(await self.fetch_value("has_token"))
 
-    async def list_passes(self, kind: PassKind) -> list[Pass]:
-        return [_pass(row) for row in await self.fetch("list_passes", kind)]
+    async def list_passes(self, kind: PassKind, *, number: int | None = None) -> list[Pass]:
+        return [_pass(row) for row in await self.fetch("list_passes", kind, number)]
 
     async def revoke_pass(self, number: int, *, actor: str) -> Pass | None:
         rows = await self.fetch("revoke_pass", number, actor)

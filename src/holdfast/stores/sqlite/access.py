@@ -54,9 +54,9 @@ class SqliteAccess:
             lambda connection, now: bool(statements.fetch_value(connection, "has_token", now=now))
         )
 
-    async def list_passes(self, kind: PassKind) -> list[Pass]:
+    async def list_passes(self, kind: PassKind, *, number: int | None = None) -> list[Pass]:
         found = await self.connection.read(
-            lambda connection, now: statements.fetch(connection, "list_passes", kind=kind, now=now)
+            lambda connection, now: statements.fetch(connection, "list_passes", kind=kind, number=number, now=now)
         )
         return [_pass(row) for row in found]
 

@@ -50,10 +50,10 @@ SELECT EXISTS (
 );
 
 -- name: list_passes
--- Read the ways in of a kind, those that hold first, the youngest first.
+-- Read the ways in of a kind, or one of them, those that hold first, the youngest first.
 SELECT id, kind, name, hint, role, queues, created_at, created_by, expires_at, used_at, revoked_at, revoked_by, parent
 FROM holdfast.passes
-WHERE kind = $1
+WHERE kind = $1 AND ($2::bigint IS NULL OR id = $2)
 ORDER BY revoked_at IS NOT NULL OR COALESCE(expires_at <= holdfast.clock(), false), id DESC
 LIMIT 1000;
 

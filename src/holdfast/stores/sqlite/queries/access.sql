@@ -46,10 +46,10 @@ SELECT EXISTS (
 );
 
 -- name: list_passes
--- Read the ways in of a kind, those that hold first, the youngest first.
+-- Read the ways in of a kind, or one of them, those that hold first, the youngest first.
 SELECT id, kind, name, hint, role, queues, created_at, created_by, expires_at, used_at, revoked_at, revoked_by, parent
 FROM holdfast_passes
-WHERE kind = :kind
+WHERE kind = :kind AND (:number IS NULL OR id = :number)
 ORDER BY revoked_at IS NOT NULL OR COALESCE(expires_at <= :now, false), id DESC
 LIMIT 1000;
 
