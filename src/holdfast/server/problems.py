@@ -26,6 +26,7 @@ TITLES = {
     403: "This is not allowed",
     404: "There is no such thing",
     405: "This cannot be done there",
+    408: "The request did not come in time",
     409: "It does not fit the state it met",
     413: "The request is too large",
     415: "This kind of content is not read here",

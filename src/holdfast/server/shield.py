@@ -1,5 +1,6 @@
 """Around every request: whom it may come from, how large it may be, and the headers of every answer."""
 
+import asyncio
 import json
 import logging
 import re
@@ -19,6 +20,7 @@ from holdfast.server.whence import is_secure
 
 _logger = logging.getLogger("holdfast")
 
+BODY_S = 60.0  # from when a body is read for the first time until it is whole
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self';"
@@ -170,13 +172,15 @@ class _Answering:
 
 
 class _Bounded:
-    """The way of a body: it is refused as soon as it is known to be too large."""
+    """The way of a body: it is refused as soon as it is known to be too large, or has not come in time."""
 
     def __init__(self, receive: Receive, most: int, answering: _Answering) -> None:
         self._receive = receive
         self._most = most
         self._answering = answering
         self._read = 0
+        self._is_whole = False
+        self._ends_at: float | None = None
 
     def require_length(self, headers: Headers) -> None:
         """Refuse what is said to be too large, and what is said in two ways: others may have read it in the other."""
@@ -188,11 +192,27 @@ class _Bounded:
 
     async def __call__(self) -> Message:
         """Read a part."""
-        part = await self._receive()
+        part = await self._part()
         self._read += len(part.get("body", b""))
         if self._read > self._most:
             self._answering.refusal = self._problem()
             raise self._answering.refusal
+        return part
+
+    async def _part(self) -> Message:
+        """Wait for a part; behind the body comes only that somebody leaves, which may be hours later."""
+        if self._is_whole:
+            return await self._receive()
+        if self._ends_at is None:
+            self._ends_at = asyncio.get_running_loop().time() + BODY_S
+        try:
+            async with asyncio.timeout_at(self._ends_at):
+                part = await self._receive()
+        except TimeoutError:
+            message = f"the body was not there within {BODY_S:g} s; send it faster, or less of it"
+            self._answering.refusal = Problem(408, message, "too-slow", headers={"connection": "close"})
+            raise self._answering.refusal from None
+        self._is_whole = not part.get("more_body", False)
         return part
 
     def _problem(self) -> Problem:
