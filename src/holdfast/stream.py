@@ -23,7 +23,7 @@ from holdfast.events import Event
 from holdfast.job import LIVE, Job
 from holdfast.payload import covered
 from holdfast.stores.values import JobFilter
-from holdfast.telemetry.redaction import hide
+from holdfast.telemetry.redaction import hide_within
 
 _logger = logging.getLogger("holdfast")
 
@@ -209,7 +209,7 @@ def as_json(event: Event) -> dict[str, Any]:
         "status": event.state,
         "life": event.life,
         "attempt": event.attempt,
-        "data": _hidden(covered(event.data)),
+        "data": hide_within(covered(event.data)),
     }
 
 
@@ -233,15 +233,6 @@ def job_as_json(job: Job) -> dict[str, Any]:
         "message": None if progress is None else progress.message,
         "error": covering.text(job.error),
     }
-
-
-def _hidden(value: Any) -> Any:
-    """Cover the secrets that this process was given, wherever they are quoted."""
-    if isinstance(value, str):
-        return hide(value)
-    if isinstance(value, dict):
-        return {name: _hidden(inner) for name, inner in value.items()}
-    return [_hidden(inner) for inner in value] if isinstance(value, list) else value
 
 
 @lru_cache(maxsize=1_000)

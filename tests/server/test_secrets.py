@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import httpx2
 import pytest
 from pydantic import SecretStr
 
@@ -14,6 +15,7 @@ import holdfast.server
 from holdfast import Context, Holdfast, PagerDuty, WebhookSettings, backoff
 from holdfast.server import secrets
 from holdfast.server.settings import ServerSettings
+from holdfast.stores.values import JobFilter
 from holdfast.telemetry import redaction
 from holdfast.telemetry.logs import JsonLines, TextLines
 from tests.cli.conftest import Shop, alone, sqlite_shop
@@ -144,6 +146,27 @@ async def test_no_page_shows_a_secret(make_sqlite_memory: MakeApp, monkeypatch: 
         assert b"half way with ****" in followed.body
         assert not any(secret.encode() in followed.body for secret in hidden)
         assert (await job.get()).state == "failed"
+
+
+async def test_what_an_error_or_an_alarm_quotes_of_the_app_is_covered(
+    town: Holdfast, web: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By pages and by the API alike: whoever looks by `.json` sees no more than by the page."""
+    hidden = ("their secret business", "stock is missing")
+    monkeypatch.setattr(redaction, "_known", set())
+    monkeypatch.setattr(redaction, "_pattern", None)
+    redaction.keep(hidden)
+    (group,) = (await town.dead_letters(kind="foreign")).groups
+    (job,) = (await town.list(JobFilter(kinds=("foreign",)))).jobs
+    places = {"name": "theirs", "queue": "theirs", "kind": "foreign", "group": group.id}
+    places |= {"id": job.public_id, "job": job.public_id}
+    looks = [route.path for route in routes_of(town) if route.method == "GET" and not route.is_stream]
+    for path in looks:
+        for number in map(str, range(1, 4)) if "{number}" in path else ("1",):
+            answer = await web.get(filled(path, **places, number=number))
+            assert not any(secret in answer.text for secret in hidden), path
+    assert redaction.COVER in (await web.get("/api/v1/dead-letters")).text
+    assert redaction.COVER in (await web.get("/escalations.json")).text
 
 
 def test_no_command_shows_a_secret(sqlite_shop: Shop) -> None:

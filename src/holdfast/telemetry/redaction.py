@@ -6,6 +6,7 @@ HTTP library or from a handler, and those quote what they were given.
 
 import re
 from collections.abc import Iterable
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 COVER = "**********"
@@ -26,6 +27,15 @@ def keep(secrets: Iterable[str]) -> None:
 def hide(text: str) -> str:
     """Cover every secret that is known."""
     return text if _pattern is None else _pattern.sub(COVER, text)
+
+
+def hide_within(value: Any) -> Any:
+    """Cover every secret that is known in the texts of a JSON value."""
+    if isinstance(value, str):
+        return hide(value)
+    if isinstance(value, dict):
+        return {name: hide_within(inner) for name, inner in value.items()}
+    return [hide_within(inner) for inner in value] if isinstance(value, list) else value
 
 
 def password_in(url: str | None) -> list[str]:

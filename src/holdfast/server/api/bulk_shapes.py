@@ -9,7 +9,7 @@ from holdfast import filtering, names, public_id
 from holdfast.server.api.enqueue_shapes import Length
 from holdfast.server.api.job_shapes import ID
 from holdfast.server.api.parameters import Instant, Reason
-from holdfast.server.api.shape import Asked, Moment, Shape
+from holdfast.server.api.shape import Asked, Moment, Shape, Told
 from holdfast.stores.bulk import COUNT_CAP, BulkRun, BulkState, BulkVerb
 
 MOST_IDS = 1_000
@@ -69,7 +69,7 @@ class BulkShape(Shape):
     started_at: Moment = Field(examples=[_MOMENT])
     ended_at: Moment | None = Field(None, examples=[_MOMENT])
     errors: int = Field(examples=[0], description="How often in a row its next batch could not be done.")
-    error: str | None = None
+    error: Told | None = None
 
 
 class BulkList(Shape):

@@ -7,7 +7,7 @@ from pydantic import Field
 from holdfast import public_id
 from holdfast.errors import InvalidValue
 from holdfast.server.api.parameters import NAME, Instant, Reason
-from holdfast.server.api.shape import Asked, Moment, Shape
+from holdfast.server.api.shape import Asked, Moment, Shape, Told
 from holdfast.stores.failures import LEFT_CAP, DeadCursor, DeadLetter
 
 _MARK = "~"
@@ -20,8 +20,8 @@ class DeadLetterShape(Shape):
     kind: str = Field(examples=["send_mail"])
     queue: str = Field(description="The queue of the last one.", examples=["high"])
     error_class: str | None = Field(examples=["ConnectionError"])
-    error: str | None = Field(examples=["the mail provider does not answer"])
-    fingerprint: str = Field(examples=["ConnectionError mail.py:send"])
+    error: Told | None = Field(examples=["the mail provider does not answer"])
+    fingerprint: Told = Field(examples=["ConnectionError mail.py:send"])
     seen: int = Field(description="How many there ever were.", examples=[12])
     left: int = Field(description="How many are still there.", examples=[3])
     capped: bool = Field(examples=[False])

@@ -3,7 +3,7 @@
 from fastapi import Request
 from pydantic import Field
 
-from holdfast.server.api.shape import Asked, Moment, Shape
+from holdfast.server.api.shape import Asked, Moment, Shape, Told
 from holdfast.server.roles import Role
 from holdfast.server.routing import Routes, Seen, noted
 from holdfast.stores.deliveries import Endpoint
@@ -17,7 +17,7 @@ class EndpointShape(Shape):
     endpoint: str = Field(examples=["https://shop.example.org/hooks/jobs"])
     enabled: bool = Field(examples=[True])
     disabled_at: Moment | None = Field(examples=[None])
-    reason: str | None = Field(examples=[None])
+    reason: Told | None = Field(examples=[None])
     pending: int = Field(examples=[0])
     delivered: int = Field(examples=[311])
     failed: int = Field(examples=[2])

@@ -1,14 +1,13 @@
 """Escalations as the API shows and takes them."""
 
 from datetime import datetime
-from typing import Any
 
 import msgspec
 from pydantic import Field
 
 from holdfast import public_id
 from holdfast.server.api.parameters import NAME, Instant
-from holdfast.server.api.shape import Asked, Moment, Shape
+from holdfast.server.api.shape import Asked, Moment, Shape, Told, ToldValue
 from holdfast.stores.alarms import EscalationRow, NoticeRow
 
 
@@ -35,7 +34,7 @@ class ChannelTest(Shape):
     """What became of a test message to one channel; `error` is null when it was sent."""
 
     channel: str = Field(examples=["pager"])
-    error: str | None = Field(examples=[None])
+    error: Told | None = Field(examples=[None])
 
 
 class TestShape(Shape):
@@ -56,7 +55,7 @@ class NoticeShape(Shape):
     created_at: Moment = Field(examples=["2026-11-16T09:30:00Z"])
     next_at: Moment = Field(examples=["2026-11-16T09:30:00Z"])
     ended_at: Moment | None = Field(examples=["2026-11-16T09:30:01Z"])
-    error: str | None = Field(examples=[None])
+    error: Told | None = Field(examples=[None])
 
 
 class EscalationShape(Shape):
@@ -72,9 +71,9 @@ class EscalationShape(Shape):
     source: str = Field(examples=["failed"])
     queue: str = Field(examples=["high"])
     kind: str = Field(examples=["send_mail"])
-    fingerprint: str = Field(examples=["ConnectionError mail.py:send"])
-    title: str = Field(examples=["send_mail failed: the mail provider does not answer"])
-    details: Any = Field(examples=[None])
+    fingerprint: Told = Field(examples=["ConnectionError mail.py:send"])
+    title: Told = Field(examples=["send_mail failed: the mail provider does not answer"])
+    details: ToldValue = Field(examples=[None])
     jobs: list[str] = Field(description="The public ids of the latest.", examples=[["htcx-2s16-z48b-09"]])
     count: int = Field(examples=[3])
     first_at: Moment = Field(examples=["2026-11-16T08:00:00Z"])

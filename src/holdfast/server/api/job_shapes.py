@@ -1,20 +1,17 @@
 """Jobs as the API shows them: in lists, whole, and in parts."""
 
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from holdfast import payload, public_id
 from holdfast.client.covering import Covering
 from holdfast.job import Attempt, Delivery, Job, JobState
 from holdfast.phases import PhaseState
-from holdfast.server.api.shape import Moment, Shape
-from holdfast.telemetry.redaction import hide
+from holdfast.server.api.shape import Moment, Shape, Told
 
 ID = "htcx-2s16-z48b-09"
 _MOMENT = "2026-11-16T09:30:00Z"
-Told = Annotated[str, AfterValidator(hide)]
-"""What a handler has said: what this process knows to be secret is covered."""
 ITEM_STATES = ("failed", "skipped", "in_progress", "completed")
 
 

@@ -1,9 +1,11 @@
 """What every shape of the API has in common."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer
+from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer
+
+from holdfast.telemetry.redaction import hide, hide_within
 
 
 def _spelled(moment: datetime) -> str:
@@ -11,6 +13,11 @@ def _spelled(moment: datetime) -> str:
 
 
 Moment = Annotated[datetime, PlainSerializer(_spelled, return_type=str, when_used="json")]
+Told = Annotated[str, AfterValidator(hide)]
+"""What somebody said, a handler or a driver, who may have quoted a secret of the app."""
+
+ToldValue = Annotated[Any, AfterValidator(hide_within)]
+"""A JSON value in which such texts may be."""
 
 
 class Shape(BaseModel):

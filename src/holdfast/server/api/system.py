@@ -4,7 +4,7 @@ from pydantic import Field
 
 from holdfast.client.services import ServiceState
 from holdfast.release import RELEASE
-from holdfast.server.api.shape import Moment, Shape
+from holdfast.server.api.shape import Moment, Shape, Told
 from holdfast.server.roles import Role
 from holdfast.server.routing import Routes, Seen
 from holdfast.stores.diagnosis import TableSize
@@ -72,7 +72,7 @@ class ServiceShape(Shape):
     moved: int = Field(examples=[118_000])
     failures: int = Field(examples=[0])
     lag_ms: int = Field(examples=[12])
-    error: str | None = Field(examples=[None])
+    error: Told | None = Field(examples=[None])
 
 
 class ServiceList(Shape):
