@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field, SecretStr
 from holdfast import Context, Holdfast
 from holdfast.errors import ArgumentError
 from holdfast.server import schemas
+from holdfast.tasks.registry import Registry
 from tests.server.asking import asking
 from tests.server.test_api_jobs import JOBS, problem
 from tests.sizes import size
@@ -206,6 +207,30 @@ async def test_a_server_without_the_tasks_checks_by_what_is_published(memory_app
         assert problem(bad) == (422, "arguments")
         again = await web.post(f"{JOBS}/{answer.json()['id']}/replay", json={"args": {"user": "v"}})
         assert (again.status_code, again.json()["args"]["password"]) == (201, "**********")
+
+
+async def test_a_page_without_the_tasks_replays_by_what_is_published(
+    memory_app: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @memory_app.task(max_attempts=1)
+    async def login(account: Account) -> str:
+        return account.name
+
+    job = await login.enqueue(Account(name="ada", inner=Inner(token=SecretStr("key1"))))
+    await drained(memory_app)
+    monkeypatch.setattr(memory_app.client, "_known_tasks", Registry())  # as where only the store is known
+    async with asking(memory_app, knows_tasks=False) as web:
+        page = f"/jobs/{job.public_id}/replay"
+        wrong = await web.post(page, data={"args": '{"account": {"name": 3, "inner": {"token": "key2"}}}'})
+        assert wrong.status_code == 422
+        args = '{"account": {"name": "bob", "inner": {"token": "key2"}}}'
+        new = (await web.post(page, data={"args": args})).headers["location"].rpartition("/")[2]
+        assert (await memory_app.get(new)).payload["account"]["inner"]["token"] == {"$secret": "key2"}
+        assert "key2" not in (await web.get(f"{JOBS}/{new}")).text
+        account = {"name": "eve", "inner": {"token": "**********"}}
+        answer = await web.post(f"{JOBS}/{job.public_id}/replay", json={"args": {"account": account}})
+        stored = (await memory_app.get(answer.json()["id"])).payload["account"]
+        assert (stored["name"], stored["inner"]["token"]) == ("eve", {"$secret": "key1"}), "its cover was left"
 
 
 async def test_many_unknown_kinds_are_looked_for_once(memory_app: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:

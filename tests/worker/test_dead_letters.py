@@ -7,6 +7,7 @@ import pytest
 from pydantic import SecretStr
 
 from holdfast import Holdfast, JobState
+from holdfast.client.dead_letters import edited
 from holdfast.errors import ArgumentError, DeadLetterNotFound, InvalidValue, WrongState
 from holdfast.stores.bulk import BulkState
 from tests.worker.working import MakeApp, drained, until, working
@@ -91,6 +92,20 @@ async def test_secrets_are_in_no_export(make_app: MakeApp) -> None:
     assert {line["payload"]["place"] for line in lines} == {"here"}
     assert {line["error"] for line in lines} == {"here refuses **********"}
     assert SECRET not in json.dumps(lines, default=str)
+
+
+async def test_what_was_secret_inside_an_argument_stays_so(make_sqlite_memory: MakeApp) -> None:
+    app = make_sqlite_memory()
+
+    @app.task(max_attempts=1)
+    async def call(logins: list[dict[str, SecretStr]], by: dict[str, dict[str, SecretStr]]) -> None: ...
+
+    async with app:
+        job = await (await call.enqueue([{"a": SecretStr(SECRET)}], {"ann": {"key": SecretStr(SECRET)}})).get()
+        changes = {"logins": [{"a": "new"}], "by": {"ann": {"key": "**********", "more": "x"}}}
+        args = json.loads(edited(job, changes, app.settings))
+    assert args["logins"] == [{"a": {"$secret": "new"}}], "also where nobody knows the task any more"
+    assert args["by"] == {"ann": {"key": {"$secret": SECRET}, "more": "x"}}
 
 
 async def test_wrong_words_are_refused(make_sqlite_memory: MakeApp) -> None:

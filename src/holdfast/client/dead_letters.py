@@ -182,14 +182,19 @@ def edited(old: Job, changes: Mapping[str, Any], settings: Settings) -> str:
     if not isinstance(given, dict):
         message = f"job {old.public_id}: expected arguments by name, got {shown(given)}"
         raise InvalidValue(message)
-    # What was secret stays so, whoever changes it.
-    marked = {
-        name: {payload.SECRET: value}
-        if isinstance(value, str) and payload.secrets_in({name: given.get(name)})
-        else value
-        for name, value in changes.items()
-    }
-    return payload.encode(given | marked, old.kind, most_bytes=settings.max_payload, most_depth=settings.max_depth)
+    kept = {name: _keeping(value, given.get(name)) for name, value in changes.items()}
+    return payload.encode(given | kept, old.kind, most_bytes=settings.max_payload, most_depth=settings.max_depth)
+
+
+def _keeping(new: Any, old: Any) -> Any:
+    """What was secret stays so, however deep and whoever changes it; where its cover was left, it stays as it was."""
+    if isinstance(new, str) and payload.secrets_in({"old": old}):
+        return old if new == COVER else {payload.SECRET: new}
+    if isinstance(new, dict) and isinstance(old, dict):
+        return {key: _keeping(value, old.get(key)) for key, value in new.items()}
+    if isinstance(new, list) and isinstance(old, list) and len(new) == len(old):
+        return [_keeping(*pair) for pair in zip(new, old, strict=True)]
+    return new
 
 
 def _successor(old: Job, new_id: int, arguments: str, actor: str | None) -> NewJob:

@@ -12,6 +12,7 @@ from holdfast.errors import Conflict, InvalidValue, JobNotFound, UniqueConflict
 from holdfast.filtering import Term
 from holdfast.job import RETRYABLE, WAITING, Attempt, Job, JobState, LogLine
 from holdfast.public_id import encode
+from holdfast.server.kinds import Kinds
 from holdfast.server.pages import replaying
 from holdfast.server.pages.relations import offspring, relations
 from holdfast.server.pages.rendering import page, turned, url
@@ -146,15 +147,15 @@ async def replay_page(request: Request, job: str, sight: Seen) -> Response:
 
 
 @routes.post("/jobs/{job}/replay", Role.OPERATOR)
-async def replay_job_here(
-    request: Request, job: str, sight: Seen, who: Who, args: str = Form(max_length=1_000_000)
-) -> Response:
+async def replay_job_here(request: Request, job: str, sight: Seen, args: str = Form(max_length=1_000_000)) -> Response:
     """Enqueue a finished job anew with other arguments."""
     found = await sight.job(job)
     noted(request, queue=found.queue)
     try:
         changes = replaying.changes(found, args)
-        new = await sight.client.replay_edited(found.id, changes, actor=who.name)
+        noted(request, changed=sorted(changes))
+        known: Kinds = request.app.state.kinds
+        new = await known.replay(sight, found, changes)
     except (InvalidValue, Conflict) as error:
         return _replay(request, Shown(found), args, mistake=str(error))
     noted(request, new=new.public_id)
