@@ -1,12 +1,18 @@
 """Dead letters over HTTP."""
 
+import asyncio
 import json
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
 from holdfast import Holdfast
+from holdfast.server import exporting
+from holdfast.server.application import make_application
+from holdfast.server.settings import ServerSettings
 from tests.server.asking import asking
+from tests.server.visiting import made
 from tests.worker.working import MakeApp, drained
 
 
@@ -77,6 +83,32 @@ async def test_export_has_a_line_for_each_and_no_secret(app: Holdfast) -> None:
         lines = [json.loads(line) for line in answer.text.splitlines()]
         assert sorted(line["payload"]["to"] for line in lines) == ["0", "1", "2"]
         assert "s3cr3t-word" not in answer.text
+
+
+@pytest.mark.parametrize("path", ["/api/v1/dead-letters/export", "/dead-letters/export"])
+async def test_an_export_breaks_off_when_its_token_is_revoked(
+    app: Holdfast, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(exporting, "PART", 1)
+    scope: dict[str, Any] = {"type": "http", "method": "GET", "path": path, "query_string": b"", "root_path": ""}
+    scope |= {"scheme": "http", "client": ("127.0.0.1", 1)}
+    asked, sent = [{"type": "http.request", "body": b""}], list[Any]()
+    async with app:
+        await fail(app)
+        secret, token = await made(app, "operator")
+
+        async def receive() -> Any:
+            return asked.pop() if asked else await asyncio.Event().wait()
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+            if message.get("body"):
+                await app.store.revoke_pass(token.id, actor="ann")
+
+        headers = [(b"host", b"127.0.0.1"), (b"authorization", f"Bearer {secret}".encode())]
+        await make_application(app.served(ServerSettings()))(scope | {"headers": headers}, receive, send)
+    assert [message.get("body", b"").count(b"\n") for message in sent] == [0, 1]
+    assert sent[-1]["more_body"], "what has come does not look like all there is"
 
 
 async def test_one_queue_is_all_that_is_touched(app: Holdfast) -> None:

@@ -1,16 +1,12 @@
 """Dead letters: failed jobs in groups of one kind and one error, and what is done with them."""
 
-from collections.abc import AsyncIterator
 from typing import Annotated
 
-import msgspec
 from fastapi import Body, Path, Query, Request
 from starlette.responses import StreamingResponse
 
 from holdfast import names
 from holdfast.client.cursors import cursor_text as job_cursor
-from holdfast.client.dead_letters import exported
-from holdfast.client.jobs import LARGEST_PAGE
 from holdfast.errors import InvalidValue
 from holdfast.server.api.bulk_shapes import BulkShape, PreviewShape, bulk_shape, preview_shape
 from holdfast.server.api.dead_letter_shapes import (
@@ -26,6 +22,7 @@ from holdfast.server.api.dead_letter_shapes import (
 from holdfast.server.api.job_shapes import JobPage, job_shape
 from holdfast.server.api.jobs import After
 from holdfast.server.api.parameters import NAME, Instant, Limit
+from holdfast.server.exporting import export_lines
 from holdfast.server.roles import Role
 from holdfast.server.routing import Routes, Seen, noted
 from holdfast.server.sight import Sight
@@ -84,6 +81,7 @@ async def list_dead_letters(
 
 @routes.get("/export", Role.VIEWER, summary="Export dead letters", responses={200: {"content": {_LINES: {}}}})
 async def export_dead_letters(
+    request: Request,
     sight: Seen,
     *,
     kind: Kind = None,
@@ -95,10 +93,13 @@ async def export_dead_letters(
         Query(pattern="^[0-9a-f]{12}$", examples=["3f9a0c71be42"], description="Only of this group."),
     ] = None,
 ) -> StreamingResponse:
-    """Read all failed jobs that fit, one JSON object a line, with secrets covered."""
+    """Read all failed jobs that fit, one JSON object a line, with secrets covered.
+
+    The answer breaks off if the token or login is revoked meanwhile.
+    """
     which = await sight.dead_jobs(group, kind=kind, queue=queue, error=error, since=since)
     await sight.client.list(which, limit=1)  # what cannot be asked for is refused before the answer has begun
-    return StreamingResponse(_lines(sight, which), media_type=_LINES)
+    return StreamingResponse(export_lines(request, sight, which), media_type=_LINES)
 
 
 @routes.get("/preview", Role.VIEWER, summary="Count dead letters")
@@ -173,14 +174,3 @@ async def _run(sight: Sight, verb: BulkVerb, which: JobFilter, asked: Replay, re
     only = which.queues[0] if len(which.queues) == 1 else None
     noted(request, queue=only, run=run.id, jobs=run.expected, reason=asked.reason)
     return bulk_shape(run)
-
-
-async def _lines(sight: Sight, which: JobFilter) -> AsyncIterator[bytes]:
-    after = None
-    while True:
-        page = await sight.client.list(which, limit=LARGEST_PAGE, after=after)
-        for job in page.jobs:
-            yield msgspec.json.encode(exported(job)) + b"\n"
-        if page.next is None:
-            return
-        after = page.next

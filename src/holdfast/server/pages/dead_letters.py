@@ -1,13 +1,11 @@
 """The pages of dead letters: groups of failed jobs, the jobs of a group, and what can be done with them."""
 
-from collections.abc import AsyncIterator
-
-import msgspec
 from fastapi import Form, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from holdfast import public_id
 from holdfast.server.api.bulk import require_role
+from holdfast.server.exporting import export_lines
 from holdfast.server.kinds import Kinds
 from holdfast.server.pages.dead_choice import Choice, Chosen, read_moment
 from holdfast.server.pages.rendering import page, turned, url
@@ -61,17 +59,12 @@ async def dead_letters_page(
 
 
 @routes.get("/dead-letters/export", Role.OPERATOR)
-async def export_dead_letters_here(sight: Seen, choice: Chosen) -> Response:
+async def export_dead_letters_here(request: Request, sight: Seen, choice: Chosen) -> Response:
     """Give failed jobs as one JSON object a line, with secrets covered."""
     which = await choice.jobs(sight)
     await sight.client.list(which, limit=1)  # what cannot be asked for is refused before the answer has begun
-
-    async def lines() -> AsyncIterator[str]:
-        async for one in sight.client.export_dead_letters(which):
-            yield msgspec.json.encode(one).decode() + "\n"
-
     headers = {"content-disposition": 'attachment; filename="dead-letters.jsonl"'}
-    return StreamingResponse(lines(), media_type="application/x-ndjson", headers=headers)
+    return StreamingResponse(export_lines(request, sight, which), media_type="application/x-ndjson", headers=headers)
 
 
 @routes.get("/dead-letters/replay", Role.OPERATOR)

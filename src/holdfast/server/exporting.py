@@ -1,0 +1,29 @@
+"""Exporting failed jobs: a part at a time, for as long as whoever asked for them may read them."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+from fastapi import Request
+
+from holdfast.client.dead_letters import exported
+from holdfast.server.live import Live
+from holdfast.server.problems import Problem
+from holdfast.server.sight import Sight
+from holdfast.stores.values import Cursor, JobFilter
+
+PART = 100  # jobs that are in memory at a time, each with all its arguments
+
+
+async def export_lines(request: Request, sight: Sight, which: JobFilter) -> AsyncIterator[bytes]:
+    """Write one JSON object a line; who may read no more gets an answer that breaks off, and does not look whole."""
+    live: Live = request.app.state.live
+    after: Cursor | None = None
+    while True:
+        page = await sight.client.list(which, limit=PART, after=after)
+        for job in page.jobs:
+            yield msgspec.json.encode(exported(job)) + b"\n"
+        if page.next is None:
+            return
+        if not await live.still_holds(request, sight.principal):
+            raise Problem(401, f"{sight.principal.name} may read no more of this export", "token")
+        after = page.next
