@@ -159,6 +159,22 @@ async def test_relatives_in_queues_of_others_are_neither_shown_nor_counted_nor_n
     assert panel((await web.get(f"/jobs/{order.public_id}", headers=theirs)).text, "Children") == ""
 
 
+async def test_what_came_of_a_job_of_others_is_not_found_by_trying_ids(
+    family: Holdfast, web: httpx2.AsyncClient
+) -> None:
+    order = await done(family, "order")
+    (child,) = await listed(web, f"parent:{order.public_id}")
+    mine = bearing(await made_pass(family, "operator", queues=("mine",)))
+    preview = {"verb": "delete", "q": f"parent:{order.public_id}"}
+    for term in ("parent", "origin"):
+        assert await listed(web, f"{term}:{order.public_id}", **mine) == []
+    assert (await web.post("/api/v1/bulk/preview", json=preview)).json()["jobs"] == 1
+    assert (await web.post("/api/v1/bulk/preview", json=preview, headers=mine)).json()["jobs"] == 0
+    for path in (f"/jobs?q=parent:{order.public_id}", f"/jobs/bulk?verb=retry&all=1&q=parent:{order.public_id}"):
+        assert child["id"] not in (await web.get(path, headers=mine)).text
+    assert [one["id"] for one in await listed(web, "kind:greet", **mine)] == [child["id"]]
+
+
 async def test_what_a_job_replays_in_a_queue_of_others_is_not_named(family: Holdfast, web: httpx2.AsyncClient) -> None:
     """It was there before its kind was moved."""
     old = await done(family, "audit", name="ann")

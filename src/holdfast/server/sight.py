@@ -43,7 +43,7 @@ class Sight:
 
     async def search(self, which: JobFilter, *, limit: int, after: str | None = None) -> Found:
         """Find the newest jobs that fit and that they may see."""
-        found = await self.client.search(self.narrowed(which), limit=limit, after=after)
+        found = await self.client.search(await self.asked(which), limit=limit, after=after)
         return msgspec.structs.replace(found, jobs=await self._without_strangers(found.jobs))
 
     async def _without_strangers(self, jobs: Sequence[Job]) -> list[Job]:
@@ -84,6 +84,18 @@ class Sight:
     def narrowed(self, which: JobFilter) -> JobFilter:
         """Let a list show what they may see."""
         return msgspec.structs.replace(which, queues=self.among(which.queues))
+
+    async def asked(self, which: JobFilter) -> JobFilter:
+        """Let a filter of theirs find what they may see, and nothing by naming a job that they may not.
+
+        Of what came of such a job they are not told, so that it did must not be found out by trying ids.
+        """
+        named = [other for other in (which.parent, which.origin) if other is not None]
+        if self.principal.queues is None or not named:
+            return self.narrowed(which)
+        there = await self.client.get_many(named)
+        is_theirs = all(other in there and self.principal.sees(there[other].queue) for other in named)
+        return self.narrowed(which) if is_theirs else msgspec.structs.replace(which, queues=(NOWHERE,))
 
     def among(self, asked: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Narrow the queues that were asked for, which are all where none is named, to those that they may see."""

@@ -40,7 +40,7 @@ _EXAMPLES: Any = {
 @routes.post("/preview", Role.VIEWER, summary="Count what a bulk run would change")
 async def preview_bulk(sight: Seen, asked: PreviewRequest) -> PreviewShape:
     """Count the jobs that a run would change now, at most 10,000 of them and for a second; nothing is changed."""
-    which = changeable(asked.verb, _which(sight, asked))
+    which = changeable(asked.verb, await _which(sight, asked))
     # Who may only look may not keep the database busy either: a search for words goes through all there is.
     counted = await sight.store.count_found(which, most=COUNT_CAP, budget_ms=COUNTING_MS)
     return PreviewShape(jobs=min(counted.jobs, COUNT_CAP - 1), capped=counted.capped)
@@ -58,7 +58,7 @@ async def start_bulk(
     The run is stored and worked batch by batch by whoever leads the services: it outlives this request, and this
     server. Jobs that come to fit after it has begun are left alone.
     """
-    which = _which(sight, asked)
+    which = await _which(sight, asked)
     noted(request, verb=asked.verb, q=asked.q, ids=asked.ids, reason=asked.reason)
     noted(request, priority=asked.priority, run_at=asked.run_at, delay=asked.delay)
     require_role(sight.principal, asked.verb)
@@ -109,11 +109,11 @@ async def cancel_bulk(run: Number, sight: Seen) -> BulkShape:
     return bulk_shape(await sight.client.cancel_bulk((await _run(sight, run)).id))
 
 
-def _which(sight: Sight, asked: PreviewRequest) -> JobFilter:
+async def _which(sight: Sight, asked: PreviewRequest) -> JobFilter:
     if (asked.q is None) == (asked.ids is None):
         message = 'which jobs: expected either q or ids; q "" means all that the verb can change'
         raise InvalidValue(message)
-    return sight.narrowed(chosen(asked.q) if asked.ids is None else named(asked.ids))
+    return await sight.asked(chosen(asked.q) if asked.ids is None else named(asked.ids))
 
 
 def require_role(principal: Principal, verb: BulkVerb) -> None:

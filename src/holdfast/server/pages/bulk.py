@@ -168,7 +168,7 @@ async def _preview(sight: Sight, wanted: Wanted) -> str:
             message = f"jobs: expected at most {PAGE * 4} that were chosen, got {len(wanted.jobs)}; use a filter"
             raise InvalidValue(message)
         return str(len(dict.fromkeys(wanted.jobs)))
-    which = sight.narrowed(read_query(wanted.query).where)
+    which = await sight.asked(read_query(wanted.query).where)
     found = await sight.client.preview_bulk(wanted.verb, which)
     return f"{_MOST:,}+" if found > _MOST else f"{found:,}"
 
@@ -179,7 +179,7 @@ def _takes(verb: str) -> str:
 
 
 async def _run(sight: Sight, wanted: Wanted, who: Principal) -> Said:
-    which = sight.narrowed(read_query(wanted.query).where)
+    which = await sight.asked(read_query(wanted.query).where)
     run = await sight.client.start_bulk(
         wanted.verb,
         which,

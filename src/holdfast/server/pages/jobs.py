@@ -108,7 +108,7 @@ async def jobs_page(
         return named
     if part_of(request) == "tabs":
         return page(request, "jobs.html", at="jobs", tabs=await _counted_tabs(sight, asked), counting=_AGAIN, query=q)
-    found = await sight.client.search(sight.narrowed(asked.where), limit=PAGE, after=cursor)
+    found = await sight.client.search(await sight.asked(asked.where), limit=PAGE, after=cursor)
     return page(
         request,
         "jobs.html",
@@ -183,7 +183,7 @@ def _is_long(where: JobFilter) -> bool:
 
 async def _counted_tabs(sight: Sight, asked: filtering.Query) -> list[Tab]:
     """Count what each tab shows, reading 10,001 entries of an index at most for each; in time for all of them."""
-    where = sight.narrowed(asked.where)
+    where = await sight.asked(asked.where)
     ends_at = time.monotonic() + _TABS_S
     counts = dict.fromkeys(dict(_TABS), "")
     # Those that failed come first: people look for them. Those that completed come last: they are most, and take long.
