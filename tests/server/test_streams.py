@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from holdfast.server import live, shield
 from holdfast.server.principal import Principal
 from holdfast.server.roles import Role
 from holdfast.server.settings import ServerSettings
+from tests.conformance.clock import set_time
 from tests.server.following import Followed, followed, made_pass
 from tests.worker.working import MakeApp, until, working
 
@@ -220,9 +222,11 @@ async def test_a_revoked_token_ends_its_stream_with_the_next_ping(memory_app: Ho
 
 @pytest.mark.usefixtures("soon")
 async def test_a_token_that_expires_ends_its_stream(memory_app: Holdfast) -> None:
-    asgi, (token, _) = memory_app.asgi(), await made_pass(memory_app, lasts_ms=700)
+    asgi, (token, _) = memory_app.asgi(), await made_pass(memory_app, lasts_ms=60_000)
     async with followed(asgi, ALL, token) as page:
         assert page.status == 200
+        await page.taken("snapshot")
+        await set_time(memory_app.store, datetime.now(UTC) + timedelta(minutes=2))
         await page.end()
 
 
