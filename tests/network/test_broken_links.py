@@ -15,6 +15,7 @@ from tests.races.making import connected, insert, show, until, until_held_up
 from tests.sizes import CHAOS
 
 DEADLINE = 1.0
+PATIENCE_S = 30.0
 
 
 def test_every_verb_is_tried() -> None:
@@ -27,8 +28,9 @@ AT_ONCE = 60  # a server takes 100 connections
 @pytest.fixture
 async def wide(proxy: Proxy, schema: str) -> AsyncIterator[PostgresStore]:
     """Give a store through the proxy with a connection for each verb that is tried at once."""
-    store = PostgresStore(proxy.dsn, schema=schema, deadline=DEADLINE, pool_size=AT_ONCE)
+    store = PostgresStore(proxy.dsn, schema=schema, pool_size=AT_ONCE)
     await store.open()
+    store.pool.deadline = DEADLINE
     yield store
     proxy.heal()
     await store.close()
@@ -95,13 +97,17 @@ async def assert_recovers(store: PostgresStore, proxy: Proxy) -> None:
 async def test_a_link_that_falls_silent_after_the_answer_holds_nobody_up(far: PostgresStore, proxy: Proxy) -> None:
     """The answer is there; giving the connection back must not wait for the server either."""
     proxy.arm(Fault.SILENT_AFTER, ".take_ids(")
-    async with asyncio.timeout(5 * DEADLINE):
+    far.pool.deadline = PATIENCE_S  # which nobody waits for
+    async with asyncio.timeout(PATIENCE_S / 2):
         assert len(await far.take_ids(1)) == 1
+    far.pool.deadline = DEADLINE
     await assert_recovers(far, proxy)
 
 
 async def test_a_full_pool_in_a_black_hole_turns_callers_away_in_time(far: PostgresStore, proxy: Proxy) -> None:
+    far.pool.deadline = PATIENCE_S
     await far.count_jobs()
+    far.pool.deadline = DEADLINE
     proxy.silence()
     found = await asyncio.gather(*(outcome(far, VERBS["count_jobs"]) for _ in range(30)))
     assert {type(error) for error, _ in found} <= {OutcomeUnknown, StoreUnavailable}
@@ -110,9 +116,10 @@ async def test_a_full_pool_in_a_black_hole_turns_callers_away_in_time(far: Postg
 
 
 async def test_closing_in_a_black_hole_ends_in_time(proxy: Proxy, schema: str) -> None:
-    store = PostgresStore(proxy.dsn, schema=schema, deadline=DEADLINE)
+    store = PostgresStore(proxy.dsn, schema=schema)
     await store.open()
     await store.count_jobs()
+    store.pool.deadline = DEADLINE
     proxy.silence()
     async with asyncio.timeout(10 * DEADLINE):
         await store.close()
@@ -135,6 +142,7 @@ async def test_a_cut_link_is_a_typed_error_and_the_next_call_works(
     far: PostgresStore, proxy: Proxy, fault: Fault
 ) -> None:
     wrong = {}
+    far.pool.deadline = PATIENCE_S  # a link that was cut is noticed without it
     for name, call in VERBS.items():
         # Once before, so that the statement is known and the cut meets its execution; its content may be refused.
         before, _ = await outcome(far, call)
@@ -155,6 +163,7 @@ async def test_a_cut_link_is_a_typed_error_and_the_next_call_works(
 
 async def test_slow_links_only_cost_time(far: PostgresStore, proxy: Proxy) -> None:
     proxy.latency_s = 0.02
+    far.pool.deadline = PATIENCE_S
     ids = await insert(far, 3)
     assert len(await far.get_jobs(ids)) == 3
 
@@ -216,13 +225,15 @@ async def test_idle_sessions_that_the_server_ends_are_replaced(dsn: str, schema:
 
 
 async def test_a_call_that_met_its_deadline_at_a_lock_is_unknown(dsn: str, schema: str) -> None:
-    store = PostgresStore(dsn, schema=schema, deadline=0.3)
+    store = PostgresStore(dsn, schema=schema)
     await store.open()
     (job_id,) = await insert(store, 1)
     async with connected(dsn) as blocker:
         async with blocker.transaction():
             await blocker.fetch(in_schema("SELECT FROM holdfast.jobs WHERE id = $1 FOR UPDATE", schema), job_id)
+            store.pool.deadline = DEADLINE
             with pytest.raises(OutcomeUnknown):
                 await store.cancel_jobs([job_id], actor=None, reason=None)
+        store.pool.deadline = PATIENCE_S
         assert (await store.count_jobs()) is not None
     await store.close()

@@ -68,6 +68,7 @@ async def test_a_link_that_is_cut_is_made_anew(far: PostgresStore, proxy: Proxy,
     heard = Heard()
     async with far.listen(["default"], heard) as state:
         await until_live(state)
+        far.pool.deadline = PATIENCE_S  # a cut is noticed without it
         heard.forget()
         await proxy.cut_all()
         await heard.wait_for("default")
