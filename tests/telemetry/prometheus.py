@@ -27,7 +27,7 @@ class Prometheus:
     def ask(self, path: str, **parameters: str) -> dict[str, Any]:
         """Ask its API."""
         url = f"{self._url}{path}?{urllib.parse.urlencode(parameters)}"
-        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - the server started here
+        with urllib.request.urlopen(url, timeout=_READY_S) as answer:  # noqa: S310 - the server started here
             found: dict[str, Any] = json.load(answer)
         assert found["status"] == "success", found
         return found
