@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import re
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,7 @@ async def until(app: Holdfast, name: str, expected: dict[str, float]) -> str:
 
 async def test_ends_retries_and_waits_are_counted_as_the_store_has_them(app: Holdfast) -> None:
     work = app.tasks.get("work")
+    began = time.monotonic()
     async with app:
         for how in ("return", "return", "retry", "fatal", "snooze"):
             await app.enqueue(work.call(how=how))
@@ -81,7 +83,8 @@ async def test_ends_retries_and_waits_are_counted_as_the_store_has_them(app: Hol
     assert counted(text, "job_retry_total") == {labels: 1.0}
     assert counted(text, "job_queue_latency_seconds_count") == {labels: 6.0}
     assert counted(text, "holdfast_claim_duration_seconds_count")[""] >= 1
-    assert counted(text, "job_execution_duration_seconds_sum")[f'{labels},status="completed"'] < 0.5
+    sums = counted(text, "job_execution_duration_seconds_sum")
+    assert 0 < sums[f'{labels},status="completed"'] < 2 * (time.monotonic() - began)
 
 
 async def test_the_leader_shows_the_store_and_each_worker_its_own_slots(app: Holdfast) -> None:
@@ -92,6 +95,7 @@ async def test_the_leader_shows_the_store_and_each_worker_its_own_slots(app: Hol
         await app.pause("default")
         working = asyncio.create_task(app.run_worker())
         try:
+            await until(app, "holdfast_running_jobs", {'queue="shots"': 2.0})
             await until(app, "job_queue_backlog_total", {'queue="default"': 0.0, 'queue="shots"': 3.0})
             text = await until(app, "holdfast_queue_backlog", {'queue="default"': 0.0, 'queue="shots"': 5.0})
             assert counted(text, "shots_in_use") == {"": 2.0}
