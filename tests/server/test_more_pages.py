@@ -148,14 +148,14 @@ async def test_whatever_people_wrote_is_shown_as_text(make_sqlite_memory: MakeAp
 
 async def test_a_schedule_is_told_in_a_text_that_has_an_end() -> None:
     many = ",".join(str(number) for number in range(60))
-    began = time.monotonic()
+    began = time.process_time()
     hours = ",".join(str(number) for number in range(24))
     assert len(in_words(read_times(cron=f"{many} {hours} * * *"))) <= 310
     assert len(in_words(read_times(cron="*/2 1-20/3 1,5,9 */2 mon#1"))) <= 310
     for line in ("1--100000000 * * * *", "0-99999999999 * * * *", "*/0 * * * *", "1,,,,2 * * * *", "9" * 300):
         with pytest.raises(InvalidValue):
             read_times(cron=line)
-    assert time.monotonic() - began < 1.0
+    assert time.process_time() - began < 1.0
 
 
 def test_a_budget_is_foretold_from_its_pace() -> None:
