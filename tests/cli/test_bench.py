@@ -168,6 +168,12 @@ def test_mounted_under_another_program(sqlite_shop: Shop) -> None:
 # ---- stopped -------------------------------------------------------------------------------------------------------
 
 
+def is_working(traces: Traces) -> bool:
+    """Whether jobs have run, and there are the bench, a supervisor and a process that runs more: not between rounds."""
+    has_run = any(file.stat().st_size for file in traces._temporary.glob("*/ledger-1"))
+    return has_run and len(traces.processes()) >= 3
+
+
 @pytest.fixture
 def running(shop: Shop, traces: Traces) -> Iterator[subprocess.Popen[str]]:
     """Give a bench as a process of its own, whose worker runs jobs at this moment."""
@@ -180,10 +186,9 @@ def running(shop: Shop, traces: Traces) -> Iterator[subprocess.Popen[str]]:
         text=True,
     )
     try:
-        while not any(file.stat().st_size for file in traces._temporary.glob("*/ledger-1")):
+        while not is_working(traces):
             assert process.poll() is None, process.communicate()
             time.sleep(0.01)
-        assert len(traces.processes()) >= 3, "the bench, a supervisor and a process that runs jobs"
         yield process
     finally:
         if process.poll() is None:
