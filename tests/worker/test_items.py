@@ -224,11 +224,11 @@ async def test_completed_and_skipped_items_are_not_run_again(app: Holdfast, how:
             counts = await items.each(one)
         return [*counts]
 
-    handle = await work.using(timeout="300ms" if how == "timeout" else None).enqueue()
-    if how == "interruption":
+    handle = await work.enqueue()
+    if how != "snooze":
         async with working(app) as worker:
             await half.wait()
-            worker.embedded.stop()
+            worker.embedded.stop() if how == "interruption" else worker.time_out()
     await drained(app)
     job = await handle.get()
     assert [key for claim, key in calls if claim == 1] == ["a", "old", "bad", "gone", "stop"]

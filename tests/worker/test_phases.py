@@ -13,7 +13,7 @@ import pytest
 
 from holdfast import Context, Fatal, Holdfast, InvalidValue, Job, JobState, Pipeline, Retry, backoff, phase
 from holdfast.errors import ConfigError
-from tests.worker.working import MakeApp, ran, until
+from tests.worker.working import MakeApp, ended, ran, until, working
 
 
 @pytest.fixture
@@ -287,8 +287,9 @@ async def test_a_result_that_cannot_be_kept_fails_its_phase(app: Holdfast) -> No
 @pytest.mark.parametrize("gets_done", [True, False])
 async def test_a_phase_that_takes_too_long_is_run_again(app: Holdfast, gets_done: bool) -> None:
     order: list[str] = []
+    hangs = asyncio.Event()
 
-    @app.task(timeout="300ms", max_attempts=2)
+    @app.task(max_attempts=2)
     class Slow(Pipeline):
         @phase
         async def one(self, ctx: Context) -> int:
@@ -300,9 +301,16 @@ async def test_a_phase_that_takes_too_long_is_run_again(app: Holdfast, gets_done
             order.append("two")
             await ctx.progress(30, "under way")
             if not gets_done or ctx.job.attempt == 1:
+                hangs.set()
                 await asyncio.sleep(60)
 
-    (job,) = await ran(app, await Slow().enqueue())
+    handle = await Slow().enqueue()
+    async with working(app) as work:
+        for _ in range(1 if gets_done else 2):
+            await hangs.wait()
+            hangs.clear()
+            work.time_out()
+        job = await ended(handle)
     state = JobState.COMPLETED if gets_done else JobState.FAILED
     assert (job.state, job.attempt, order) == (state, 2, ["one", "two", "two"])
     assert job.attempts[0].error_class == "holdfast.errors.TimedOut"
