@@ -74,13 +74,25 @@ async def test_an_error_after_the_block_is_only_logged(
 
 
 async def test_a_timeout_after_the_block_changes_nothing(app: Holdfast, effects: Effects) -> None:
-    @app.task(timeout="200ms")
+    is_committed, stopped = asyncio.Event(), []
+
+    @app.task
     async def pay(ctx: Context) -> None:
         async with ctx.transaction() as tx:
             await effects.write(tx.connection, 1)
-        await asyncio.sleep(60)
+        is_committed.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            stopped.append(ctx.cancelled)
 
-    (job,) = await ran(app, await pay.enqueue())
+    handle = await pay.enqueue()
+    async with working(app) as work:
+        await is_committed.wait()
+        work.time_out()
+        await until(lambda: work.running == 0, "it was stopped")
+    job = await handle.get()
+    assert stopped == [True]
     assert (job.state, job.error, await effects.numbers()) == (JobState.COMPLETED, None, [1])
 
 
