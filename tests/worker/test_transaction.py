@@ -234,7 +234,7 @@ async def test_what_a_zombie_writes_is_rolled_back_and_it_is_told(app: Holdfast,
     async with working(app) as work:
         job = await ended(handle)
         await until(lambda: work.running == 0, "all have ended")
-        assert work.worker.counting.refused_writes == 1
+        await until(lambda: work.worker.counting.refused_writes == 1, "what it wrote was refused")
     assert [type(error) for error in told] == [ClaimLost]
     assert (job.state, job.claim, job.result, job.crashes) == (JobState.COMPLETED, 2, "the heir", 1)
     assert await effects.numbers() == [2]
