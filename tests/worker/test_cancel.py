@@ -8,7 +8,7 @@ import time
 import pytest
 
 from holdfast import Context, Holdfast, JobState, Pipeline, Snooze, phase
-from tests.worker.working import BRISK, MakeApp, ended, until, until_state, working
+from tests.worker.working import BRISK, MakeApp, ended, until, working
 
 pytestmark = pytest.mark.usefixtures("brisk")
 
@@ -147,18 +147,18 @@ async def test_no_further_phase_begins_after_a_cancellation(memory_app: Holdfast
 
 async def test_a_cancel_that_nobody_follows_is_forced_by_upkeep(make_app: MakeApp) -> None:
     app = make_app(worker=dataclasses.replace(BRISK, cancel_grace="50ms"))
-    release = threading.Event()
+    has_begun, release = threading.Event(), threading.Event()
 
     @app.task
     def deaf() -> str:
+        has_begun.set()
         release.wait(60)
         return "too late"
 
     try:
         async with app, working(app) as work:
             handle = await deaf.enqueue()
-            await until_state(handle, JobState.RUNNING)
-            await until(lambda: work.running == 1, "it runs")
+            await until(has_begun.is_set, "it runs")
             await handle.cancel()
             assert (await ended(handle)).state is JobState.CANCELLED
             release.set()

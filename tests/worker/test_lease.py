@@ -373,16 +373,17 @@ async def test_the_neighbours_of_a_crashed_job_run_after_it(memory_app: Holdfast
 
 @pytest.mark.usefixtures("brisk")
 async def test_an_embedded_worker_that_is_asked_to_leave_ends_what_it_runs(app: Holdfast) -> None:
-    release = asyncio.Event()
+    has_begun, release = asyncio.Event(), asyncio.Event()
 
     @app.task
     async def long_one() -> str:
+        has_begun.set()
         await release.wait()
         return "mine"
 
     handle = await long_one.enqueue()
     async with working(app) as work:
-        await until_state(handle, JobState.RUNNING)
+        await has_begun.wait()
         (row,) = await app.drain_worker(work.id, actor="alice")
         assert row.drain_by == "alice"
         worker: Any = work.embedded._worker
