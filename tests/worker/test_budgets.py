@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import Budget, BudgetExceeded, Context, Holdfast, JobState, Snooze
 from tests.conformance.clock import set_time
-from tests.worker.working import MakeApp, drained, ended, ran, until_state, working
+from tests.worker.working import MakeApp, drained, ended, ran, until, until_state, working
 
 
 def ai(**options: Any) -> Budget:
@@ -184,6 +184,7 @@ async def test_from_a_threshold_on_its_jobs_get_half_of_the_slots(make_sqlite_me
             handles = await app.enqueue_many(work.call() for _ in range(6))
             for handle in handles:
                 await until_state(handle, JobState.RUNNING, JobState.SCHEDULED)
+            await until(lambda: len(now) == 2, "two have begun")
             go.set()
             for handle in handles:
                 await ended(handle)
