@@ -19,7 +19,7 @@ from holdfast.worker.finisher import Ending, Finisher
 from tests.network.proxy import Fault, Proxy, proxied
 from tests.sizes import size
 from tests.worker.faults import Faults
-from tests.worker.working import BRISK, MakeApp, drained, ended, until, working
+from tests.worker.working import BRISK, PATIENCE_S, MakeApp, drained, ended, until, working
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ async def test_a_worker_that_leaves_while_the_store_is_away_does_not_hang_and_sa
 
 
 async def test_the_end_that_is_on_its_way_when_the_worker_is_told_to_leave_is_waited_for(app: Holdfast) -> None:
-    assert await _leave_with_an_end_on_its_way(app) == (JobState.COMPLETED, 1)
+    assert await _leave_with_an_end_on_its_way(app, 0.3) == (JobState.COMPLETED, 1)
 
 
 async def test_not_waiting_for_it_would_run_the_job_twice(app: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,10 +114,10 @@ async def test_not_waiting_for_it_would_run_the_job_twice(app: Holdfast, monkeyp
         return True
 
     monkeypatch.setattr(Exchange, "flush", flush)
-    assert await _leave_with_an_end_on_its_way(app) == (JobState.QUEUED, 0)
+    assert await _leave_with_an_end_on_its_way(app, PATIENCE_S) == (JobState.QUEUED, 0)
 
 
-async def _leave_with_an_end_on_its_way(app: Holdfast) -> tuple[JobState, int]:
+async def _leave_with_an_end_on_its_way(app: Holdfast, within_s: float) -> tuple[JobState, int]:
     release = asyncio.Event()
 
     @app.task
@@ -132,7 +132,7 @@ async def _leave_with_an_end_on_its_way(app: Holdfast) -> tuple[JobState, int]:
         release.set()
         await until(lambda: faults.waiting == 1, "its end is on its way")
         work_.embedded.drain()
-        await asyncio.wait([work_.task], timeout=0.3)  # who does not wait for it has left by then
+        await asyncio.wait([work_.task], timeout=within_s)  # who does not wait for it leaves meanwhile
         faults.gate.set()
         await asyncio.wait([work_.task])
         await until(lambda: faults.waiting == 0, "it has arrived")
