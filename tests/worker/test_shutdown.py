@@ -200,7 +200,8 @@ async def test_everything_is_closed_before_a_handler_that_does_not_stop_is_compl
 
 
 async def test_what_ended_is_posted_although_another_job_does_not_stop(make_shared_app: MakeApp) -> None:
-    async with posting(make_shared_app, worker=SHORT) as app, receiving() as receiver:
+    settings = dataclasses.replace(BRISK, shutdown_grace="1s")  # enough for an answer to be written down
+    async with posting(make_shared_app, worker=settings) as app, receiving() as receiver:
         deaf = Deaf()
         task = deaf.register(app, "async")
 
