@@ -69,32 +69,37 @@ def test_a_leader_that_leaves_gives_up_its_key(elect: Elect, valkey: Valkey) -> 
 
 
 def test_a_leader_stays_over_many_renewals(elect: Elect, valkey: Valkey) -> None:
-    first = elect(ttl_s=0.4, renew_s=0.1)
+    first = elect(ttl_s=2.0, renew_s=0.1)  # and not less: a busy machine may keep a renewal waiting
     first.start()
     until(lambda: first.is_leader)
-    end = time.monotonic() + 1.5
+    end = time.monotonic() + 2.5
     while time.monotonic() < end:
         assert first.is_leader
         assert valkey.ask("GET", KEY) == first.holder
 
 
 def test_another_takes_over_within_the_time_to_live_and_a_second(elect: Elect, valkey: Valkey) -> None:
-    valkey.ask("SET", KEY, "one that crashed", "PX", 3_000)
     second = elect(ttl_s=3.0, renew_s=1.5)
+    before = time.monotonic()
+    valkey.ask("SET", KEY, "one that crashed", "PX", 3_000)
+    after = time.monotonic()
     second.start()
-    assert 2.5 < until(lambda: second.is_leader) < 3.0 + 1.0
+    until(lambda: second.is_leader)
+    led_at = time.monotonic()
+    assert led_at - before > 2.5
+    assert led_at - after < 3.0 + 1.0
     assert valkey.ask("GET", KEY) == second.holder
 
 
 def test_an_old_holder_can_neither_renew_nor_release(elect: Elect, valkey: Valkey) -> None:
-    first = elect(ttl_s=2.0, renew_s=0.2)
+    first = elect(ttl_s=60.0, renew_s=0.2)  # its clock alone would tell much later
     first.start()
     until(lambda: first.is_leader)
     valkey.ask("SET", KEY, "the new one", "PX", 30_000)
-    until(lambda: not first.is_leader, 1.0)
+    until(lambda: not first.is_leader)
     first.stop()
     assert valkey.ask("GET", KEY) == "the new one"
-    assert 25_000 < int(str(valkey.ask("PTTL", KEY))) <= 30_000
+    assert 15_000 < int(str(valkey.ask("PTTL", KEY))) <= 30_000
 
 
 def test_after_a_flush_somebody_leads_again(elect: Elect, valkey: Valkey) -> None:
@@ -111,19 +116,19 @@ def test_an_error_means_not_leader(elect: Elect, valkey: Valkey) -> None:
     first.start()
     until(lambda: first.is_leader)
     valkey.kill()
-    until(lambda: not first.is_leader, 3.0)
+    until(lambda: not first.is_leader)
     valkey.start()
     until(lambda: first.is_leader)
 
 
 def test_a_leader_without_an_answer_ends_before_its_key(elect: Elect, valkey: Valkey) -> None:
-    first = elect()
+    first = elect(ttl_s=5.0)
     first.start()
     until(lambda: first.is_leader)
     valkey.pause()
     try:
         # Redis itself is silent longer than the key lives: only the clock of this process can tell.
-        assert until(lambda: not first.is_leader) < TTL_S
+        assert until(lambda: not first.is_leader) < 5.0
     finally:
         valkey.resume()
     until(lambda: first.is_leader)
