@@ -176,8 +176,9 @@ async def test_the_lanes_are_read_once_in_each_poll(make: MakeApp) -> None:
         await until(lambda: carried(app).is_live, "both servers have answered")
         promoter = busy.worker._promoter
         promoter._hint = lambda _: reads.append(time.monotonic())
-        end = time.monotonic() + 4.0
-        while time.monotonic() < end:
+        end = time.monotonic() + 20.0
+        while len(reads) < 10 and time.monotonic() < end:
             promoter.look()
             await asyncio.sleep(0.3)
-    assert 8 <= len(reads) <= 12  # in ten polls
+    assert len(reads) >= 10
+    assert reads[9] - reads[0] >= 7 * 0.4  # nine polls, of which each may be a little early
