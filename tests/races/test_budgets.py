@@ -69,7 +69,7 @@ async def held_past_a_raise(rivals: Rivals) -> bool:
         holding = asyncio.create_task(reserve(rivals.one, poor, 30))
         await until_held_up(rivals.watcher, rivals.schema, holding)
         raising = asyncio.create_task(_raise(rivals.two))
-        await asyncio.wait([raising], timeout=0.5)  # without its guard it is through by now
+        await until_held_up(rivals.watcher, rivals.schema, holding, raising)  # or it is through, without its guard
     await asyncio.gather(holding, raising)
     job = await rivals.now(poor.id)
     assert job is not None
