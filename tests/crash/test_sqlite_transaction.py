@@ -368,8 +368,10 @@ async def test_a_refused_commit_keeps_nothing(sqlite_file: SqliteStore) -> None:
 
 
 async def open_hasty(path: Path) -> SqliteStore:
-    store = SqliteStore(str(path), deadline=0.2)
+    """Open a store, and let it give up soon from then on: making the file may take longer."""
+    store = SqliteStore(str(path))
     await store.open()
+    store.connection.deadline = 0.2
     return store
 
 
@@ -382,6 +384,7 @@ async def test_who_gets_no_turn_is_told_in_time_and_leaves_no_lock(tmp_path: Pat
             with pytest.raises(StoreUnavailable, match="no turn"):
                 await store.transaction(ENOUGH_S).__aenter__()
     await until_free(turnstile)
+    store.connection.deadline = ENOUGH_S
     job = await running(store)
     async with store.transaction(ENOUGH_S) as tx:
         assert await tx.finish(completed(job.id, job.claim)) == DONE
@@ -409,6 +412,7 @@ async def test_a_foreign_program_that_holds_the_file_is_waited_for_in_vain(tmp_p
             await store.transaction(ENOUGH_S).__aenter__()
         assert time.monotonic() - begun < 2.2
         foreign.execute("ROLLBACK")
+    store.connection.deadline = ENOUGH_S
     job = await running(store)
     async with store.transaction(ENOUGH_S) as tx:
         assert await tx.finish(completed(job.id, job.claim)) == DONE

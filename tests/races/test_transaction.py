@@ -122,13 +122,15 @@ async def test_open_transactions_keep_no_worker_waiting(dsn: str, schema: str) -
 
 
 async def test_who_gets_no_connection_is_told_in_time(dsn: str, schema: str) -> None:
-    store = PostgresStore(dsn, schema=schema, pool_size=1, deadline=0.3)
+    store = PostgresStore(dsn, schema=schema, pool_size=1)
     await store.open()
     transactions = [store.transaction(BUDGET_S) for _ in range(4)]
     for transaction in transactions:
         await transaction.__aenter__()
+    store.lending._deadline = 0.3
     with pytest.raises(StoreUnavailable, match="4 transactions are open"):
         await store.transaction(BUDGET_S).__aenter__()
+    store.lending._deadline = 10.0
     for transaction in transactions:
         await transaction.__aexit__(None, None, None)
     async with store.transaction(BUDGET_S) as tx:
