@@ -330,6 +330,22 @@ async def test_a_signal_before_the_store_has_ever_answered(postgres_place: Place
         assert not is_running(children[0])
 
 
+@pytest.mark.timeout(120)
+async def test_a_child_that_dies_at_work_while_the_worker_leaves(postgres_place: Place) -> None:
+    """Whoever reads the exit code is not told that everything has ended."""
+    place = postgres_place
+    group = place.start()
+    ids = await place.enqueue("patient", "default", plain(60_000))
+    await until(lambda: len(begun(place.notes())) == 1, 30, "the job runs")
+    (child,) = group.children
+    group.signal(signal.SIGTERM)
+    await until(lambda: "nothing more is claimed" in group.said(), 5 * PATIENCE, "it was heard")
+    assert send(child, signal.SIGKILL)
+    assert await group.ended(5 * PATIENCE) == 124
+    (job,) = await place.store.get_jobs(ids)
+    assert (job.state, job.crashes) == (JobState.QUEUED, 1)
+
+
 # ---- one after the other ---------------------------------------------------------------------------------------------
 
 

@@ -214,6 +214,8 @@ class Instance:
         """Give back what a dead child held, once nothing that it started is left."""
         self._living.discard(child)
         begun = [] if child.marks is None else list(child.marks.begun())
+        if begun and not child.has_left and self._parent.is_told:
+            self._parent.interrupted()  # it was at something, which now begins elsewhere
         child.kill_all([entry.pid for entry in begun if entry.pid])
         await child.ended()
         self._parent.forget(child)
