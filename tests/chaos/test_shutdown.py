@@ -291,18 +291,19 @@ def namespace_pid(pid: int) -> int:
 
 
 @pytest.mark.timeout(120)
-async def test_a_signal_while_the_store_is_silent(postgres_place: Place, dsn: str) -> None:
+async def test_a_signal_while_the_store_is_silent(postgres_place: Place, dsn: str, tmp_path: Path) -> None:
     """Row J6: nobody can be told, so it leaves all the same, and its jobs are rescued."""
-    place, grace, lease = postgres_place, size(1, 5), size(3, 10)
+    place, grace, lease, gate = postgres_place, size(1, 5), size(3, 10), tmp_path / "gate"
     async with proxied(dsn) as proxy:
         env = {"CHAOS_LEASE": str(lease), "CHAOS_GRACE": str(grace)}
         group = place.start(CHAOS_URL=own_url(proxy.dsn, place.schema), **env)
         ids = await place.enqueue("patient", "default", plain(60_000))
         ids += await place.enqueue("threaded", "default", plain(60_000))
-        ids += await place.enqueue("plain", "default", plain(grace * 900))
+        ids += await place.enqueue("gated", "default", [json.dumps({"gate": str(gate)})])
         await until(lambda: len(begun(place.notes())) == 3, 30, "the jobs run")
         children = group.children
         proxy.silence()
+        gate.touch()  # it ends in time, and nobody can be told
         group.signal(signal.SIGTERM)
         told_at = time.monotonic()
         code = await group.ended(grace + 2 * PATIENCE)
