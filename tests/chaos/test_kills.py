@@ -4,6 +4,7 @@ import asyncio
 import random
 import signal
 import time
+from collections.abc import Sequence
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.chaos.feeding import Feed
 from tests.chaos.looking import open_files, rescue_lags, spread
 from tests.chaos.oracle import Oracle, all_ended, until
 from tests.chaos.procs import Group, send
+from tests.chaos.stopping import go_on, stop
 from tests.crash.figures import show
 from tests.sizes import size
 
@@ -56,10 +58,10 @@ class Killer:
         return [group.pid for group in self.groups if group.pid in self.files]
 
     async def rage(self, seconds: float) -> None:
-        """Kill for a while."""
+        """Kill for a while, and until that was often enough: whoever was killed takes its time to work again."""
         end = time.monotonic() + seconds
         turn = 0
-        while time.monotonic() < end:
+        while time.monotonic() < end or len(self.kills) < seconds or not self.groups_killed:
             await asyncio.sleep(EVERY_S)
             turn += 1
             if turn % A_WHOLE_GROUP == 0:
@@ -109,12 +111,26 @@ async def test_no_job_is_lost_to_kills(place: Place, chance: random.Random) -> N
     await until(lambda: all(open_files(pid) <= killer.files[pid] for pid in killer.oldest), 10, "files are closed")
 
 
+async def buffered(place: Place, ids: Sequence[int]) -> list[int]:
+    """Name the jobs that are claimed and have not begun."""
+    begun = {note.job for note in place.notes()}
+    held = [job.id for job in await place.store.get_jobs(ids) if job.state is JobState.RUNNING]
+    return [job_id for job_id in held if job_id not in begun]
+
+
 async def killed_with_a_buffer(place: Place, holes: str = "") -> tuple[Oracle, list[int]]:
     """Kill a process that has jobs in its buffer; the answer: what became of all of them, and which they were."""
     group = place.start("--concurrency", "4", app="tests.chaos.holed:app", CHAOS_HOLES=holes)
-    ids = await place.enqueue("plain", "default", ['{"ms": 20}'] * 80)
-    await until(lambda: len(place.notes()) > 40, 30, "jobs flow")
-    assert group.kill_child() is not None
+    ids: list[int] = []
+    while True:
+        ids += await place.enqueue("plain", "default", ['{"ms": 20}'] * 80)
+        await until(lambda: len(place.notes()) > 2 * len(ids) - 120, 30, "jobs flow")  # noqa: B023 - asked at once
+        (child,) = group.children
+        await stop(place, [child])
+        if len(await buffered(place, ids)) >= 3:
+            break
+        go_on([child])  # it was quicker than this test, and has nothing left
+    assert send(child, signal.SIGKILL)
     jobs = await all_ended(place.store, ids, 60)
     return Oracle(jobs, place.notes(), await place.effects()), ids
 
