@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from pathlib import Path
 
 from holdfast import Context, Holdfast
 from tests.chaos import work
@@ -20,6 +21,17 @@ async def hold(ctx: Context, name: str, seconds: float) -> int:
     async with ctx.lock(name) as lock:
         work.note("begin", ctx)
         await asyncio.sleep(seconds)
+        work.note("end", ctx)
+        return lock.token
+
+
+@app.task
+async def hold_until(ctx: Context, name: str, gate: str) -> int:
+    """Hold a lock until a file is there."""
+    async with ctx.lock(name) as lock:
+        work.note("begin", ctx)
+        while not Path(gate).exists():
+            await asyncio.sleep(0.02)
         work.note("end", ctx)
         return lock.token
 

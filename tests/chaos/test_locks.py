@@ -1,6 +1,7 @@
 """Locks of those who are killed, and many locks on a server that has few connections."""
 
 import asyncio
+import json
 import signal
 import sys
 import time
@@ -133,10 +134,12 @@ async def test_the_lock_of_a_killed_program_ends_with_its_time(place: Place) -> 
 
 
 async def test_a_job_runs_again_after_its_holder_was_killed_and_completes(place: Place) -> None:
+    gate = place.folder / "gate"
     group = place.start("--concurrency", "2", app=APP)
-    ids = await place.enqueue("hold", "default", ['{"name": "x", "seconds": 0.5}'] * 4)
+    ids = await place.enqueue("hold_until", "default", [json.dumps({"name": "x", "gate": str(gate)})] * 4)
     await until(lambda: bool(place.notes()), 30, "one of them holds the lock")
     assert group.kill_child() is not None
+    gate.touch()
     await all_ended(place.store, ids, 40)
     jobs = await place.store.get_jobs(ids)
     assert {job.state for job in jobs} == {JobState.COMPLETED}
