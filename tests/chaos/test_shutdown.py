@@ -184,6 +184,9 @@ async def test_a_signal_while_it_starts(place: Place) -> None:
     async def stop_after(delay_ms: int) -> None:
         group = place.start("--processes", "2")
         await asyncio.sleep(delay_ms / 1_000)
+        await stop(group)
+
+    async def stop(group: Group) -> None:
         group.signal(signal.SIGTERM)
         told_at = time.monotonic()
         children = set(group.children)
@@ -198,6 +201,13 @@ async def test_a_signal_while_it_starts(place: Place) -> None:
         ids += await place.enqueue("plain", "default", plain(*[20] * 20 * AT_ONCE))
         await asyncio.gather(*map(stop_after, delays))
         assert not await held(place)
+    # On a busy machine none of them may have come as far as to listen: so one more, which works.
+    before = len(begun(place.notes()))
+    group = place.start("--processes", "2")
+    ids += await place.enqueue("plain", "default", plain(*[20] * 20))
+    await until(lambda: len(begun(place.notes())) > before, 30, "it works")
+    await stop(group)
+    assert not await held(place)
     show(f"{len(took)} runs: left at most {max(took):.2f} s after SIGTERM, codes {codes}")
     assert codes <= {0, -signal.SIGTERM}
     assert 0 in codes
