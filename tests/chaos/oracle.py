@@ -122,7 +122,7 @@ class Oracle:
         doubled = {job: count for job, count in rows.items() if count > 1}
         assert not doubled, f"effects happened more than once: {doubled}"
         for job in self.jobs.values():
-            if job.kind == "effect" and job.state is JobState.COMPLETED:
+            if job.kind in ("effect", "gated_effect") and job.state is JobState.COMPLETED:
                 assert rows[job.id] == 1, f"job {job.id} completed without its effect"
         claims = dict(self.effects)
         for job_id, claim in claims.items():

@@ -1,8 +1,10 @@
 """Processes that stand still past their lease and then go on: what they still write is refused, others took over."""
 
 import asyncio
+import json
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -36,11 +38,17 @@ class Pair:
         self.other: Group | None = None
 
     async def arrive(self) -> None:
-        """Wait until handlers of the one group run, then start the other."""
-        await until(lambda: len(self.at_work) >= 4, 30, "the first group works")
+        """Wait until handlers of the one group have begun, then start the other."""
+        await until(lambda: len(self.begun) >= 4, 30, "the first group works")
         self.other = self.place.start("--concurrency", "4", app="tests.chaos.work:app", **self._given)
         while len(await self.place.store.list_workers()) < 2:
             await asyncio.sleep(0.02)
+
+    @property
+    def begun(self) -> set[int]:
+        """The jobs that have begun in the children of the first group, whether or not they have ended."""
+        children = self.victim.children
+        return {note.job for note in self.place.notes() if note.pid in children}
 
     @property
     def at_work(self) -> dict[int, int]:
@@ -129,17 +137,23 @@ async def test_the_fence_alone_keeps_out_a_worker_that_does_not_know(place: Plac
     if not is_fenced and not place.is_sqlite:
         async with connected(place.url) as own:
             await replace_function(own, place.schema, "finish_jobs", holes.FENCE)
-    pair = Pair(place, CHAOS_HOLES="deaf" if is_fenced else "deaf unfenced")
-    ids = await place.enqueue("effect", "effects", [f'{{"ms": {LONG_MS}}}'] * 4)
+    pair, gate = Pair(place, CHAOS_HOLES="deaf" if is_fenced else "deaf unfenced"), place.folder / "gate"
+    ids = await place.enqueue("gated_effect", "effects", [json.dumps({"gate": str(gate)})] * 4)
     await pair.arrive()
     pids = [pair.victim.pid, *pair.victim.children]
     await stop(place, pids)
     stopped_at = time.monotonic()
     await until(lambda: len(pair.taken_over) >= 2, 30, "the other group runs what the stopped one had begun")
     await asyncio.sleep(max(0.0, stopped_at + STOPPED_S - time.monotonic()))
+    Path(f"{gate}-1").touch()
     go_on(pids)
+    if is_fenced:
+        await until(lambda: pair.refused >= 4, 30, "what the stopped handlers write is refused")
+    else:
+        await until(lambda: any(note.what == "end" for note in place.notes()), 30, "one of them has had its way")
+    for claim in range(2, 6):
+        Path(f"{gate}-{claim}").touch()
     jobs = await all_ended(place.store, ids, 60)
-    await until(lambda: pair.refused >= 4 or not is_fenced, 30, "what the stopped handlers write is refused")
     oracle = Oracle(jobs, place.notes(), await place.effects())
     show(f"{pair.refused} writes refused, {oracle.overlaps} runs overlapped")
     assert oracle.lease_ends >= 2

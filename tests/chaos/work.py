@@ -56,6 +56,17 @@ async def write_effect(connection: Any, ctx: Context) -> None:
 
 
 @app.task(queue="effects")
+async def gated_effect(ctx: Context, gate: str) -> None:
+    """Wait until a file for this claim is there, then write a row in the transaction that completes the job."""
+    note("begin", ctx)
+    while not Path(f"{gate}-{ctx.job.claim}").exists():
+        await asyncio.sleep(0.02)
+    async with ctx.transaction() as tx:
+        await write_effect(tx.connection, ctx)
+    note("end", ctx)
+
+
+@app.task(queue="effects")
 async def effect(ctx: Context, ms: int) -> int:
     """Work a while, then write a row in the transaction that completes the job."""
     note("begin", ctx)
