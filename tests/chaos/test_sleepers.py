@@ -1,6 +1,7 @@
 """Who slept must not judge others: after all of them stood still, nobody is declared dead for it."""
 
 import asyncio
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -31,13 +32,15 @@ ASLEEP_S = 2 * LEASE_S
 async def test_nobody_is_declared_dead_because_all_slept(place: Place) -> None:
     groups = [place.start("--concurrency", "4", CHAOS_LEASE=str(LEASE_S)) for _ in range(2)]
     await place.arrived(2)
-    ids = await place.enqueue("plain", "default", [f'{{"ms": {ASLEEP_S * 1_000}}}'] * 8)
+    gate = place.folder / "gate"
+    ids = await place.enqueue("gated", "default", [json.dumps({"gate": str(gate)})] * 8)
     await until(lambda: len(running(place.notes())) == 8, 30, "both groups work")
     await asyncio.sleep(LEASE_S / 2)  # so that both have renewed for a while and may judge
     everybody = [pid for group in groups for pid in (group.pid, *group.children)]
     await stop(place, everybody)
     await asyncio.sleep(ASLEEP_S)  # the fault itself: longer than the lease
     go_on(everybody)
+    gate.touch()
     jobs = await all_ended(place.store, ids, 60)
     oracle = Oracle(jobs, place.notes(), await place.effects())
     oracle.check(ids)
