@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import json
 import random
 import sqlite3
 import time
@@ -363,12 +364,14 @@ async def test_a_disk_without_room(tmp_path: Path, disk: Disk) -> None:
     async with place_in(path, tmp_path) as place:
         crew = Crew(place, processes=1, groups=2)
         await crew.arrive()
-        ids = await place.enqueue("plain", "default", ['{"ms": 1500}'] * 8)
+        gate = tmp_path / "gate"
+        ids = await place.enqueue("gated", "default", [json.dumps({"gate": str(gate)})] * 8)
         await until(lambda: len(starts(place.notes())) == 8, 20, "as many run as can")
         waiting = await place.enqueue("plain", "default", ['{"ms": 0}'] * size(50, 500))
         filling = fill(disk)
         ids += await write_until_full(place)
         full_at = time.monotonic()
+        gate.touch()
         await asyncio.sleep(full_s)
         notes = place.notes()
         done = [job for job in await place.store.get_jobs(ids) if job.is_finished]
