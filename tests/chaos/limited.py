@@ -43,8 +43,10 @@ async def paced(ctx: Context) -> None:
 
 
 @app.task(queue="shots")
-async def shot(ctx: Context, ms: int) -> None:
-    """Work a while."""
+async def shot(ctx: Context, ms: int, gate: str) -> None:
+    """Work until a file is there, and a while."""
     note("begin", ctx)
+    while not Path(gate).exists():
+        await asyncio.sleep(0.02)
     await asyncio.sleep(ms / 1_000)
     note("end", ctx)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import random
 import signal
 import time
@@ -13,7 +14,7 @@ import pytest
 from holdfast.job import JobState
 from tests.chaos.conftest import Place
 from tests.chaos.limited import RATE, SLOTS
-from tests.chaos.oracle import Note, all_ended
+from tests.chaos.oracle import Note, all_ended, until
 from tests.chaos.procs import Group, send
 from tests.crash.figures import show
 from tests.sizes import size
@@ -151,8 +152,11 @@ async def test_each_instance_runs_no_more_than_its_slots(postgres_place: Place) 
         place.start("--processes", str(processes), "--concurrency", "16", "--queues", "shots", app=APP) for _ in "ab"
     ]
     await place.arrived(2 * processes)
-    ids = await place.enqueue("shot", "shots", ['{"ms": 100}'] * size(40, 300))
+    gate = place.folder / "gate"
+    ids = await place.enqueue("shot", "shots", [json.dumps({"ms": 100, "gate": str(gate)})] * size(40, 300))
     children = [set(group.children) for group in groups]
+    await until(lambda: len(place.notes()) >= 2 * SLOTS, 30, "both instances have taken their slots")
+    gate.touch()
     await all_ended(place.store, ids, 60)
     notes = place.notes()
     for mine in children:
