@@ -102,8 +102,8 @@ async def test_the_grace_is_over(place: Place, stubborn: tuple[str, str]) -> Non
     place.start()
     await place.arrived(2)
     (before,) = await place.store.get_jobs([job_id])
-    leaving.signal(signal.SIGTERM)
     told_at = time.monotonic()
+    leaving.signal(signal.SIGTERM)
     code = await leaving.ended(grace + 2 * PATIENCE)
     left_at = time.monotonic()
     await until(lambda: len(begun(place.notes())) == 2, 2 * PATIENCE, "another worker starts it")
@@ -484,8 +484,8 @@ async def test_restarts_slow_down_only_without_work(postgres_place: Place) -> No
 
     async def kill() -> float:
         (child,) = group.children
-        send(child, signal.SIGKILL)
         killed_at = time.monotonic()
+        send(child, signal.SIGKILL)
         await until(lambda: bool(group.children) and group.children != [child], 20, "another child is started")
         took = time.monotonic() - killed_at
         await place.arrived(1)
