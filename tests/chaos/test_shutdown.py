@@ -255,9 +255,15 @@ async def test_as_the_first_process(postgres_place: Place, shell: tuple[str, ...
     await all_ended(place.store, ids, 30)
     (first,) = group.children
     assert namespace_pid(first) == 1
-    sleeping = [pid for pid in children_of(first) if command_of(pid).startswith("sleep")]
-    assert len(sleeping) == 5  # it has become their parent
-    await until(lambda: not set(children_of(first)) & set(sleeping), 5, "those that ended are reaped")
+
+    def sleeping() -> list[int]:
+        return [pid for pid in children_of(first) if command_of(pid).startswith("sleep")]
+
+    await until(lambda: len(sleeping()) == 5, 5, "it has become their parent")
+    orphans = sleeping()
+    for pid in orphans:
+        assert send(pid, signal.SIGKILL)
+    await until(lambda: not set(children_of(first)) & set(orphans), 5, "those that ended are reaped")
     running_ids = await place.enqueue("plain", "default", plain(500))
     await until(lambda: len(begun(place.notes())) == 2, 5, "a job runs")
     send(first, signal.SIGTERM)

@@ -156,10 +156,10 @@ async def gated(ctx: Context, gate: str) -> None:
 
 @app.task
 def orphans(ctx: Context, count: int) -> None:
-    """Leave processes behind that nobody waits for; they end a moment later."""
+    """Leave processes behind that nobody waits for, and that do not end by themselves."""
     note("begin", ctx)
     for _ in range(count):
-        subprocess.run(["sh", "-c", "sleep 1 & exit 0"], check=True)
+        subprocess.run(["sh", "-c", "sleep 600 & exit 0"], check=True)
     note("end", ctx)
 
 
