@@ -144,11 +144,11 @@ async def assert_each_once(place: Place, fires: list[FireRow]) -> None:
 
 
 def together(place: Place) -> float:
-    """For how long two processes believed to lead at the same time."""
-    spans: dict[int, tuple[float, float]] = {}
-    for _, pid, at in lines(place, "leads"):
-        first, _ = spans.get(int(pid), (float(at), 0.0))
-        spans[int(pid)] = (first, float(at))
+    """For how long two processes believed to lead at the same time; one may lead again after another."""
+    spans: dict[tuple[str, str], tuple[float, float]] = {}
+    for _, pid, at, term in lines(place, "leads"):
+        first, _ = spans.get((pid, term), (float(at), 0.0))
+        spans[pid, term] = (first, float(at))
     ordered = sorted(spans.values())
     assert ordered
     return max([0.0, *(last - first for (_, last), (first, _) in itertools.pairwise(ordered))])

@@ -62,7 +62,7 @@ class Watched(leader.StoreLeader):
     def _look(self) -> None:
         while True:
             if self.is_leader:
-                note("leads", os.getpid(), time.monotonic())
+                note("leads", os.getpid(), time.monotonic(), self.term)
             time.sleep(LOOK_S)
 
 
