@@ -35,18 +35,18 @@ class Hogged(NamedTuple):
 async def hogged(place: Place, way: str, holes: str = "") -> Hogged:
     """Let a hog come into a busy process, and another worker beside it."""
     env = {"CHAOS_LEASE": str(LEASE_S), "CHAOS_KILL_GRACE": str(KILL_GRACE_S)}
-    place.start("--concurrency", "4", before=HOLED if holes else (), CHAOS_HOLES=holes, **env)
     ids = await place.enqueue("plain", "default", ['{"ms": 20}'] * 60)
     (made,) = await place.make_jobs("hog", "default", [f'{{"way": "{way}"}}'], timeout_ms=TIMEOUT_S * 1_000)
     await place.store.insert_jobs([msgspec.structs.replace(made, max_attempts=1)])
     hog = made.id
     ids += await place.enqueue("plain", "default", ['{"ms": 20}'] * 60)
+    place.start("--concurrency", "4", before=HOLED if holes else (), CHAOS_HOLES=holes, **env)  # they wait behind it
     await until(lambda: any(note.job == hog for note in place.notes()), 30, "the hog begins")
     (began,) = [note.at for note in place.notes() if note.job == hog]
-    place.start("--concurrency", "4", **env)
     (job,) = await place.store.get_jobs([hog])
     others = [job for job in await place.store.get_jobs(ids) if job.state is JobState.RUNNING]
     begun = {note.job for note in place.notes()}
+    place.start("--concurrency", "4", **env)
     await place.arrived(2)
     return Hogged(job, began, ids, [other.id for other in others if other.id not in begun], time.monotonic())
 
@@ -92,10 +92,10 @@ async def test_a_buffer_kept_by_a_hog_is_noticed(sqlite_place: Place) -> None:
 
 async def test_what_is_claimed_ahead_of_full_slots_starts_elsewhere(place: Place) -> None:
     """Every slot of a process waits for ever while its loop goes round: nothing may be kept waiting behind them."""
-    place.start("--concurrency", "2")
     ids = await place.enqueue("plain", "default", ['{"ms": 20}'] * 40)
     hogs = await place.enqueue("hog", "default", ['{"way": "wait"}'] * 2)
     ids += await place.enqueue("plain", "default", ['{"ms": 20}'] * 40)
+    place.start("--concurrency", "2")
     await until(lambda: set(hogs) <= {note.job for note in place.notes()}, 30, "the hogs begin")
     jobs = await place.store.get_jobs(ids)
     held = [job.id for job in jobs if job.state is JobState.RUNNING and job.started_at is None]
