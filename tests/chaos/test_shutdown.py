@@ -417,8 +417,9 @@ async def test_a_sqlite_file_is_left_tidy(sqlite_place: Place) -> None:
     """Row J9."""
     place, path = sqlite_place, Path(sqlite_place.url.removeprefix("sqlite:///"))
     groups = [place.start(), place.start()]
-    ids = await place.enqueue("effect", "effects", plain(*[10] * size(200, 2_000)))
-    ids += await place.enqueue("plain", "default", plain(*[10] * size(200, 2_000)))
+    # More than end before they are told to leave, however late that is.
+    ids = await place.enqueue("effect", "effects", plain(*[10] * size(1_000, 2_000)))
+    ids += await place.enqueue("plain", "default", plain(*[10] * size(1_000, 2_000)))
     await until(lambda: len(begun(place.notes())) >= 100, 30, "there is load")
     for group in groups:
         group.signal(signal.SIGTERM)
