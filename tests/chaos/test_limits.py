@@ -42,7 +42,7 @@ def overlaps(notes: Iterable[Note], died: Mapping[int, float], ids: set[int]) ->
         if note.what == "begin" and note.job in ids:
             end = ends.get((note.job, note.claim), died.get(note.pid))
             assert end is not None, f"job {note.job} neither ended nor was killed"
-            changes += [(note.at, 1), (end, -1)]
+            changes += [(note.at, 1), (max(end, note.at), -1)]  # it may have begun just before it was killed
     most = running = 0
     for _, change in sorted(changes):  # of two at the same time the end comes first
         running += change
@@ -73,8 +73,8 @@ class Kills:
             children = [pid for pid in self._group.children if pid in worked and pid not in self.died]
             if children:
                 pid = self._chance.choice(children)
+                self.died[pid] = time.monotonic()  # not later than others can have what it held
                 send(pid, signal.SIGKILL)
-                self.died[pid] = time.monotonic()
 
 
 @pytest.mark.timeout(180)
