@@ -1,5 +1,6 @@
 """The pages of budgets: how far each is, when it will be spent, and by whom."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import get_args
 
@@ -79,18 +80,29 @@ async def burn_down(sight: Sight, shown: Shown, now: datetime) -> Markup:
         )
 
     points = await recent(sight.store, ("spend", state.name, state.key, state.starts_at), _LASTS_S, ask)
-    done = min(max((now - state.starts_at) / length, 0.0), 1.0)
-    left, rest = [(0.0, 1.0)], float(state.ceiling)
-    for point in points:
-        rest -= point.amount
-        at = min((point.at + step - state.starts_at) / length, done)
-        left.append((at, rest / state.ceiling if state.ceiling else 0.0))
-    left.append((done, 1 - state.share))
+    left = course(points, state, step, now)
+    done = left[-1][0]
     ends = None
     if 0 < done < 1 and 0 < state.share < 1:
         over = state.share / done  # of the whole, when the period ends, if it goes on like this
         ends = (done / state.share, 0.0) if over > 1 else (1.0, 1 - over)
     return drawing.burn_down(left, ends, _marks(shown.row), f"{1 - state.share:.0%} of {shown.ceiling} is left")
+
+
+def course(
+    points: Sequence[SpendPoint], state: BudgetState, step: timedelta, now: datetime
+) -> list[tuple[float, float]]:
+    """Tell what was left as the period went, both as shares: less within each step that has a point, level between."""
+    length = state.ends_at - state.starts_at
+    done = min(max((now - state.starts_at) / length, 0.0), 1.0)
+    left, rest = [(0.0, 1.0)], float(state.ceiling)
+    for point in points:
+        began = max((point.at - state.starts_at) / length, 0.0)
+        left.append((min(began, done), left[-1][1]))
+        rest -= point.amount
+        left.append((min(began + step / length, done), rest / state.ceiling if state.ceiling else 0.0))
+    left.append((done, 1 - state.share))
+    return left
 
 
 def _marks(row: BudgetRow) -> list[float]:

@@ -1,0 +1,31 @@
+"""What pages tell at a glance is what happened: the same figures on every page, and no word that says another thing."""
+
+from datetime import UTC, datetime, timedelta
+
+from holdfast.client.budgets import BudgetState
+from holdfast.server.pages.budgets import course
+from holdfast.stores.budgets import SpendPoint
+
+START = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def test_a_budget_stays_level_while_nothing_is_spent() -> None:
+    state = BudgetState(
+        name="ai",
+        key="",
+        unit="usd",
+        level="normal",
+        spent=80,
+        reserved=0,
+        lost=0,
+        ceiling=100,
+        period="month",
+        tz="UTC",
+        starts_at=START,
+        ends_at=START + timedelta(days=30),
+    )
+    step = timedelta(hours=12)
+    points = [SpendPoint(START + timedelta(days=3), 20), SpendPoint(START + timedelta(days=12), 60)]
+    drawn = course(points, state, step, START + timedelta(days=15))
+    expected = [(0, 1), (3, 1), (3.5, 0.8), (12, 0.8), (12.5, 0.2), (15, 0.2)]
+    assert [(round(at * 30, 6), round(left, 6)) for at, left in drawn] == expected
