@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from holdfast.client.budgets import BudgetState
 from holdfast.server.pages.budgets import course
+from holdfast.server.pages.rendering import span
 from holdfast.stores.budgets import SpendPoint
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
@@ -29,3 +30,10 @@ def test_a_budget_stays_level_while_nothing_is_spent() -> None:
     drawn = course(points, state, step, START + timedelta(days=15))
     expected = [(0, 1), (3, 1), (3.5, 0.8), (12, 0.8), (12.5, 0.2), (15, 0.2)]
     assert [(round(at * 30, 6), round(left, 6)) for at, left in drawn] == expected
+
+
+def test_long_spans_are_told_in_plain_figures() -> None:
+    assert span(timedelta(days=1_096)) == "1,096 d"
+    assert span(timedelta(days=999)) == "999 d"
+    assert span(timedelta(days=12, hours=12)) == "12.5 d"
+    assert span(999.7) == "1 s"

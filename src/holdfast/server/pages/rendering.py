@@ -213,11 +213,13 @@ def span(length: float | timedelta | None) -> str:
     """Say a length of time, given in milliseconds: `250 ms`, `1.5 s`, `3 min`, `2 h`, `4 d`."""
     if length is None:
         return NOTHING
-    milliseconds = length / timedelta(milliseconds=1) if isinstance(length, timedelta) else length
+    milliseconds = round(length / timedelta(milliseconds=1) if isinstance(length, timedelta) else length)
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
+        if milliseconds >= 100 * size:  # three figures would be told with an exponent from a thousand days on
+            return f"{milliseconds / size:,.0f} {unit}"
         if milliseconds >= size:
             return f"{milliseconds / size:.3g} {unit}"
-    return f"{max(milliseconds, 0):.0f} ms"
+    return f"{max(milliseconds, 0)} ms"
 
 
 _ENVIRONMENT = _environment()
