@@ -1,6 +1,9 @@
 """What pages tell at a glance is what happened: the same figures on every page, and no word that says another thing."""
 
+import re
 from datetime import UTC, datetime, timedelta
+
+import httpx2
 
 from holdfast.client.budgets import BudgetState
 from holdfast.server.pages.budgets import course
@@ -37,3 +40,13 @@ def test_long_spans_are_told_in_plain_figures() -> None:
     assert span(timedelta(days=999)) == "999 d"
     assert span(timedelta(days=12, hours=12)) == "12.5 d"
     assert span(999.7) == "1 s"
+
+
+async def test_the_overview_counts_what_ended_as_the_page_of_queues_does(web: httpx2.AsyncClient) -> None:
+    card = re.search(r"(\d+) ended, <a[^>]*>(\d+) failed</a>", (await web.get("/")).text)
+    row = re.search(
+        r'data-label="Ended, 1 h">(\d+)<br><small class="bad">(\d+) failed', (await web.get("/queues")).text
+    )
+    assert card is not None
+    assert row is not None
+    assert card.groups() == row.groups() == ("2", "1")
