@@ -50,3 +50,8 @@ async def test_the_overview_counts_what_ended_as_the_page_of_queues_does(web: ht
     assert card is not None
     assert row is not None
     assert card.groups() == row.groups() == ("2", "1")
+
+
+async def test_a_job_that_waits_for_its_next_attempt_says_when_it_comes(web: httpx2.AsyncClient) -> None:
+    page = (await web.get("/jobs?q=kind:stumble")).text
+    assert re.search(r"due <time [^>]*>[^<]* UTC</time>: Retry: plain words", page)
