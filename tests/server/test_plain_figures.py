@@ -5,10 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import httpx2
 
+from holdfast import Holdfast
 from holdfast.client.budgets import BudgetState
 from holdfast.server.pages.budgets import course
 from holdfast.server.pages.rendering import span
 from holdfast.stores.budgets import SpendPoint
+from holdfast.stores.values import JobFilter
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -55,3 +57,12 @@ async def test_the_overview_counts_what_ended_as_the_page_of_queues_does(web: ht
 async def test_a_job_that_waits_for_its_next_attempt_says_when_it_comes(web: httpx2.AsyncClient) -> None:
     page = (await web.get("/jobs?q=kind:stumble")).text
     assert re.search(r"due <time [^>]*>[^<]* UTC</time>: Retry: plain words", page)
+
+
+async def test_a_worker_is_found_by_the_number_that_jobs_tell(town: Holdfast, web: httpx2.AsyncClient) -> None:
+    (job,) = (await town.list(JobFilter(kinds=("sink",)))).jobs
+    assert f'href="/workers#worker-{job.worker}"' in (await web.get(f"/jobs/{job.public_id}")).text
+    page = (await web.get("/workers")).text
+    for worker in await town.workers():
+        assert f'id="worker-{worker.id}"' in page
+        assert f"worker&nbsp;{worker.id}, process&nbsp;{worker.info.pid}" in page
