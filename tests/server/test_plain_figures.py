@@ -66,3 +66,8 @@ async def test_a_worker_is_found_by_the_number_that_jobs_tell(town: Holdfast, we
     for worker in await town.workers():
         assert f'id="worker-{worker.id}"' in page
         assert f"worker&nbsp;{worker.id}, process&nbsp;{worker.info.pid}" in page
+
+
+async def test_failures_tell_apart_what_was_and_what_will_be_tried_again(web: httpx2.AsyncClient) -> None:
+    assert '<th class="n">Tried again</th>' in (await web.get("/queues/high")).text  # how often, within the hour
+    assert '<th class="n">Retrying</th>' in (await web.get("/failures")).text  # jobs that wait for it now
