@@ -69,3 +69,12 @@ def test_no_queue_yet(sqlite_shop: Shop) -> None:
     result = sqlite_shop("queues", "list")
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr.startswith("no queue is known yet")
+
+
+def test_how_many_run_at_once_is_told_in_a_sentence(sqlite_shop: Shop) -> None:
+    shop = sqlite_shop
+    shop.ok("migrate", "up")
+    shop.ok("config", "apply")
+    assert "workers      as many as an instance has slots\n" in shop.ok("queues", "show", "high")
+    shop.ok("queues", "limit", "high", "3")
+    assert "workers      3 in an instance\n" in shop.ok("queues", "show", "high")

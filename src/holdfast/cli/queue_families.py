@@ -94,7 +94,8 @@ def _facts(queue: QueueFamily, now: datetime) -> Iterator[tuple[str, str]]:
         yield "priority", str(queue.priority)
     if queue.colour is not None:
         yield "colour", queue.colour
-    yield "workers", f"{_workers(queue) or 'as many as the instance has slots'} in an instance"
+    known = _workers(queue)
+    yield "workers", f"{known} in an instance" if known else "as many as an instance has slots"
     for tuning in queue.tunings:
         yield "why", f"{tuning.reason} (instance {tuning.instance[:8]}, {ages.age(tuning.changed_at or now, now)})"
     if queue.poll_ms is not None:
