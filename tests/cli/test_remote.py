@@ -411,6 +411,8 @@ def test_events_come_over_the_stream(served: Place) -> None:
 def test_the_token_decides(served: Place) -> None:
     refused = served.there("queues", "pause", "high", role="viewer")
     assert (refused.exit_code, "needs the role operator" in refused.stderr) == (1, True)
+    nobody = _run("--server", served.address, "jobs", "list")
+    assert (nobody.exit_code, "--token @FILE" in nobody.stderr, "HOLDFAST_TOKEN" in nobody.stderr) == (1, True, True)
     unknown = _run("--server", served.address, "jobs", "list", token="hf_nonsense")
     assert unknown.exit_code == 1
     assert "hf_nonsense" not in unknown.output

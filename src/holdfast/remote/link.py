@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PATH = "/api/v1"
 _DEADLINE_S = 30.0
 _LONGEST = 500
-_BAD, _NOT_FOUND, _BUSY, _AWAY = 400, 404, 429, 503
+_BAD, _UNKNOWN, _NOT_FOUND, _BUSY, _AWAY = 400, 401, 404, 429, 503
 
 # What there was none of, by the first part of the path.
 _MISSING: dict[str, type[HoldfastError]] = {
@@ -75,6 +75,7 @@ class Link:
         headers = {"accept": "application/json", "user-agent": f"holdfast/{RELEASE}"}
         if token is not None:
             headers["authorization"] = f"Bearer {token}"
+        self._has_token = token is not None
         self._errors = httpx2
         self._http = httpx2.AsyncClient(
             headers=headers, timeout=httpx2.Timeout(_DEADLINE_S, connect=5.0), transport=transport
@@ -195,7 +196,11 @@ class Link:
             return _MISSING.get(path[0], NotThere)(detail)
         if answer.status_code in (_AWAY, _BUSY):
             return StoreUnavailable(f"{self.url}: {detail}")
-        if answer.status_code in (401, 403):
+        if answer.status_code == _UNKNOWN and not self._has_token:
+            return ServerRefused(
+                f"{self.url} lets nobody in without a token; give --token @FILE, or set HOLDFAST_TOKEN"
+            )
+        if answer.status_code in (_UNKNOWN, 403):
             return ServerRefused(f"{self.url}: {detail}")
         if answer.status_code in (_BAD, 409, 413, 415, 422):
             return InvalidValue(detail)
