@@ -11,6 +11,8 @@ from holdfast.server.pages.budgets import course
 from holdfast.server.pages.rendering import span
 from holdfast.stores.budgets import SpendPoint
 from holdfast.stores.values import JobFilter
+from tests.server.visiting import PAGE, visit
+from tests.worker.working import drained
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -71,3 +73,17 @@ async def test_a_worker_is_found_by_the_number_that_jobs_tell(town: Holdfast, we
 async def test_failures_tell_apart_what_was_and_what_will_be_tried_again(web: httpx2.AsyncClient) -> None:
     assert '<th class="n">Tried again</th>' in (await web.get("/queues/high")).text  # how often, within the hour
     assert '<th class="n">Retrying</th>' in (await web.get("/failures")).text  # jobs that wait for it now
+
+
+async def test_jobs_that_have_ended_are_seen_where_no_queue_is_defined(memory_app: Holdfast) -> None:
+    @memory_app.task
+    async def count() -> None: ...
+
+    await memory_app.enqueue(count.call())
+    await drained(memory_app)
+    async with visit(memory_app, is_open=True) as asked:
+        asked.headers.update(PAGE)
+        page = (await asked.get("/")).text
+        assert 'aria-label="1 ended well, 0 failed"' in page
+        assert "No queue yet" not in page
+        assert "No queue yet" not in (await asked.get("/queues")).text
