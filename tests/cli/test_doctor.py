@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from holdfast import Holdfast
 from holdfast.health import checks, mounts
 from holdfast.health.checks import Level
 from holdfast.stores.diagnosis import Diagnosis, Holder
@@ -48,6 +49,15 @@ def test_a_healthy_store(shop: Shop) -> None:
     lines = shop.ok("doctor").splitlines()
     assert len(lines) == len(told["checks"])
     assert lines[0].startswith("ok      store    ")
+
+
+def test_one_task_is_told_as_one() -> None:
+    app = Holdfast("sqlite://")
+
+    @app.task
+    async def count() -> None: ...
+
+    assert checks.kinds([], app.tasks).message == "1 task; it covers the newest 0 jobs that wait"
 
 
 def test_what_needs_attention(shop: Shop) -> None:

@@ -264,7 +264,8 @@ def kinds(waiting: Sequence[Job], tasks: Registry) -> Check:
     """Whether the app knows the kinds of the jobs that wait."""
     unknown = Counter(job.kind for job in waiting if job.kind not in tasks)
     if not unknown:
-        return Check("kinds", Level.OK, f"{len(tasks)} tasks; they cover the newest {plural(len(waiting))} that wait")
+        known = "1 task; it covers" if len(tasks) == 1 else f"{len(tasks)} tasks; they cover"
+        return Check("kinds", Level.OK, f"{known} the newest {plural(len(waiting))} that wait")
     named = ", ".join(f"{kind} ({jobs:,})" for kind, jobs in unknown.most_common(_NAMED))
     more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
     advice = "import their tasks in the app's module, or add an alias to a task that was renamed"
