@@ -57,6 +57,17 @@ def test_items_on_a_page(shop: Shop) -> None:
     assert skipped == "    skipped  b (empty)"
 
 
+def test_progress_is_told_in_whole_percent_as_everywhere(sqlite_shop: Shop) -> None:
+    job_id = sqlite_shop.enqueue("transcode", "url=u")
+
+    async def report(store: Any) -> None:
+        (job,) = await working.claim(store, "bulk")
+        await store.save_progress([ProgressReport(job.id, job.claim, 200 / 3, "two of three")])
+
+    sqlite_shop.on_store(report)
+    assert "  progress    67 % two of three, " in sqlite_shop.ok("jobs", "show", job_id)
+
+
 def test_of_many_failed_items_the_first_are_shown(shop: Shop) -> None:
     job_id = shop.enqueue("transcode", "url=u")
 

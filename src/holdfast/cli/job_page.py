@@ -193,7 +193,7 @@ def _progress(job: Job) -> str:
     progress = Covering(job).progress
     if progress is None:
         return ""
-    percent = "" if progress.percent is None else f"{progress.percent:g} %"
+    percent = "" if progress.percent is None else f"{progress.percent:.0f} %"
     phase = "" if progress.phase is None else f"{progress.phase}:" if progress.message else progress.phase
     data = "" if progress.data is None else output.json_line(progress.data)
     return " ".join(part for part in (percent, phase, progress.message or "", data) if part)
