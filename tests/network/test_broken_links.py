@@ -54,7 +54,6 @@ async def test_no_verb_outlasts_its_deadline_in_a_black_hole(
     while len(found) < len(VERBS):
         some = list(VERBS.items())[len(found) : len(found) + AT_ONCE]
         if connected_before:
-            # All at once, so that each has a connection of its own afterwards.
             proxy.heal()
             await connect(wide, len(some))
         proxy.silence()
@@ -69,15 +68,11 @@ async def test_no_verb_outlasts_its_deadline_in_a_black_hole(
 
 
 async def connect(store: PostgresStore, count: int) -> None:
-    """Open so many connections; on a busy machine that takes more than one deadline, and those that are open stay."""
-
-    async def is_done() -> bool:
-        calls = (store.pool.fetch("SELECT pg_sleep(0.2)") for _ in range(count))
-        found = await asyncio.gather(*calls, return_exceptions=True)
-        assert all(isinstance(one, list | StoreUnavailable | OutcomeUnknown) for one in found), found
-        return all(isinstance(one, list) for one in found)
-
-    await until(is_done, "all are connected", patience_s=20.0)
+    """Open so many connections: each call keeps its own until all have one."""
+    all_have_one = asyncio.Barrier(count)
+    store.pool.deadline = PATIENCE_S
+    await asyncio.gather(*(store.pool.call(lambda _: all_have_one.wait()) for _ in range(count)))
+    store.pool.deadline = DEADLINE
 
 
 async def assert_recovers(store: PostgresStore, proxy: Proxy) -> None:

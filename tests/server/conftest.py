@@ -6,6 +6,7 @@ import httpx2
 import pytest
 
 from holdfast import Holdfast
+from holdfast.server import latch
 from tests.server.furnished import furnish, furnished_app
 from tests.server.visiting import PAGE, visit
 from tests.worker.conftest import (
@@ -32,6 +33,12 @@ __all__ = [
     "memory_app",
     "shared_schema",
 ]
+
+
+@pytest.fixture(autouse=True)
+def stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an open server look for tokens once only: one that a test makes would shut it out after two seconds."""
+    monkeypatch.setattr(latch, "LOOK_S", 3_600.0)
 
 
 @pytest.fixture
