@@ -131,7 +131,7 @@ def _workers(workers: Sequence[WorkerRow]) -> list[Note]:
         return []
     title = f"{len(dead)} worker {'process' if len(dead) == 1 else 'processes'} lost within the hour"
     hosts = ", ".join(dict.fromkeys(row.info.host for row in dead))
-    return [Note(title, f"on {hosts}; what they ran is rescued", ("workers",))]
+    return [Note(title, f"on {hosts}; jobs that ran there are rescued", ("workers",))]
 
 
 async def _schedules(sight: Sight) -> list[Note]:
