@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
 from holdfast import Holdfast
+from holdfast.errors import StoreUnavailable
 from holdfast.server import exporting
 from holdfast.server.application import make_application
 from holdfast.server.settings import ServerSettings
@@ -85,30 +87,52 @@ async def test_export_has_a_line_for_each_and_no_secret(app: Holdfast) -> None:
         assert "s3cr3t-word" not in answer.text
 
 
+async def broken_off(app: Holdfast, path: str, secret: str, happen: Callable[[], Awaitable[Any]]) -> list[Any]:
+    """Ask for an export job by job, let something happen with each, and give what was sent."""
+    scope: dict[str, Any] = {"type": "http", "method": "GET", "path": path, "query_string": b"", "root_path": ""}
+    headers = [(b"host", b"127.0.0.1"), (b"authorization", f"Bearer {secret}".encode())]
+    asked, sent = [{"type": "http.request", "body": b""}], list[Any]()
+
+    async def receive() -> Any:
+        return asked.pop() if asked else await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+        if message.get("body"):
+            await happen()
+
+    scope |= {"scheme": "http", "client": ("127.0.0.1", 1), "headers": headers}
+    await make_application(app.served(ServerSettings()))(scope, receive, send)
+    return sent
+
+
 @pytest.mark.parametrize("path", ["/api/v1/dead-letters/export", "/dead-letters/export"])
-async def test_an_export_breaks_off_when_its_token_is_revoked(
-    app: Holdfast, monkeypatch: pytest.MonkeyPatch, path: str
+@pytest.mark.parametrize("why", ["its token is revoked", "the store goes away"])
+async def test_an_export_breaks_off(
+    app: Holdfast, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, path: str, why: str
 ) -> None:
     monkeypatch.setattr(exporting, "PART", 1)
-    scope: dict[str, Any] = {"type": "http", "method": "GET", "path": path, "query_string": b"", "root_path": ""}
-    scope |= {"scheme": "http", "client": ("127.0.0.1", 1)}
-    asked, sent = [{"type": "http.request", "body": b""}], list[Any]()
     async with app:
         await fail(app)
         secret, token = await made(app, "operator")
 
-        async def receive() -> Any:
-            return asked.pop() if asked else await asyncio.Event().wait()
+        async def away(*_: Any, **__: Any) -> None:
+            message = "no answer"
+            raise StoreUnavailable(message)
 
-        async def send(message: Any) -> None:
-            sent.append(message)
-            if message.get("body"):
+        async def happen() -> None:
+            if why == "its token is revoked":
                 await app.store.revoke_pass(token.id, actor="ann")
+            else:
+                monkeypatch.setattr(app.client, "list", away)
 
-        headers = [(b"host", b"127.0.0.1"), (b"authorization", f"Bearer {secret}".encode())]
-        await make_application(app.served(ServerSettings()))(scope | {"headers": headers}, receive, send)
+        sent = await broken_off(app, path, secret, happen)
     assert [message.get("body", b"").count(b"\n") for message in sent] == [0, 1]
     assert sent[-1]["more_body"], "what has come does not look like all there is"
+    (told,) = [one for one in caplog.records if "request" in one.message]
+    assert told.exc_info is None, "whoever reads the log is told the reason, and no traceback"
+    reason = f"{token.name} may read no more" if why == "its token is revoked" else "no answer"
+    assert told.message.endswith(f"(GET {path!r}) was broken off: {reason}")
 
 
 async def test_one_queue_is_all_that_is_touched(app: Holdfast) -> None:

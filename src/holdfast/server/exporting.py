@@ -6,8 +6,9 @@ import msgspec
 from fastapi import Request
 
 from holdfast.client.dead_letters import exported
+from holdfast.errors import HoldfastError
 from holdfast.server.live import Live
-from holdfast.server.problems import Problem
+from holdfast.server.problems import BrokenOff
 from holdfast.server.sight import Sight
 from holdfast.stores.values import Cursor, JobFilter
 
@@ -15,15 +16,19 @@ PART = 100  # jobs that are in memory at a time, each with all its arguments
 
 
 async def export_lines(request: Request, sight: Sight, which: JobFilter) -> AsyncIterator[bytes]:
-    """Write one JSON object a line; who may read no more gets an answer that breaks off, and does not look whole."""
+    """Write one JSON object a line; the answer breaks off where its reader is let in no more, or the store is away."""
     live: Live = request.app.state.live
     after: Cursor | None = None
     while True:
-        page = await sight.client.list(which, limit=PART, after=after)
+        try:
+            page = await sight.client.list(which, limit=PART, after=after)
+        except HoldfastError as error:
+            raise BrokenOff(str(error)) from error
         for job in page.jobs:
             yield msgspec.json.encode(exported(job)) + b"\n"
         if page.next is None:
             return
         if not await live.still_holds(request, sight.principal):
-            raise Problem(401, f"{sight.principal.name} may read no more of this export", "token")
+            message = f"{sight.principal.name} may read no more"
+            raise BrokenOff(message)
         after = page.next

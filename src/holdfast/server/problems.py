@@ -43,6 +43,10 @@ AWAY = "The database cannot be reached, or did not answer in time; try again."
 INVALID = 422
 
 
+class BrokenOff(Exception):
+    """Ends an answer that has begun before it is whole, so that nobody takes it for all there is."""
+
+
 class Problem(Exception):
     """An answer that is an error."""
 

@@ -14,7 +14,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.server import problems
-from holdfast.server.problems import Problem
+from holdfast.server.problems import BrokenOff, Problem
 from holdfast.server.settings import ServerSettings, is_loopback
 from holdfast.server.whence import is_secure
 
@@ -72,8 +72,10 @@ class Shield:
             await self.app({**scope, "state": state}, bounded, answering)
         except Problem as problem:
             await answering.tell(problem)
+        except BrokenOff as reason:
+            _logger.warning("request %s (%s %r) was broken off: %s", *_told(answering, scope), reason)
         except Exception:
-            _logger.exception("request %s (%s %r) failed", answering.request_id, scope["method"], scope["path"])
+            _logger.exception("request %s (%s %r) failed", *_told(answering, scope))
             await answering.tell(Problem(500, problems.OPAQUE, "unexpected"))
 
     def _state_of(self, connection: HTTPConnection, request_id: str) -> dict[str, Any]:
@@ -126,6 +128,11 @@ class Shield:
             return False
         own = {host.lower()} | ({urlsplit(self._settings.url).netloc.lower()} if self._settings.url else set())
         return parts.scheme in ({"https"} if is_secure else {"http", "https"}) and parts.netloc.lower() in own
+
+
+def _told(answering: "_Answering", scope: Scope) -> tuple[str, str, str]:
+    """Name a request in the log."""
+    return answering.request_id, scope["method"], scope["path"]
 
 
 class _Answering:
