@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from holdfast import Context, Holdfast, Limit, backoff
-from tests.chaos.work import ENV, _worker, note
+from tests.chaos.work import ENV, _worker, note, opened
 
 SLOTS = 3
 RATE = 50
@@ -46,7 +46,6 @@ async def paced(ctx: Context) -> None:
 async def shot(ctx: Context, ms: int, gate: str) -> None:
     """Work until a file is there, and a while."""
     note("begin", ctx)
-    while not Path(gate).exists():
-        await asyncio.sleep(0.02)
+    await opened(gate)
     await asyncio.sleep(ms / 1_000)
     note("end", ctx)

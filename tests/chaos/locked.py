@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from pathlib import Path
 
 from holdfast import Context, Holdfast
 from tests.chaos import work
@@ -30,8 +29,7 @@ async def hold_until(ctx: Context, name: str, gate: str) -> int:
     """Hold a lock until a file is there."""
     async with ctx.lock(name) as lock:
         work.note("begin", ctx)
-        while not Path(gate).exists():
-            await asyncio.sleep(0.02)
+        await work.opened(gate)
         work.note("end", ctx)
         return lock.token
 

@@ -55,12 +55,17 @@ async def write_effect(connection: Any, ctx: Context) -> None:
         await connection.execute(f"INSERT INTO {EFFECTS} VALUES ($1, $2)", ctx.job.id, ctx.job.claim)
 
 
+async def opened(gate: str) -> None:
+    """Wait until the test has made a file: it is another process, and a file is what it can tell all of these by."""
+    while not Path(gate).exists():
+        await asyncio.sleep(0.02)
+
+
 @app.task(queue="effects")
 async def gated_effect(ctx: Context, gate: str) -> None:
     """Wait until a file for this claim is there, then write a row in the transaction that completes the job."""
     note("begin", ctx)
-    while not Path(f"{gate}-{ctx.job.claim}").exists():
-        await asyncio.sleep(0.02)
+    await opened(f"{gate}-{ctx.job.claim}")
     async with ctx.transaction() as tx:
         await write_effect(tx.connection, ctx)
     note("end", ctx)
@@ -149,8 +154,7 @@ async def patient(ctx: Context, ms: int) -> int:
 async def gated(ctx: Context, gate: str) -> None:
     """Work until a file is there."""
     note("begin", ctx)
-    while not Path(gate).exists():
-        await asyncio.sleep(0.02)
+    await opened(gate)
     note("end", ctx)
 
 
