@@ -11,6 +11,7 @@ import threading
 import time
 from typing import Any
 
+from holdfast import moments
 from holdfast.delivery.redis_link import ANSWER_S, open_client
 from holdfast.errors import ConfigError
 
@@ -74,6 +75,8 @@ class RedisElector:
         began = time.monotonic()
         try:
             if self._has_key():
+                if not self.is_leader:
+                    moments.reach("elected", holder=self.holder)
                 self._leads_until = began + self._ttl_s * (1 - _MARGIN)
                 return self._renew_s
             self._leads_until = 0.0

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 import msgspec
 
-from holdfast import failpoints
+from holdfast import moments
 from holdfast.errors import Conflict
 from holdfast.moving.comparing import differences
 from holdfast.moving.sides import Side
@@ -103,7 +103,7 @@ class Copy:
             async for rows, after in self._pages(table):
                 copies = [staged(self.move, table, row) for row in rows]
                 await self.target.put_rows(table, copies, self._next(table, after, len(rows)))
-                failpoints.reach("move_staged")
+                moments.reach("move_staged")
 
     async def rehearse(self) -> None:
         """Write what is to be settled, read it, and roll it back: after the source is given up none may be refused."""
@@ -143,7 +143,7 @@ class Copy:
                     await self.target.release_jobs(releases, progress)
                 else:
                     await self.target.put_rows(table, self._numbered(table, rows), progress)
-                failpoints.reach("move_settled")
+                moments.reach("move_settled")
 
     async def _take_numbers(self) -> None:
         """Keep numbers free on the target, once: the source is closed, and has all that it will ever have."""

@@ -4,7 +4,7 @@ import random
 import secrets
 from dataclasses import dataclass
 
-from holdfast import failpoints
+from holdfast import moments
 from holdfast.errors import Conflict, StoreMoved
 from holdfast.moving.copying import Copy, Tell
 from holdfast.moving.draining import drain
@@ -29,7 +29,7 @@ async def move(source: Side, target: Side, wishes: Wishes, tell: Tell) -> dict[s
     if mark.stage is Stage.DRAINING:
         tell("waiting for running jobs", 0)
         mark = await drain(source, mark, wait_s=wishes.wait_s, interrupts=wishes.interrupts)
-    failpoints.reach("move_closed")
+    moments.reach("move_closed")
     progress = await _take_over(source, target, mark)
     if progress is None:
         return {}
@@ -38,10 +38,10 @@ async def move(source: Side, target: Side, wishes: Wishes, tell: Tell) -> dict[s
         await copy.stage()
         await copy.rehearse()
         await copy.compare()
-        failpoints.reach("move_compared")
+        moments.reach("move_compared")
         mark = Move(mark.id, mark.to, mark.with_history, Stage.MOVED)
         await source.mark_move(mark)
-        failpoints.reach("move_marked")
+        moments.reach("move_marked")
     await copy.settle()
     queues = [row.name for row in await target.list_queues()]
     await target.end_progress(mark.id)
@@ -91,7 +91,7 @@ async def _begin(source: Side, target: Side, wishes: Wishes) -> Move:
     await _prepare(source, target)
     mark = Move(secrets.token_hex(7), wishes.to, wishes.with_history, Stage.DRAINING)
     await source.mark_move(mark)
-    failpoints.reach("move_begun")
+    moments.reach("move_begun")
     other = await target.read_move()
     if other is not None and other.id == mark.id:
         await source.unmark_move()

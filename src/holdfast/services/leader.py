@@ -12,6 +12,7 @@ import time
 import uuid
 from typing import Protocol
 
+from holdfast import moments
 from holdfast.errors import HoldfastError
 from holdfast.stores.cluster import LeaderStore
 
@@ -109,5 +110,6 @@ class StoreLeader:
     def _tell(self) -> None:
         if self.is_leader != self._was_leader:
             self._was_leader = self.is_leader
+            moments.reach("elected" if self.is_leader else "deposed", holder=self.holder, term=self.term)
             words = "leads" if self.is_leader else "does not lead any more"
             _logger.info("%s %s (%s, term %s)", self.holder, words, self._office, self.term)

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from holdfast import moments
 from holdfast.cadence import Service, overridden
 from holdfast.config import Settings
 from holdfast.delivery.delivery import EVERY_HINT, SCHEDULES_HINT, Delivery
@@ -166,6 +167,7 @@ class Office:
             self._failed(desk, error)
             return max(desk.cadence.interval_s, _AFTER_ERROR_S)
         desk.count(done)
+        moments.reach("served", service=desk.service.name, moved=done.moved)
         if done.has_more:
             return 0.0
         interval = desk.cadence.interval_s * random.uniform(0.95, 1.0)

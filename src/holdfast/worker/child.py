@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from holdfast import failpoints, failure
+from holdfast import failure, moments
 from holdfast.client.definitions import read_definitions
 from holdfast.delivery.choosing import make_delivery
 from holdfast.errors import ConfigError, HoldfastError, OutcomeUnknown, StoreUnavailable
@@ -284,7 +284,7 @@ class Child:
 
 def serve(end: socket.socket, load: Callable[[Start], Parts]) -> None:
     """Be a child: learn what to run, load it, and run it; the process ends here."""
-    failpoints.role = "child"
+    moments.role = "child"
     with end.makefile("rb", buffering=0) as lines:
         start = orders.read_order(lines.readline())
     if not isinstance(start, Start):

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 
-from holdfast import names
+from holdfast import moments, names
 from holdfast.client.repeat import until_answered
 from holdfast.delivery.delivery import Delivery
 from holdfast.errors import HoldfastError
@@ -150,6 +150,7 @@ class Embedded:
     async def _enter(self, leases: LeaseStore) -> None:
         self._id = await self._register(leases)
         self._entered_at = time.monotonic_ns()
+        moments.reach("registered", worker=self._id)
 
     async def _register(self, leases: LeaseStore) -> int:
         info = identity.describe(self._instance, os.getpid(), self._queues, self._concurrency)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from holdfast import failpoints
+from holdfast import moments
 from holdfast.client.repeat import pauses
 from holdfast.config import Settings
 from holdfast.errors import HoldfastError
@@ -61,6 +61,7 @@ class Enrolment:
                 continue
             self.mark_renewal(child, sent)
             child.entered_at = time.monotonic_ns()
+            moments.reach("registered", worker=worker)
             return worker
         child.kill()
         return None
@@ -77,7 +78,7 @@ class Enrolment:
         if child.worker is None:
             return
         how, culprits = self._judge(child)
-        failpoints.reach("before_release")
+        moments.reach("before_release")
         waits = pauses()
         until = time.monotonic() + _FAREWELL_S
         while not self._parent.is_told or time.monotonic() < until:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from holdfast import failpoints
+from holdfast import moments
 from holdfast import transitions as ends
 from holdfast.context import Context, running_job
 from holdfast.errors import ArgumentError, InvalidValue, UnknownKind
@@ -189,14 +189,14 @@ class Executor:
 
     async def _perform(self, run: Run) -> None:
         try:
-            failpoints.reach("before_handler")
+            moments.reach("begun", job=run.job.id, claim=run.key[1])
             transition = await self._traced(run)
             if run.spends or run.allowance is not None:
                 await self._grants.ending(run, transition)
             run.ended_at = time.monotonic()
             if forks.generation != self._generation:  # the handler forked, and this is the copy: it leaves all alone
                 os._exit(0)
-            failpoints.reach("after_handler")
+            moments.reach("ended", job=run.job.id, claim=run.key[1])
             if run.is_committed or run.is_held:
                 run.is_settled = True
             elif not run.is_settled:

@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 
+from holdfast import moments
 from holdfast.errors import HoldfastError, StoreMoved
 from holdfast.stores.store import LeaseStore
 from holdfast.stores.values import Renewal
@@ -94,6 +95,7 @@ class Lease:
         renewal = await self._store.renew_workers(list(memory), round(self.lease_s * 1_000), memory)
         self._confirm(sent)
         self._renewed(renewal, sent)
+        moments.reach("renewed", workers=list(memory))
 
     def _confirm(self, sent: int) -> None:
         now = time.monotonic_ns()  # and not when it was asked: the others are answered no sooner

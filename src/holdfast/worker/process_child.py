@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from holdfast import failpoints, failure
+from holdfast import failure, moments
 from holdfast.client.locks import Locks
 from holdfast.config import Settings
 from holdfast.context import Context, LockBlock, TransactionBlock, running_job
@@ -44,7 +44,7 @@ _logger = logging.getLogger("holdfast")
 
 def main() -> None:
     """Serve the worker at the other end of the pipe until it is gone."""
-    failpoints.role = "process"
+    moments.role = "process"
     pipe, parent = int(sys.argv[1]), int(sys.argv[2])
     kernel.die_with(parent)
     end = socket.socket(fileno=pipe)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from holdfast import moments
 from holdfast.delivery.delivery import Delivery
 from holdfast.errors import HoldfastError
 from holdfast.stores.limits import LimitStore
@@ -78,6 +79,7 @@ class Promoter:
             self._delivery.announce(promoted.ready)
         elif promoted.jobs:
             self._hint(None)
+        moments.reach("promoted", jobs=promoted.jobs)
         return promoted.jobs
 
     async def _sweep(self) -> None:

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from holdfast import failpoints
+from holdfast import moments
 from holdfast.config import Settings
 from holdfast.errors import HoldfastError, OutcomeUnknown, StoreUnavailable
 from holdfast.locations import SqliteLocation
@@ -63,7 +63,7 @@ class Supervisor:
 
     async def run(self) -> int:
         """Work until told to leave; the answer is the exit code."""
-        failpoints.role = "supervisor"
+        moments.role = "supervisor"
         kernel.adopt_orphans()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

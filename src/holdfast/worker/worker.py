@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from holdfast import failpoints
+from holdfast import moments
 from holdfast import transitions as ends
 from holdfast.client.locks import LOCK_HINT
 from holdfast.delivery.delivery import CANCEL_HINT, Delivery
@@ -189,6 +189,7 @@ class Worker:
             loops["rest"] = self._leave_when_empty
         self._loops = [asyncio.create_task(keep_going(serve), name=f"holdfast {name}") for name, serve in loops.items()]
         self._exchange.wake()
+        moments.reach("started", worker=self.id)
 
     def _revive_exchange(self) -> None:
         """Let ends be written although every task was cancelled, as `asyncio.run` does when its program returns."""
@@ -224,6 +225,7 @@ class Worker:
             self._granting.locks.look()
             return
         self._was_hinted = True
+        moments.reach("hinted", worker=self.id, queue=queue)
         self.hint(queue)
 
     def set_bounds(self, bounds: Mapping[str, int]) -> None:
@@ -249,7 +251,7 @@ class Worker:
         if self._was_hinted and not jobs:
             self._promoter.look()  # the hint was for a job that is due in a moment
         self._was_hinted = False
-        failpoints.reach("after_claim")
+        moments.reach("claimed", worker=claim.worker, jobs=[job.id for job in jobs])
         self._rules.claimed(jobs)
         self._pump.took(claim, jobs)
         if self.is_leaving:
@@ -304,6 +306,7 @@ class Worker:
             self._refuse(run)
             return
         run.is_known = True
+        moments.reach("finished", worker=self.id, job=run.job.id, claim=run.key[1], state=finish.state)
         self._pump.settled(run.job.id)
         self._unmark(run)
         if finish.state is not None and run.started_at is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import asyncpg
 
-from holdfast import failpoints
+from holdfast import moments
 from holdfast.errors import (
     ConfigError,
     DataRefused,
@@ -130,9 +130,9 @@ class Pool:
         try:
             async with asyncio.timeout(self.deadline):
                 connection = await self._take()
-                failpoints.reach("before_store_call")
+                moments.reach("before_store_call")
                 result = await work(connection)
-                failpoints.reach("after_store_call")
+                moments.reach("after_store_call")
             is_sound = True
             return result
         except TimeoutError as error:

@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from holdfast import failpoints
+from holdfast import moments
 from holdfast.errors import ConfigError, DataRefused, OutcomeUnknown, StoreError, StoreUnavailable
 from holdfast.locations import masked
 from holdfast.stores.postgres.connection import Pooled, refused
@@ -116,9 +116,9 @@ class PostgresTransaction:
         session: Any = self.connection
         try:
             async with asyncio.timeout(self._store.pool.deadline):
-                failpoints.reach("before_store_call")
+                moments.reach("before_store_call")
                 await self._transaction.commit()
-                failpoints.reach("after_store_call")
+                moments.reach("after_store_call")
         except _LINK_ERRORS as error:
             reason = str(error) or f"no answer within {self._store.pool.deadline:g} s"
             message = f"the link to {self._where} broke during the commit: {reason}; it may have happened"
@@ -148,9 +148,9 @@ class PostgresTransaction:
     async def _step(self, when: str) -> AsyncIterator[None]:
         try:
             async with asyncio.timeout(self._store.pool.deadline):
-                failpoints.reach("before_store_call")
+                moments.reach("before_store_call")
                 yield
-                failpoints.reach("after_store_call")
+                moments.reach("after_store_call")
         except _LINK_ERRORS as error:
             reason = str(error) or f"no answer within {self._store.pool.deadline:g} s"
             message = f"the transaction on {self._where} ended {when}: {reason}; nothing was changed"

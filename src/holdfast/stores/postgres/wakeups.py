@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
+from holdfast import moments
 from holdfast.locations import masked
 from holdfast.stores.postgres.links import is_direct
 from holdfast.stores.postgres.role import Role
@@ -168,6 +169,7 @@ class Listener:
         if heard == link.probe:
             link.answer()
         elif (heard in self._queues or EVERY_HINT in self._queues) and not self._is_ended:
+            moments.reach("hint_heard", queue=str(heard))
             self._wake(str(heard))
 
     @property
@@ -184,6 +186,7 @@ class Listener:
 
     def _regain(self) -> None:
         self.is_live = self._was_live = True
+        moments.reach("listening")
         if self._is_lost:
             _logger.info("hints from %s arrive again", self._where)
         self._is_lost = False

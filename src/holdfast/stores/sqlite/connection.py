@@ -16,7 +16,7 @@ from concurrent.futures import Future, InvalidStateError
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from holdfast import failpoints
+from holdfast import moments
 from holdfast.errors import ConfigError, NotOpen, OutcomeUnknown, StoreUnavailable
 from holdfast.stores.sqlite import ending, errors, lending, opening
 from holdfast.stores.sqlite.calls import Call, Line
@@ -153,7 +153,7 @@ class Connection:
             self._turnstile.close()
 
     async def _call(self, line: Line, operation: Callable[[sqlite3.Connection, int], T], *, is_read: bool) -> T:
-        failpoints.reach("before_store_call")
+        moments.reach("before_store_call")
         loop = asyncio.get_running_loop()
         call = Call(operation, loop)
         if not line.join(call):
@@ -161,7 +161,7 @@ class Connection:
         timer = loop.call_later(self.deadline, self._give_up, line, call, is_read)
         try:
             result: T = await call.future
-            failpoints.reach("after_store_call")
+            moments.reach("after_store_call")
             return result
         except asyncio.CancelledError:
             line.withdraw(call)  # what was taken goes through

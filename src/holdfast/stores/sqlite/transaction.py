@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from holdfast import failpoints
+from holdfast import moments
 from holdfast.errors import ConfigError, OutcomeUnknown, StoreUnavailable, TransactionTooLong
 from holdfast.stores.sqlite import errors
 from holdfast.stores.sqlite.connection import Connection
@@ -57,7 +57,7 @@ class SqliteTransaction:
     @classmethod
     async def begin(cls, connection: Connection, loan: Loan) -> "SqliteTransaction":
         """Wait for the turn and the connection; whoever stops waiting leaves no lock behind."""
-        failpoints.reach("before_store_call")
+        moments.reach("before_store_call")
         ended = connection.lend(loan)
         lent = asyncio.wrap_future(loan.lent)
         waited_for: set[asyncio.Future[Any]] = {lent, ended}
@@ -67,7 +67,7 @@ class SqliteTransaction:
             loan.abandon()
             raise
         if lent.done():
-            failpoints.reach("after_store_call")
+            moments.reach("after_store_call")
             return cls(connection, loan, lent.result(), ended)
         loan.abandon()
         if ended.done():
@@ -98,7 +98,7 @@ class SqliteTransaction:
             message = "the transaction has ended its claim already: finish it once, as the last statement"
             raise ConfigError(message)
         self._is_finished = True
-        failpoints.reach("before_store_call")
+        moments.reach("before_store_call")
         answer = asyncio.wrap_future(self._loan.order(lambda lent: self._checked(lent, statement)))
         await asyncio.wait({answer, self._ended}, timeout=self._deadline, return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():
@@ -108,7 +108,7 @@ class SqliteTransaction:
             message += "the transaction is rolled back"
             raise StoreUnavailable(message)
         result: T = answer.result()
-        failpoints.reach("after_store_call")
+        moments.reach("after_store_call")
         return result
 
     async def leave(self) -> None:
@@ -118,9 +118,9 @@ class SqliteTransaction:
             if too_long is not None:
                 raise too_long
             return
-        failpoints.reach("before_store_call")
+        moments.reach("before_store_call")
         await self._end_loan(is_kept=True)
-        failpoints.reach("after_store_call")
+        moments.reach("after_store_call")
         if not self._ended.done():
             message = f"the SQLite store {self._path} did not answer within {self._deadline:g} s: "
             message += "the commit may have happened"

@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
+from holdfast import moments
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.sockets import send_hints
 from holdfast.stores.sqlite.watcher import Watcher
@@ -35,6 +36,7 @@ class Listener:
 
     def _hear(self, queue: str) -> None:
         if not self._is_ended:
+            moments.reach("hint_heard", queue=queue)
             self._wake(queue)
 
 

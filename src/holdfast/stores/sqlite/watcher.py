@@ -18,6 +18,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 
+from holdfast import moments
 from holdfast.stores.sqlite import ending, errors, opening, statements
 from holdfast.stores.sqlite.clock import StoreClock
 from holdfast.stores.sqlite.sockets import HintSocket
@@ -164,6 +165,7 @@ class Watcher:
             found, self._found = self._found, set()
         for queue in sorted(found):
             if not self._is_ended:
+                moments.reach("hint_heard", queue=queue)
                 self._wake(queue)
 
 

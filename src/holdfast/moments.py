@@ -1,18 +1,24 @@
-"""Places where a test may let a process die or stand still; nothing happens unless the environment names them.
+"""Named moments in the life of workers, services and stores, published for tests; without a test nothing happens.
 
-HOLDFAST_FAILPOINTS="child.before_store_call:kill@3" kills a worker's child at its third call of the store. Several are
-separated by commas. HOLDFAST_FAILPOINTS_FIRED names a file that is made when one fires: none fires after that, so that
-the process that takes over lives, and the test knows that the fault has happened.
+A test in the same process watches them: `moments.watchers` holds functions that get the name and the facts. For other
+processes two variables of the environment take effect when they start. HOLDFAST_MOMENTS names a file to which a line of
+JSON is added for each moment. HOLDFAST_FAILPOINTS="child.before_store_call:kill@3" kills a worker's child at its third
+call of the store; several are separated by commas. HOLDFAST_FAILPOINTS_FIRED names a file that is made when one fires:
+none fires after that, so that the process that takes over lives, and the test knows that the fault has happened.
 """
 
+import json
 import os
 import signal
 import sys
+import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 role = "main"  # a supervisor, its children and spawned processes call themselves so
+watchers: list[Callable[[str, dict[str, Any]], None]] = []  # called in the thread that reaches the moment
 
 
 class _Point(NamedTuple):
@@ -34,13 +40,27 @@ def _read(text: str) -> tuple[_Point, ...]:
     return tuple(points)
 
 
-def reach(name: str) -> None:
-    """Say that a point was reached."""
+def reach(name: str, /, **facts: Any) -> None:
+    """Publish a moment."""
+    if watchers:
+        for watch in tuple(watchers):
+            watch(name, facts)
+    if _file is not None:
+        _write(_file, name, facts)
     if _points:
-        _reach(name)
+        _fail(name)
 
 
-def _reach(name: str) -> None:
+def _write(path: str, name: str, facts: dict[str, Any]) -> None:
+    line = json.dumps({"moment": name, "role": role, "pid": os.getpid(), "at": time.time(), **facts}, default=str)
+    file = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+    try:
+        os.write(file, line.encode() + b"\n")  # in one call, so that lines of several processes do not mix
+    finally:
+        os.close(file)
+
+
+def _fail(name: str) -> None:
     _reached[name] += 1
     for point in _points:
         is_here = point.role in ("", role) and point.name == name
@@ -76,3 +96,4 @@ _ACTIONS = {
 _reached: Counter[str] = Counter()
 _points = _read(os.environ.get("HOLDFAST_FAILPOINTS", ""))
 _fired = Path(os.environ["HOLDFAST_FAILPOINTS_FIRED"]) if "HOLDFAST_FAILPOINTS_FIRED" in os.environ else None
+_file = os.environ.get("HOLDFAST_MOMENTS")
