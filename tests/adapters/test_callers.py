@@ -26,7 +26,7 @@ from holdfast.errors import ArgumentError, ConfigError, StoreUnavailable
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sqlite.store import SqliteStore
 from tests.adapters.conftest import make_app
-from tests.adapters.libraries import OrderTask, configured_django, django_database, django_sqlite
+from tests.support.libraries import OrderTask, configured_django, django_database, django_sqlite
 
 AppAndTask = tuple[Holdfast, OrderTask]
 LARGE = 642_217_140_806_455_563  # above 2^53, where a float would round

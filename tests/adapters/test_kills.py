@@ -9,11 +9,13 @@ import psycopg
 import pytest
 
 from tests.adapters.conftest import Place, opened_shop
-from tests.adapters.libraries import LIBRARIES
 from tests.adapters.shop import STEPS, Ran, Run, is_rolled_back
-from tests.crash.figures import show
-from tests.crash.programs import Program
-from tests.sizes import size
+from tests.support.figures import show
+from tests.support.libraries import LIBRARIES
+from tests.support.programs import Program
+from tests.support.sizes import size
+
+pytestmark = pytest.mark.real_time
 
 TRANSACTIONS = size(100, 1_000)
 LONGEST_MS = 15.0

@@ -12,7 +12,7 @@ import psycopg
 import sqlalchemy.event
 
 from tests.adapters.conftest import Shop, on_postgres, on_sqlite
-from tests.adapters.libraries import (
+from tests.support.libraries import (
     AsyncpgCaller,
     Caller,
     DjangoCaller,

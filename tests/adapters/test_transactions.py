@@ -20,8 +20,8 @@ from tests.adapters.conftest import (
     on_synchronous,
     opened_shop,
 )
-from tests.adapters.libraries import POSTGRES, SyncCaller
 from tests.adapters.waiting import until_somebody_waits
+from tests.support.libraries import POSTGRES, SyncCaller
 
 
 async def test_a_job_exists_once_the_transaction_commits(shop: Shop) -> None:

@@ -13,8 +13,8 @@ import pytest
 from holdfast import Holdfast
 from holdfast.backends.arq import ArqQueueBackend, arq_pool
 from tests.arq.program import make_app, noted
-from tests.redis.until import until
-from tests.redis.valkey import Valkey
+from tests.support.valkey import Valkey
+from tests.support.wait import until
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,7 +54,7 @@ class Fleet:
         return (self.folder / "said").read_text()
 
     async def until_noted(self, line: str) -> None:
-        await until(lambda: line in self.noted, within_s=30)
+        await until(lambda: line in self.noted)
 
     def close_gate(self, name: str) -> None:
         (self.folder / f"closed-{name}").touch()

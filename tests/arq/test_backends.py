@@ -15,7 +15,7 @@ from holdfast.backends.arq import ArqQueueBackend, arq_pool, decode, encode
 from holdfast.backends.backend import QueueBackend
 from holdfast.backends.inline import InlineQueueBackend
 from holdfast.testing import in_memory
-from tests.redis.valkey import Valkey
+from tests.support.valkey import Valkey
 
 # As the first seed writes it.
 SEED = '''

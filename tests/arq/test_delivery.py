@@ -14,8 +14,8 @@ from holdfast.delivery.arq import FUNCTION, ByArq
 from holdfast.delivery.in_store import InStore
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.values import Ready
-from tests.redis.until import until
-from tests.redis.valkey import Valkey
+from tests.support.valkey import Valkey
+from tests.support.wait import until
 
 LANES = {("mail", 5): 2, ("mail", 0): 1}
 

@@ -5,9 +5,11 @@ from collections import Counter
 import pytest
 
 from holdfast import Holdfast, JobState
-from tests import sizes
 from tests.arq.conftest import Fleet
-from tests.redis.until import until
+from tests.support import sizes
+from tests.support.wait import until
+
+pytestmark = pytest.mark.real_time
 
 
 @pytest.mark.timeout(600)
@@ -18,7 +20,7 @@ async def test_every_job_completes_whoever_is_killed(fleet: Fleet, app: Holdfast
     handles = await app.enqueue_many(calls)
     for kill in range(kills):
         wanted = jobs * (kill + 1) // (kills + 1)
-        await until(lambda: len(fleet.noted) >= wanted, within_s=60)  # noqa: B023 - it is waited for within the round
+        await until(lambda: len(fleet.noted) >= wanted, patience_s=60)  # noqa: B023 - it is waited for within the round
         workers[kill % 2].kill()
         workers[kill % 2].wait()
         workers[kill % 2] = fleet.start()

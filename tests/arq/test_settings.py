@@ -16,7 +16,7 @@ from holdfast.arq import arq_worker_settings
 from holdfast.arq_delivery import ArqDelivery
 from holdfast.backends.arq import decode, encode
 from holdfast.worker.orders import settings_of, wire_of
-from tests.redis.valkey import Valkey
+from tests.support.valkey import Valkey
 
 URL = "redis://user:s%40cret@host:6380/2"
 

@@ -7,8 +7,8 @@ from holdfast import Holdfast, JobState
 from holdfast.backends.arq import ArqQueueBackend
 from holdfast.delivery.arq import FUNCTION
 from tests.arq.conftest import Fleet
-from tests.redis.until import until
-from tests.redis.valkey import Valkey
+from tests.support.valkey import Valkey
+from tests.support.wait import until
 
 WITHIN = "30s"
 

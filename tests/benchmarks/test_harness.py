@@ -34,6 +34,7 @@ def entry_of(name: str, store: str) -> Entry:
     return next(entry for entry in ROSTER if (entry.name, entry.store) == (name, store))
 
 
+@pytest.mark.sample
 @pytest.mark.parametrize(
     "name,store,measure,value",
     [

@@ -7,8 +7,8 @@ import pytest
 
 from holdfast import Budget, Context, Holdfast, public_id
 from tests.cli.conftest import Shop
-from tests.conformance.builders import crash, running
-from tests.conformance.spending import reserve, spend
+from tests.support.budgets import reserve, spend
+from tests.support.builders import crash, running
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from holdfast.ages import iso
 from holdfast.stores.values import Answer
 from tests.cli import working
 from tests.cli.conftest import Shop
-from tests.conformance.builders import enqueue_many
+from tests.support.builders import enqueue_many
 
 UNKNOWN = public_id.encode(7)
 

@@ -11,7 +11,7 @@ from holdfast.client.limits import LimitVerbs
 from holdfast.errors import InvalidValue, LimitNotFound
 from holdfast.stores.limits import LimitRow
 from tests.cli.conftest import Shop
-from tests.conformance.builders import claim, enqueue, register
+from tests.support.builders import claim, enqueue, register
 
 LIMITS = [
     LimitRow(name="calls", kinds=("ask",), throttle_us=20_000, rate_us=1_500_000, rate_burst=1),

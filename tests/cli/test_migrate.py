@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from tests.cli.conftest import Shop
-from tests.docs.pages import ROOT
+from tests.support.doc_pages import ROOT
 
 MIGRATIONS = ROOT / "src" / "holdfast" / "stores" / "sqlite" / "migrations"
 

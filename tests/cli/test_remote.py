@@ -22,8 +22,8 @@ from holdfast.stores.access import NewPass
 from holdfast.stores.cluster import LockRequest
 from holdfast.stores.values import WorkerInfo
 from tests.cli import working
-from tests.conformance.builders import crash, enqueue_many, running
-from tests.conformance.spending import reserve
+from tests.support.budgets import reserve
+from tests.support.builders import crash, enqueue_many, running
 
 pytestmark = pytest.mark.xdist_group("remote")  # one server for all of them
 

@@ -11,7 +11,7 @@ from holdfast import public_id
 from holdfast.schedules import Outcome, Schedule, plan_of
 from holdfast.stores.cluster import Fire
 from tests.cli.conftest import Shop
-from tests.conformance.builders import new_job
+from tests.support.builders import new_job
 
 NOMINAL = datetime(2026, 3, 4, 3, tzinfo=UTC)
 

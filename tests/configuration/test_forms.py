@@ -20,7 +20,7 @@ from holdfast.policies.limits import Limit
 from holdfast.telemetry.settings import TelemetrySettings
 from tests.configuration.conftest import Write, mistakes_of
 from tests.configuration.test_mistakes import TEN
-from tests.docs.pages import ROOT
+from tests.support.doc_pages import ROOT
 
 VILLAGE = ROOT / "examples" / "village" / "holdfast.yaml"
 SPELLED = {"age_after": "ageing", "age_share": "ageing", "max_workers": "workers", "from_": "from"}

@@ -8,7 +8,7 @@ from holdfast import Holdfast
 from holdfast.configuration import sections
 from holdfast.configuration.shapes import Group, Many, Named, Shape, Tagged
 from tests.configuration.conftest import Write
-from tests.docs.pages import DOCS, Block, blocks
+from tests.support.doc_pages import DOCS, Block, blocks
 
 PAGE = DOCS / "operate" / "configure.md"
 

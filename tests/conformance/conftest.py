@@ -9,9 +9,9 @@ import pytest
 from holdfast.stores.postgres.links import Plain
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.store import Store
-from tests import lasting
-from tests.conformance import raw
-from tests.conformance.clock import Clock
+from tests.support import raw
+from tests.support import sessions as lasting
+from tests.support.clock import Clock
 
 
 @pytest.fixture(scope="session")

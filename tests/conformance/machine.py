@@ -23,10 +23,10 @@ from holdfast.transitions import (
     retried,
     snoozed,
 )
-from tests.conformance import raw
-from tests.conformance.builders import FAILURE, claim, keeping, new_job, register
-from tests.conformance.clock import START, set_time
 from tests.conformance.model import KEPT, Model
+from tests.support import raw
+from tests.support.builders import FAILURE, claim, keeping, new_job, register
+from tests.support.clock import START, set_time
 
 T = TypeVar("T")
 

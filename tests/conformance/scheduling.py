@@ -10,7 +10,7 @@ from holdfast.job import NewJob
 from holdfast.schedules import Outcome, Schedule, plan_of
 from holdfast.stores.cluster import Fire, FireRow, ScheduleRow
 from holdfast.stores.store import Store
-from tests.conformance.builders import new_job
+from tests.support.builders import new_job
 
 
 def plan(kind: str = "work", **options: Any) -> str:

@@ -5,7 +5,7 @@ import pytest
 
 from holdfast.stores.access import AuditFilter, Deed, NewPass, Pass, PassKind
 from holdfast.stores.store import Store
-from tests.conformance.clock import Clock
+from tests.support.clock import Clock
 
 HOUR_MS = 3_600_000
 

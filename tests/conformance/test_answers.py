@@ -8,8 +8,8 @@ from holdfast.stores.answers import OperatorAnswers
 from holdfast.stores.sql import load_queries
 from holdfast.stores.store import Store
 from holdfast.transitions import completed, failed
-from tests.conformance.builders import FAILURE, claim, enqueue_many, register
-from tests.server.counting import unbounded
+from tests.support.builders import FAILURE, claim, enqueue_many, register
+from tests.support.statements import unbounded
 
 
 async def asked(store: Store, most: int) -> OperatorAnswers:

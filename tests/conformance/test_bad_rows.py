@@ -8,8 +8,8 @@ from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.store import Store
 from holdfast.stores.values import Answer, Inserted, Insertion
 from holdfast.transitions import completed
-from tests.conformance import raw
-from tests.conformance.builders import (
+from tests.support import raw
+from tests.support.builders import (
     claim,
     enqueue,
     enqueue_many,
@@ -21,7 +21,7 @@ from tests.conformance.builders import (
     running,
     settle,
 )
-from tests.conformance.clock import Clock
+from tests.support.clock import Clock
 
 HOSTILE = [
     "'\";--",

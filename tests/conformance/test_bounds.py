@@ -6,9 +6,9 @@ from holdfast.stores.bounds import BOUNDS, LEDGERS
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sqlite import statements
 from holdfast.stores.sqlite.store import SqliteStore
-from tests.conformance import raw
-from tests.conformance.builders import new_job
 from tests.conftest import AnyStore
+from tests.support import raw
+from tests.support.builders import new_job
 
 IN_SCHEMA = """
 SELECT relname FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition

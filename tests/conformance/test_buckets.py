@@ -4,10 +4,10 @@ from datetime import timedelta
 
 from holdfast.stores.limits import LimitBucket, LimitRow, LimitUsage
 from holdfast.stores.store import Store
-from tests.conformance import limiting
-from tests.conformance.builders import claim, enqueue, lane, register
-from tests.conformance.clock import Clock
-from tests.conformance.limiting import TENANT, complete, of
+from tests.support import limits as limiting
+from tests.support.builders import claim, enqueue, lane, register
+from tests.support.clock import Clock
+from tests.support.limits import TENANT, complete, of
 
 MINUTE_US = 60_000_000
 

@@ -11,20 +11,7 @@ from holdfast.job import JobState
 from holdfast.stores.budgets import Reservation, Reserving, SpendPoint
 from holdfast.stores.store import Store
 from holdfast.transitions import Transition, completed, crashed, failed, interrupted, retried, snoozed
-from tests.conformance.builders import (
-    FAILURE,
-    LEASE_MS,
-    cancel,
-    claim_one,
-    crash,
-    end,
-    read,
-    register,
-    running,
-    settle,
-)
-from tests.conformance.clock import Clock, set_time
-from tests.conformance.spending import (
+from tests.support.budgets import (
     ALERTS,
     DEFER,
     STOP,
@@ -39,6 +26,19 @@ from tests.conformance.spending import (
     sums,
     titles,
 )
+from tests.support.builders import (
+    FAILURE,
+    LEASE_MS,
+    cancel,
+    claim_one,
+    crash,
+    end,
+    read,
+    register,
+    running,
+    settle,
+)
+from tests.support.clock import Clock, set_time
 
 NEW_YORK = "America/New_York"
 

@@ -15,10 +15,10 @@ from holdfast.stores.bulk import MOST_ERRORS, BulkRun, BulkState, BulkVerb, Due,
 from holdfast.stores.store import Store
 from holdfast.stores.values import Cursor, JobFilter
 from holdfast.transitions import failed
-from tests.conformance import raw
-from tests.conformance.builders import FAILURE, claim, end, enqueue, enqueue_many, read, register, running, state_of
-from tests.conformance.clock import Clock
-from tests.sizes import size
+from tests.support import raw
+from tests.support.builders import FAILURE, claim, end, enqueue, enqueue_many, read, register, running, state_of
+from tests.support.clock import Clock
+from tests.support.sizes import size
 
 FAILED = JobFilter(states=(JobState.FAILED,))
 

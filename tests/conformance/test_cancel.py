@@ -9,7 +9,7 @@ from holdfast.job import TERMINAL, JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import Answer, Answered, Finish, Verdict
 from holdfast.transitions import Transition, cancelled, completed, crashed, failed, interrupted, retried, snoozed
-from tests.conformance.builders import (
+from tests.support.builders import (
     FAILURE,
     LEASE_MS,
     cancel,
@@ -25,7 +25,7 @@ from tests.conformance.builders import (
     running,
     settle,
 )
-from tests.conformance.clock import Clock
+from tests.support.clock import Clock
 
 Ending = Callable[[int, int], Transition]
 WAIT_AGAIN: dict[str, Ending] = {

@@ -6,7 +6,7 @@ from holdfast.errors import WorkerLost
 from holdfast.job import Job, JobState
 from holdfast.stores.store import Store
 from holdfast.transitions import completed, interrupted
-from tests.conformance.builders import (
+from tests.support.builders import (
     LEASE_MS,
     cancel,
     claim,
@@ -21,7 +21,7 @@ from tests.conformance.builders import (
     running,
     settle,
 )
-from tests.conformance.clock import Clock
+from tests.support.clock import Clock
 
 
 def ids_of(jobs: list[Job]) -> list[int]:

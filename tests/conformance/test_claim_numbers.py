@@ -8,8 +8,8 @@ from holdfast.job import Job, JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import Answer, Finish, Verdict
 from holdfast.transitions import completed, crashed, failed, interrupted, retried, snoozed
-from tests.conformance.builders import FAILURE, LEASE_MS, cancel, claim_one, end, read, retry, running, settle
-from tests.conformance.clock import Clock
+from tests.support.builders import FAILURE, LEASE_MS, cancel, claim_one, end, read, retry, running, settle
+from tests.support.clock import Clock
 
 Between = Callable[[Store, Clock, Job], Awaitable[object]]
 

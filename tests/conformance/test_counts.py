@@ -3,8 +3,8 @@
 from holdfast.job import JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import Count
-from tests.conformance import raw
-from tests.conformance.builders import enqueue, enqueue_many, finished, running
+from tests.support import raw
+from tests.support.builders import enqueue, enqueue_many, finished, running
 
 CAP = 10_001
 

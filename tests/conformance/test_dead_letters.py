@@ -13,7 +13,7 @@ from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.store import Store
 from holdfast.stores.values import Insertion, QueueTerms, Started
 from holdfast.transitions import completed, failed, interrupted, retried
-from tests.conformance.builders import (
+from tests.support.builders import (
     FAILURE,
     claim,
     claim_one,
@@ -28,8 +28,8 @@ from tests.conformance.builders import (
     retry,
     running,
 )
-from tests.conformance.clock import Clock
-from tests.sizes import size
+from tests.support.clock import Clock
+from tests.support.sizes import size
 
 LEFT, EMPTY = DeadFilter(), DeadFilter(empty=True)
 OTHER = Failure("OtherError", "something else", None, "OtherError@/app/tasks.py:send")

@@ -10,8 +10,8 @@ from holdfast.stores.policies import KindRow
 from holdfast.stores.store import Store
 from holdfast.stores.values import Inserted, Insertion
 from holdfast.transitions import retried
-from tests.conformance.builders import FAILURE, claim_one, end, enqueue, insert, new_jobs, read
-from tests.conformance.clock import Clock
+from tests.support.builders import FAILURE, claim_one, end, enqueue, insert, new_jobs, read
+from tests.support.clock import Clock
 
 WAIT = timedelta(seconds=5)
 

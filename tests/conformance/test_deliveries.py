@@ -16,8 +16,8 @@ from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.store import Store
 from holdfast.stores.values import Answer, QueueTerms, Started, Verdict
 from holdfast.transitions import cancelled, completed, crashed, interrupted, retried, snoozed
-from tests.conformance import raw
-from tests.conformance.builders import (
+from tests.support import raw
+from tests.support.builders import (
     FAILURE,
     LEASE_MS,
     cancel,
@@ -34,8 +34,8 @@ from tests.conformance.builders import (
     running,
     settle,
 )
-from tests.conformance.clock import Clock
-from tests.conformance.outbox import forget
+from tests.support.clock import Clock
+from tests.support.outbox import forget
 
 DAY_MS = 86_400_000
 WEEK = keeping(7 * DAY_MS, 7 * DAY_MS, 30 * DAY_MS, 7 * DAY_MS)

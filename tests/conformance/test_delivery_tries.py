@@ -10,11 +10,11 @@ from holdfast.events import Event, EventKind
 from holdfast.job import Delivery, JobState
 from holdfast.stores.deliveries import Endpoint, Message
 from holdfast.stores.store import Store
-from tests.conformance import raw
-from tests.conformance.builders import finished, keeping, read
-from tests.conformance.clock import Clock
-from tests.conformance.outbox import forget
 from tests.conformance.test_deliveries import ENTRY, LEASE, OTHER_URL, OWN, URL, heard, posting, take, take_one
+from tests.support import raw
+from tests.support.builders import finished, keeping, read
+from tests.support.clock import Clock
+from tests.support.outbox import forget
 
 PLACE = URL.partition("?")[0]
 DAY_MS = 86_400_000

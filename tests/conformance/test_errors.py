@@ -10,7 +10,7 @@ from holdfast.job import JobState, NewJob
 from holdfast.stores.store import Store
 from holdfast.stores.values import JobFilter, ProgressReport
 from holdfast.transitions import completed, failed
-from tests.conformance.builders import claim, enqueue, find, new_job, new_jobs, read, register, running
+from tests.support.builders import claim, enqueue, find, new_job, new_jobs, read, register, running
 
 REFUSED: dict[str, dict[str, Any]] = {
     "lone surrogate in an actor": {"actor": "\ud800"},

@@ -17,9 +17,9 @@ from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.store import Store
 from holdfast.stores.values import Answer, Horizon, ProgressReport, Started, Verdict
 from holdfast.transitions import Transition, cancelled, completed, crashed, failed, interrupted, retried, snoozed
-from tests.conformance import builders, raw
-from tests.conformance.builders import FAILURE, LEASE_MS, cancel, claim_one, end, enqueue, read, retry, running
-from tests.conformance.clock import Clock
+from tests.support import builders, raw
+from tests.support.builders import FAILURE, LEASE_MS, cancel, claim_one, end, enqueue, read, retry, running
+from tests.support.clock import Clock
 
 WATCH_MS = 30_000
 ERROR = {"error_class": FAILURE.error_class, "error": FAILURE.message}

@@ -15,7 +15,7 @@ from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.store import Store
 from holdfast.stores.values import Answer, JobFilter, QueueTerms, RetentionDue
 from holdfast.transitions import completed, failed
-from tests.conformance.builders import (
+from tests.support.builders import (
     FAILURE,
     cancel,
     claim_one,
@@ -28,8 +28,8 @@ from tests.conformance.builders import (
     running,
     settle,
 )
-from tests.conformance.clock import Clock
-from tests.conformance.outbox import forget
+from tests.support.clock import Clock
+from tests.support.outbox import forget
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 STALE_MS = {state: HOUR_MS * hours for hours, state in enumerate(sorted(TERMINAL), start=1)}

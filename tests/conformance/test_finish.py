@@ -21,7 +21,7 @@ from holdfast.transitions import (
     snoozed,
     throttled,
 )
-from tests.conformance.builders import (
+from tests.support.builders import (
     FAILURE,
     LEASE_MS,
     cancel,
@@ -40,7 +40,7 @@ from tests.conformance.builders import (
     running,
     settle,
 )
-from tests.conformance.clock import Clock
+from tests.support.clock import Clock
 
 Ending = Callable[[int, int], Transition]
 

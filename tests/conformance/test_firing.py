@@ -16,9 +16,9 @@ from holdfast.services.firing import Firing
 from holdfast.services.service import Round
 from holdfast.stores.cluster import ScheduleRow
 from holdfast.stores.store import Store
-from tests.conformance import raw
-from tests.conformance.builders import new_job, read
-from tests.conformance.clock import START, Clock
+from tests.support import raw
+from tests.support.builders import new_job, read
+from tests.support.clock import START, Clock
 
 BATCH = 100
 HOUR = timedelta(hours=1)

@@ -11,7 +11,7 @@ from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sqlite import rows
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.store import Store
-from tests.conformance.clock import Clock
+from tests.support.clock import Clock
 
 A = Rollup("default", "work", JobState.COMPLETED, 3, {0: 1, 5: 2}, {7: 3})
 B = Rollup("default", "work", JobState.COMPLETED, 2, {5: 1, 43: 1}, {})

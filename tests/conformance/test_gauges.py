@@ -7,9 +7,9 @@ import pytest
 from holdfast.job import JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import LaneGauge
-from tests.conformance import raw
-from tests.conformance.builders import cancel, enqueue, enqueue_many, finished, read, running
-from tests.conformance.clock import Clock
+from tests.support import raw
+from tests.support.builders import cancel, enqueue, enqueue_many, finished, read, running
+from tests.support.clock import Clock
 
 CAP = 10_001
 

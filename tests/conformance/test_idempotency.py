@@ -4,7 +4,7 @@ from holdfast.job import JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import Answer, Inserted, Insertion
 from holdfast.transitions import completed
-from tests.conformance.builders import (
+from tests.support.builders import (
     claim,
     claim_one,
     enqueue,
@@ -17,7 +17,7 @@ from tests.conformance.builders import (
     running,
     settle,
 )
-from tests.conformance.clock import Clock
+from tests.support.clock import Clock
 
 
 async def test_the_same_request_is_answered_with_its_job(store: Store) -> None:

@@ -7,7 +7,7 @@ from holdfast.job import JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import Inserted, Insertion
 from holdfast.transitions import completed
-from tests.conformance.builders import (
+from tests.support.builders import (
     claim,
     enqueue,
     enqueue_many,
@@ -19,7 +19,7 @@ from tests.conformance.builders import (
     settle,
     state_of,
 )
-from tests.conformance.clock import Clock
+from tests.support.clock import Clock
 
 LARGE = 642_217_140_806_455_563  # htcx-2s16-z48b-09: above 2^53, where a float would round
 

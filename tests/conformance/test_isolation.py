@@ -10,11 +10,11 @@ import pytest
 from holdfast.job import JobState
 from holdfast.stores.postgres.links import Plain
 from holdfast.stores.postgres.store import PostgresStore
-from tests import lasting
-from tests.conformance import raw
-from tests.conformance.builders import finished, running
 from tests.conftest import AnyStore
-from tests.schemas import Schemas
+from tests.support import raw
+from tests.support import sessions as lasting
+from tests.support.builders import finished, running
+from tests.support.schemas import Schemas
 
 PID = "SELECT pg_backend_pid()"
 AN_ENDPOINT = "SELECT 'https://x', enqueued_at, 'gone' FROM holdfast.jobs"

@@ -15,8 +15,8 @@ from holdfast.services.office import Office
 from holdfast.stores.cluster import LeaderRow
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.store import Store
-from tests.conformance import raw
-from tests.conformance.clock import Clock
+from tests.support import raw
+from tests.support.clock import Clock
 
 LEASE_MS = 10_000
 HOST = f"{socket.gethostname()}/{os.getpid()}"

@@ -8,8 +8,9 @@ from holdfast.job import Job, JobState
 from holdfast.stores.limits import LimitRow
 from holdfast.stores.store import Store
 from holdfast.transitions import crashed, failed, interrupted, retried, snoozed
-from tests.conformance import limiting, raw
-from tests.conformance.builders import (
+from tests.support import limits as limiting
+from tests.support import raw
+from tests.support.builders import (
     FAILURE,
     cancel,
     claim,
@@ -22,8 +23,8 @@ from tests.conformance.builders import (
     settle,
     state_of,
 )
-from tests.conformance.clock import Clock
-from tests.conformance.limiting import TENANT, complete, of
+from tests.support.clock import Clock
+from tests.support.limits import TENANT, complete, of
 
 HELD, QUEUED, RUNNING = JobState.HELD, JobState.QUEUED, JobState.RUNNING
 

@@ -8,7 +8,7 @@ from holdfast.job import JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import Cursor, JobFilter
 from holdfast.transitions import completed
-from tests.conformance.builders import (
+from tests.support.builders import (
     FAILURE,
     cancel,
     claim,
@@ -21,7 +21,7 @@ from tests.conformance.builders import (
     running,
     settle,
 )
-from tests.conformance.clock import Clock
+from tests.support.clock import Clock
 
 HOSTILE = [
     "'\";--",

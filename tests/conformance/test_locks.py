@@ -7,9 +7,9 @@ import pytest
 from holdfast.stores.cluster import LockAnswer, LockRequest, LockRow
 from holdfast.stores.store import Store
 from holdfast.transitions import completed
-from tests.conformance import raw
-from tests.conformance.builders import claim, enqueue, register
-from tests.conformance.clock import Clock
+from tests.support import raw
+from tests.support.builders import claim, enqueue, register
+from tests.support.clock import Clock
 
 LASTS_MS, WAITS_MS = 30_000, 5_000
 

@@ -8,8 +8,8 @@ from holdfast.job import TERMINAL, JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import Answer, Answered, Finish, Verdict
 from holdfast.transitions import completed
-from tests.conformance import raw
-from tests.conformance.builders import (
+from tests.support import raw
+from tests.support.builders import (
     claim,
     end,
     enqueue,
@@ -21,7 +21,7 @@ from tests.conformance.builders import (
     register,
     running,
 )
-from tests.conformance.clock import Clock
+from tests.support.clock import Clock
 
 PARKED = [JobState.HELD, JobState.BLOCKED]
 

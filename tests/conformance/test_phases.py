@@ -16,8 +16,8 @@ from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.store import Store
 from holdfast.stores.values import Answer, ProgressReport, Started, Verdict
 from holdfast.transitions import Transition, cancelled, completed, crashed, failed, interrupted, retried, snoozed
-from tests.conformance import builders
-from tests.conformance.builders import (
+from tests.support import builders
+from tests.support.builders import (
     FAILURE,
     LEASE_MS,
     claim_one,
@@ -29,8 +29,8 @@ from tests.conformance.builders import (
     running,
     settle,
 )
-from tests.conformance.clock import Clock
-from tests.conformance.effects import Effects
+from tests.support.clock import Clock
+from tests.support.effects import Effects
 
 TABLES = ("progress", "phases", "item_sets", "items", "logs")
 PLAN = '{"phases": [["one", 1.0], ["two", 1.0], ["three", 1.0]]}'

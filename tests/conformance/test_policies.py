@@ -19,9 +19,9 @@ from holdfast.queues import Queue
 from holdfast.schedules import Schedule
 from holdfast.stores.policies import Move
 from holdfast.stores.store import Store
-from tests.conformance import raw
-from tests.conformance.builders import claim_one, enqueue, enqueue_many, read, register
-from tests.conformance.clock import Clock
+from tests.support import raw
+from tests.support.builders import claim_one, enqueue, enqueue_many, read, register
+from tests.support.clock import Clock
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from holdfast.job import JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import Answer, ProgressReport, Verdict
 from holdfast.transitions import completed, failed, interrupted, retried
-from tests.conformance.builders import (
+from tests.support.builders import (
     FAILURE,
     LEASE_MS,
     cancel,
@@ -17,7 +17,7 @@ from tests.conformance.builders import (
     running,
     settle,
 )
-from tests.conformance.clock import Clock
+from tests.support.clock import Clock
 
 
 async def report(store: Store, job_id: int, claim: int, percent: float = 1.0) -> Verdict:

@@ -6,7 +6,7 @@ from holdfast.job import JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import Promoted
 from holdfast.transitions import retried
-from tests.conformance.builders import (
+from tests.support.builders import (
     FAILURE,
     cancel,
     claim,
@@ -18,7 +18,7 @@ from tests.conformance.builders import (
     settle,
     state_of,
 )
-from tests.conformance.clock import Clock
+from tests.support.clock import Clock
 
 _LANES = [("a", 1), ("b", 9), ("a", 1)]
 

@@ -4,9 +4,9 @@ from holdfast.job import JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import QueueRow
 from holdfast.transitions import completed
-from tests.conformance import raw
-from tests.conformance.builders import claim, enqueue, finished, keeping, read, register, running, settle
-from tests.conformance.clock import Clock
+from tests.support import raw
+from tests.support.builders import claim, enqueue, finished, keeping, read, register, running, settle
+from tests.support.clock import Clock
 
 POLICY = keeping(completed_ms=1_000, completed_with_errors_ms=None, failed_ms=3_000, cancelled_ms=4_000)
 

@@ -6,8 +6,8 @@ from holdfast.job import JobState
 from holdfast.stores.limits import LimitRow
 from holdfast.stores.store import Store
 from holdfast.stores.values import Inserted, Insertion, Refusal
-from tests.conformance.builders import enqueue, find, insert, new_jobs
-from tests.conformance.clock import Clock
+from tests.support.builders import enqueue, find, insert, new_jobs
+from tests.support.clock import Clock
 
 SECOND_US = 1_000_000
 

@@ -7,7 +7,8 @@ import pytest
 from holdfast.job import JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import Answer, Insertion, JobFilter
-from tests.conformance.builders import (
+from tests.conformance.test_searching import AGES_MS, found
+from tests.support.builders import (
     enqueue,
     enqueue_many,
     finished,
@@ -18,8 +19,7 @@ from tests.conformance.builders import (
     read,
     retry,
 )
-from tests.conformance.clock import Clock
-from tests.conformance.test_searching import AGES_MS, found
+from tests.support.clock import Clock
 
 LARGE = 642_217_140_806_455_563  # above 2^53, where a float would round
 WAYS: dict[str, dict[str, Any]] = {

@@ -7,7 +7,7 @@ from holdfast.job import Job, JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import Answer, Rescued, Verdict
 from holdfast.transitions import cancelled, completed, crashed, failed, interrupted, retried, snoozed
-from tests.conformance.builders import (
+from tests.support.builders import (
     FAILURE,
     cancel,
     claim,
@@ -20,7 +20,7 @@ from tests.conformance.builders import (
     running,
     state_of,
 )
-from tests.conformance.clock import Clock
+from tests.support.clock import Clock
 
 NOTHING = Rescued(0, (), (), ())
 

@@ -8,8 +8,8 @@ from holdfast.job import Job, JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import Rescued
 from holdfast.transitions import completed
-from tests.conformance import raw
-from tests.conformance.builders import (
+from tests.support import raw
+from tests.support.builders import (
     LEASE_MS,
     claim,
     claim_one,
@@ -20,7 +20,7 @@ from tests.conformance.builders import (
     running,
     settle,
 )
-from tests.conformance.clock import Clock
+from tests.support.clock import Clock
 
 
 async def lose_worker(store: Store, clock: Clock) -> Rescued:

@@ -5,9 +5,9 @@ import pytest
 from holdfast.job import TERMINAL, JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import Answer, Insertion, JobFilter
-from tests.conformance import raw
-from tests.conformance.builders import enqueue, find, finished, insert, keeping, read, register, running
-from tests.conformance.clock import Clock
+from tests.support import raw
+from tests.support.builders import enqueue, find, finished, insert, keeping, read, register, running
+from tests.support.clock import Clock
 
 DAYS = {state: 30 if state is JobState.FAILED else 7 for state in TERMINAL}
 FOR_EVER = keeping(completed_ms=None, completed_with_errors_ms=None, failed_ms=None, cancelled_ms=None)

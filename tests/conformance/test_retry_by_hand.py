@@ -8,7 +8,7 @@ from holdfast.job import RETRYABLE, JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import Answer, Answered, Finish, ProgressReport, Started, Verdict
 from holdfast.transitions import completed, failed, retried, snoozed
-from tests.conformance.builders import (
+from tests.support.builders import (
     FAILURE,
     claim,
     claim_one,
@@ -23,7 +23,7 @@ from tests.conformance.builders import (
     running,
     settle,
 )
-from tests.conformance.clock import Clock
+from tests.support.clock import Clock
 
 
 @pytest.mark.parametrize("state", sorted(RETRYABLE))

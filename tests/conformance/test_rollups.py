@@ -7,8 +7,8 @@ from holdfast.rollup import BUCKETS, Rollup
 from holdfast.stores.store import Store
 from holdfast.stores.values import Verdict
 from holdfast.transitions import completed
-from tests.conformance.builders import running
-from tests.conformance.clock import Clock
+from tests.support.builders import running
+from tests.support.clock import Clock
 
 A = Rollup("default", "work", JobState.COMPLETED, 3, {0: 1, 5: 2}, {7: 3})
 

@@ -10,10 +10,10 @@ from holdfast.schedules import Outcome, read_plan
 from holdfast.stores.cluster import FireRow
 from holdfast.stores.store import Store
 from holdfast.transitions import completed
-from tests.conformance import raw
-from tests.conformance.builders import cancel, claim_one, find, read, settle
-from tests.conformance.clock import Clock
 from tests.conformance.scheduling import define, fire, job_of, names, plan, row
+from tests.support import raw
+from tests.support.builders import cancel, claim_one, find, read, settle
+from tests.support.clock import Clock
 
 MINUTE = timedelta(minutes=1)
 

@@ -12,9 +12,9 @@ from holdfast.job import JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import Counted, Cursor, Found, JobFilter
 from holdfast.transitions import failed, retried
-from tests.conformance.builders import FAILURE, cancel, enqueue, enqueue_many, finished, retry, running, settle
-from tests.conformance.clock import Clock
 from tests.conformance.test_lists import HOSTILE
+from tests.support.builders import FAILURE, cancel, enqueue, enqueue_many, finished, retry, running, settle
+from tests.support.clock import Clock
 
 AGES_MS = 60_000
 

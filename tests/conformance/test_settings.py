@@ -7,8 +7,8 @@ import pytest
 
 from holdfast.stores.cluster import Override, ServiceReport
 from holdfast.stores.store import Store
-from tests.conformance import raw
-from tests.conformance.clock import Clock
+from tests.support import raw
+from tests.support.clock import Clock
 
 
 @pytest.fixture(autouse=True)

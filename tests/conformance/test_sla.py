@@ -18,9 +18,9 @@ from holdfast.stores.store import Store
 from holdfast.stream import as_json
 from holdfast.worker.processors import Processors
 from holdfast.worker.tuning import Tuner
-from tests.conformance import outbox, raw
-from tests.conformance.builders import claim, enqueue, enqueue_many, register
-from tests.conformance.clock import Clock
+from tests.support import outbox, raw
+from tests.support.builders import claim, enqueue, enqueue_many, register
+from tests.support.clock import Clock
 
 MINUTE = 60_000
 

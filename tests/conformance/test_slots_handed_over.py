@@ -4,9 +4,9 @@ from holdfast.job import Job, JobState
 from holdfast.stores.limits import LimitRow
 from holdfast.stores.store import Store
 from holdfast.transitions import completed, snoozed
-from tests.conformance import limiting
-from tests.conformance.builders import claim, claim_of, enqueue, lane, register, state_of
-from tests.conformance.limiting import TENANT, of
+from tests.support import limits as limiting
+from tests.support.builders import claim, claim_of, enqueue, lane, register, state_of
+from tests.support.limits import TENANT, of
 
 
 async def taken(store: Store, name: str = "tenants") -> int:

@@ -14,7 +14,7 @@ from holdfast.stores.postgres.connection import Pool
 from holdfast.stores.store import Store
 from holdfast.stores.values import JobFilter, ProgressReport, WorkerInfo
 from holdfast.transitions import failed
-from tests.conformance.builders import claim_of, keeping, lane, new_jobs
+from tests.support.builders import claim_of, keeping, lane, new_jobs
 
 NAME = "canary.name:1-2"
 TEXT = "canary'\"; DROP TABLE jobs; --\\ %s $1 :id {0} ?"

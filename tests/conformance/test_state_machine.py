@@ -14,9 +14,10 @@ from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.store import Store
 from holdfast.stores.values import Worked
 from holdfast.transitions import Transition
-from tests.conformance.clock import set_time
 from tests.conformance.machine import StoreMachine
-from tests.sizes import CHAOS, size
+from tests.support.clock import set_time
+from tests.support.sizes import CHAOS, size
+from tests.support.variants import STORES
 
 BUDGET = settings(
     max_examples=size(60, 600),
@@ -40,7 +41,7 @@ def without_fence(store: Store) -> Callable[[Sequence[Transition]], Awaitable[Wo
     return finish_jobs
 
 
-@pytest.fixture(params=["sqlite-memory", "sqlite-file", "postgres"])
+@pytest.fixture(params=STORES)
 def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[type[StoreMachine]]:
     """Give a machine on each store in turn, with an event loop of its own."""
     store: PostgresStore | SqliteStore

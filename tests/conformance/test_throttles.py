@@ -6,10 +6,10 @@ from holdfast.job import Job, JobState
 from holdfast.stores.limits import LimitRow
 from holdfast.stores.store import Store
 from holdfast.transitions import throttled
-from tests.conformance import limiting
-from tests.conformance.builders import claim, enqueue, enqueue_many, lane, read, register, settle, state_of
-from tests.conformance.clock import Clock
-from tests.conformance.limiting import TENANT, complete, of
+from tests.support import limits as limiting
+from tests.support.builders import claim, enqueue, enqueue_many, lane, read, register, settle, state_of
+from tests.support.clock import Clock
+from tests.support.limits import TENANT, complete, of
 
 STEP_MS = 20
 

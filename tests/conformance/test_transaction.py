@@ -11,9 +11,9 @@ from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.store import Store
 from holdfast.stores.values import Finish, Inserted, Insertion, Verdict
 from holdfast.transitions import completed, crashed, interrupted, retried
-from tests.conformance.builders import FAILURE, cancel, claim_one, end, find, new_job, read, running, state_of
-from tests.conformance.clock import Clock
-from tests.conformance.effects import Effects
+from tests.support.builders import FAILURE, cancel, claim_one, end, find, new_job, read, running, state_of
+from tests.support.clock import Clock
+from tests.support.effects import Effects
 
 BUDGET_S = 30.0
 DONE = Finish(Verdict.DONE, JobState.COMPLETED)

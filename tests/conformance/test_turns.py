@@ -5,10 +5,10 @@ import msgspec
 from holdfast.job import JobState
 from holdfast.stores.store import Store
 from holdfast.transitions import completed, failed, interrupted, retried
-from tests.conformance import limiting
-from tests.conformance.builders import FAILURE, cancel, claim, enqueue_many, register, settle, state_of
-from tests.conformance.clock import Clock
-from tests.conformance.limiting import TENANT, complete, of
+from tests.support import limits as limiting
+from tests.support.builders import FAILURE, cancel, claim, enqueue_many, register, settle, state_of
+from tests.support.clock import Clock
+from tests.support.limits import TENANT, complete, of
 
 
 async def test_jobs_in_a_row_run_one_at_a_time_in_the_order_they_were_enqueued(store: Store) -> None:

@@ -8,7 +8,7 @@ from holdfast.job import TERMINAL, JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import Answer, Inserted, Insertion
 from holdfast.transitions import completed, interrupted, retried, snoozed
-from tests.conformance.builders import (
+from tests.support.builders import (
     FAILURE,
     LEASE_MS,
     cancel,
@@ -25,7 +25,7 @@ from tests.conformance.builders import (
     running,
     settle,
 )
-from tests.conformance.clock import Clock
+from tests.support.clock import Clock
 
 
 async def taken_by(store: Store, job_id: int, **options: object) -> bool:

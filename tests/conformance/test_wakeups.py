@@ -17,10 +17,10 @@ from holdfast.client.client import Client
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.store import Listening, Store
-from tests.conformance import builders
-from tests.conformance.builders import new_jobs
 from tests.conftest import AnyStore
-from tests.hearing import Heard, until_live
+from tests.support import builders
+from tests.support.builders import new_jobs
+from tests.support.hints import Heard, until_live
 
 
 @pytest.fixture(params=["sqlite-file", "postgres"])

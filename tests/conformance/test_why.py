@@ -14,8 +14,8 @@ from holdfast.stores.store import Store
 from holdfast.stores.values import Started, WorkerInfo
 from holdfast.transitions import retried
 from holdfast.why import Reason, Why
-from tests.conformance import raw
-from tests.conformance.builders import (
+from tests.support import raw
+from tests.support.builders import (
     FAILURE,
     claim,
     enqueue,
@@ -26,7 +26,7 @@ from tests.conformance.builders import (
     running,
     settle,
 )
-from tests.conformance.clock import START, Clock
+from tests.support.clock import START, Clock
 
 
 async def why(store: Store, job_id: int, **asked: Any) -> Why:

@@ -6,8 +6,8 @@ from holdfast.job import JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import Held, WorkerInfo, WorkerRow
 from holdfast.transitions import completed
-from tests.conformance import raw
-from tests.conformance.builders import (
+from tests.support import raw
+from tests.support.builders import (
     LEASE_MS,
     cancel,
     claim,
@@ -18,7 +18,7 @@ from tests.conformance.builders import (
     running,
     settle,
 )
-from tests.conformance.clock import Clock
+from tests.support.clock import Clock
 
 INFO = WorkerInfo(
     instance="pod-7",

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from holdfast.job import JobState
 from holdfast.transitions import MOVES
-from tests.docs.pages import DOCS
+from tests.support.doc_pages import DOCS
 
 PAGE = DOCS / "explain" / "states.md"
 BEGIN, END = "<!-- moves: begin -->\n", "<!-- moves: end -->\n"

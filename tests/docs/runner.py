@@ -26,7 +26,7 @@ from click.testing import CliRunner
 from holdfast import Holdfast
 from holdfast.cli.main import standalone
 from holdfast.locations import SqliteLocation
-from tests.docs.pages import ROOT, Block, name
+from tests.support.doc_pages import ROOT, Block, name
 
 SAMPLE_URL = "//localhost/shop"
 SAMPLE_ID = "htcx-2s16-z48b-09"

@@ -10,8 +10,8 @@ import asyncpg
 import pytest
 
 from holdfast.stores.postgres.store import PostgresStore
-from tests.docs.pages import PAGES, ROOT, blocks, name
 from tests.docs.runner import SAMPLE_URL, PageRunner
+from tests.support.doc_pages import PAGES, ROOT, blocks, name
 
 RUN = ("python", "shell", "sql")
 

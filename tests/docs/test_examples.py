@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT
+from tests.support.doc_pages import ROOT
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PRINTED = {

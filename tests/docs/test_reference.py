@@ -36,7 +36,7 @@ from holdfast.stores.sql import quoted
 from holdfast.tasks.options import TaskOptions, UsingOptions
 from holdfast.transitions import MOVES
 from tests.docs import moves
-from tests.docs.pages import DOCS, PAGES, README, ROOT, blocks, name
+from tests.support.doc_pages import DOCS, PAGES, README, ROOT, blocks, name
 
 WRITTEN = (*PAGES, ROOT / "CHANGELOG.md")
 CHOICES = {"-A", "--app", "--store", "--schema", "--server", "--token", "-h", "--help"}

@@ -14,7 +14,7 @@ from pathlib import Path
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from tests import debian
+from tests.support import debian
 
 PORT = 6432
 POOL = 4

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.figures import show
 from tests.pooler.bouncer import Bouncer
-from tests.sizes import CHAOS
+from tests.support.figures import show
+from tests.support.sizes import CHAOS
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "tests" / "conformance"
@@ -19,6 +19,7 @@ FEWEST = 100
 
 
 @pytest.mark.timeout(1_800 if CHAOS else 240)
+@pytest.mark.chaos
 def test_the_stores_meaning_is_the_same_through_a_pooler(dsn: str, bouncer: Bouncer) -> None:
     files = sorted(FOLDER.glob("test_*.py")) if CHAOS else [FOLDER / f"test_{name}.py" for name in CHOSEN]
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}

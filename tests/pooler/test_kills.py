@@ -10,12 +10,12 @@ import pytest
 from holdfast.job import JobState
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import quoted
-from tests.chaos.conftest import Place, add_effects, chance, own_url
-from tests.chaos.feeding import Feed
-from tests.chaos.oracle import Oracle, all_ended
-from tests.chaos.test_kills import Killer
+from tests.faults.workers.test_kills import Killer
 from tests.pooler.bouncer import bounced, can_track
-from tests.sizes import size
+from tests.support.feed import Feed
+from tests.support.oracle import Oracle, all_ended
+from tests.support.place import Place, add_effects, chance, own_url
+from tests.support.sizes import size
 
 __all__ = ["chance"]
 
@@ -23,7 +23,7 @@ JOBS = size(200, 2_000)
 KILLING_S = size(4, 20)
 SERVERS = 4
 
-pytestmark = pytest.mark.xdist_group("chaos")  # many processes: two such tests would starve each other
+pytestmark = [pytest.mark.real_time, pytest.mark.sample]
 
 
 @pytest.fixture(params=(False, True) if can_track() else (False,))

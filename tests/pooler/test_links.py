@@ -13,8 +13,8 @@ from holdfast.stores.postgres.links import Links
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.transitions import completed
 from tests.pooler.bouncer import Bouncer, bounced
-from tests.races.making import connected, insert, register, request
-from tests.sizes import size
+from tests.support.connections import connected, insert, register, request
+from tests.support.sizes import size
 
 CLIENTS, SERVERS = 8, 2
 ROUNDS = size(25, 250)

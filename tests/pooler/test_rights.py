@@ -15,8 +15,8 @@ from holdfast.errors import ConfigError
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import quoted
 from holdfast.transitions import completed
-from tests.races.making import connected, insert, register, request
-from tests.server.visiting import PAGE, bearing, filled, made_pass, routes_of, visit
+from tests.support.connections import connected, insert, register, request
+from tests.support.web import PAGE, bearing, filled, made_pass, routes_of, visit
 
 
 class Rights(NamedTuple):

@@ -8,9 +8,11 @@ import pytest
 from holdfast import Holdfast, WorkerSettings
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.store import Listening
-from tests.crash.figures import show
-from tests.races.making import connected
-from tests.sizes import size
+from tests.support.connections import connected
+from tests.support.figures import show
+from tests.support.sizes import size
+
+pytestmark = pytest.mark.real_time
 
 SECONDS = size(5, 60)
 EVERY_S = 0.1

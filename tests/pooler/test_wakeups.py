@@ -9,9 +9,10 @@ from holdfast import Holdfast
 from holdfast.errors import ConfigError
 from holdfast.stores.postgres import wakeups
 from holdfast.stores.postgres.store import PostgresStore
-from tests.hearing import Heard, until, until_live
 from tests.pooler.bouncer import Bouncer
-from tests.races.making import connected
+from tests.support.connections import connected
+from tests.support.hints import Heard, until_live
+from tests.support.wait import until
 
 _LISTENERS = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND position($1 IN query) > 0"
 

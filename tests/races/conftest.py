@@ -6,8 +6,8 @@ import pytest
 
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
-from tests.races.making import connected
 from tests.races.rivals import Rivals
+from tests.support.connections import connected
 
 
 @pytest.fixture

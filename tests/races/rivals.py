@@ -8,7 +8,7 @@ from holdfast.job import Job
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import in_schema
-from tests.races.making import expire, until_held_up
+from tests.support.connections import expire, until_held_up
 
 A = TypeVar("A")
 B = TypeVar("B")

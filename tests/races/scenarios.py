@@ -9,8 +9,8 @@ from functools import partial
 from holdfast.job import Job, JobState
 from holdfast.stores.values import Answer, Insertion, Verdict, Worked
 from holdfast.transitions import completed, retried, snoozed
-from tests.races.making import FAILURE, insert, new_job, register, request, running, running_alone
 from tests.races.rivals import Rivals
+from tests.support.connections import FAILURE, insert, new_job, register, request, running, running_alone
 
 Scenario = Callable[[Rivals, int], Awaitable[list[str]]]
 

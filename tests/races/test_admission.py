@@ -9,10 +9,10 @@ from holdfast.stores.limits import LimitRow
 from holdfast.stores.policies import KindRow
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.values import Inserted, Insertion
-from tests.races.making import new_job, until_held_up
 from tests.races.rivals import Rivals
 from tests.races.test_existing import LEVELS, Level, enqueue, live_jobs, usable
-from tests.sizes import size
+from tests.support.connections import new_job, until_held_up
+from tests.support.sizes import size
 
 HOUR_US = 3_600_000_000
 DOC = {"payload": {"doc": "a"}}

@@ -9,10 +9,10 @@ from holdfast.job import Job, JobState
 from holdfast.stores.budgets import PeriodRow, Reserving
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.transitions import completed, crashed
-from tests.conformance.spending import DEFER, budget, periods, reserve, spend
-from tests.races.making import FAILURE, replace_function, running, until_held_up
 from tests.races.rivals import Rivals
-from tests.sizes import size
+from tests.support.budgets import DEFER, budget, periods, reserve, spend
+from tests.support.connections import FAILURE, replace_function, running, until_held_up
+from tests.support.sizes import size
 
 CEILING = 100
 UNLOCKED = (

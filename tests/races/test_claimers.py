@@ -11,8 +11,8 @@ from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.values import Claim, Lane
 from holdfast.transitions import completed
-from tests.races.making import insert, new_job, register, replace_function, request
-from tests.sizes import size
+from tests.support.connections import insert, new_job, register, replace_function, request
+from tests.support.sizes import size
 
 CLAIMERS = 16
 _LANES = (("fast", 0), ("default", 3), ("default", 5))

@@ -10,9 +10,9 @@ from holdfast.stores.failures import DeadFilter
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.values import JobFilter
 from holdfast.transitions import failed
-from tests.races.making import FAILURE, running
 from tests.races.rivals import Rivals
-from tests.sizes import size
+from tests.support.connections import FAILURE, running
+from tests.support.sizes import size
 
 FAILED = JobFilter(states=(JobState.FAILED,))
 

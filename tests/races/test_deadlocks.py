@@ -14,8 +14,8 @@ from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.values import ProgressReport, Started
 from holdfast.transitions import Transition, completed, failed, interrupted, retried, snoozed
-from tests.races.making import FAILURE, connected, expire, in_database, new_job, register, request, show
-from tests.sizes import size
+from tests.support.connections import FAILURE, connected, expire, in_database, new_job, register, request, show
+from tests.support.sizes import size
 
 JOBS = 200
 SECONDS = size(1, 20)

@@ -8,9 +8,9 @@ import pytest
 
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.values import Inserted, Insertion
-from tests.races.making import new_job, until_held_up
 from tests.races.rivals import Rivals
-from tests.sizes import size
+from tests.support.connections import new_job, until_held_up
+from tests.support.sizes import size
 
 FIELDS: dict[str, dict[str, Any]] = {
     "unique": {"unique": "page 1"},

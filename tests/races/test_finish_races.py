@@ -3,10 +3,10 @@
 import pytest
 
 from tests.races import scenarios
-from tests.races.making import replace_function
 from tests.races.rivals import Rivals
 from tests.races.scenarios import SCENARIOS, Scenario
-from tests.sizes import size
+from tests.support.connections import replace_function
+from tests.support.sizes import size
 
 FENCE = ("state = 'running' AND claim = t.fence", "state = 'running'")
 STATE = ("state = 'running' AND claim = t.fence", "claim = t.fence")

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from holdfast.job import JobState
 from holdfast.rollup import Rollup
 from holdfast.stores.postgres.connection import Connection
-from tests.races.making import replace_function, show, until_held_up
 from tests.races.rivals import Rivals
-from tests.sizes import size
+from tests.support.connections import replace_function, show, until_held_up
+from tests.support.sizes import size
 
 NOON = datetime(2031, 5, 6, 12, 0, tzinfo=UTC)
 KINDS = 5

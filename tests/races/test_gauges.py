@@ -2,9 +2,9 @@
 
 import asyncio
 
-from tests.races.making import insert
 from tests.races.rivals import Rivals
-from tests.sizes import size
+from tests.support.connections import insert
+from tests.support.sizes import size
 
 
 async def test_two_who_measure_at_once_agree(rivals: Rivals) -> None:

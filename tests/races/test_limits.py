@@ -9,9 +9,9 @@ from holdfast.job import Job, JobState
 from holdfast.stores.limits import LimitRow
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.transitions import completed
-from tests.races.making import insert, register, replace_function, request, show, until_held_up
 from tests.races.rivals import Rivals
-from tests.sizes import size
+from tests.support.connections import insert, register, replace_function, request, show, until_held_up
+from tests.support.sizes import size
 
 SECONDS = size(1, 20)
 SLOTS = 3

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.stores.cluster import LockRequest
-from tests.races.making import show
 from tests.races.rivals import Rivals
-from tests.sizes import size
+from tests.support.connections import show
+from tests.support.sizes import size
 
 ROOT = Path(__file__).parents[2]
 PROCESSES, TASKS, ROUNDS = 5, 10, size(2, 20)

@@ -12,9 +12,10 @@ from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.values import Answer, Answered
 from holdfast.transitions import failed
-from tests.races.making import FAILURE, insert, register, replace_function, request, running, show, until, until_held_up
 from tests.races.rivals import Rivals
-from tests.sizes import size
+from tests.support.connections import FAILURE, insert, register, replace_function, request, running, show, until_held_up
+from tests.support.sizes import size
+from tests.support.wait import until
 
 JOBS = 10
 GATES = 100

@@ -3,8 +3,8 @@
 import asyncio
 
 from holdfast.stores.moving import MoveProgress
-from tests.races.making import until_held_up
 from tests.races.rivals import Rivals
+from tests.support.connections import until_held_up
 
 OWN = """
 INSERT INTO holdfast.escalations (policy, stage, source, queue, kind, fingerprint, title, count, first_at, last_at)

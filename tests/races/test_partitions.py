@@ -12,7 +12,8 @@ from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.values import Answer, Verdict
 from holdfast.transitions import completed, retried
-from tests.races.making import (
+from tests.races.rivals import Rivals
+from tests.support.connections import (
     FAILURE,
     connected,
     insert,
@@ -21,11 +22,10 @@ from tests.races.making import (
     request,
     running,
     show,
-    until,
     until_held_up,
 )
-from tests.races.rivals import Rivals
-from tests.sizes import CHAOS, size
+from tests.support.sizes import CHAOS, size
+from tests.support.wait import until
 
 WEEKS = "SELECT c.relname FROM pg_class c WHERE c.relnamespace = $1::regnamespace AND c.relname ~ '^history_w[0-9]{8}$'"
 

@@ -6,9 +6,9 @@ from functools import partial
 from holdfast.job import JobState
 from holdfast.stores.values import Rescued, Verdict
 from holdfast.transitions import completed, crashed
-from tests.races.making import FAILURE, register, request, running, running_alone, until_held_up
 from tests.races.rivals import Rivals
-from tests.sizes import size
+from tests.support.connections import FAILURE, register, request, running, running_alone, until_held_up
+from tests.support.sizes import size
 
 
 async def test_a_finish_and_a_release_count_once(rivals: Rivals) -> None:

@@ -5,9 +5,9 @@ import asyncio
 from holdfast.job import JobState
 from holdfast.stores.values import Rescued, Verdict
 from holdfast.transitions import completed
-from tests.races.making import register, replace_function, request, running, until_held_up
 from tests.races.rivals import Rivals
-from tests.sizes import size
+from tests.support.connections import register, replace_function, request, running, until_held_up
+from tests.support.sizes import size
 
 
 async def rescue_against_new_claim(rivals: Rivals, rounds: int) -> list[str]:

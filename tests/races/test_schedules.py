@@ -14,9 +14,9 @@ from holdfast.services.leader import StoreLeader
 from holdfast.stores.cluster import Fire, FireRow
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.transitions import completed
-from tests.races.making import insert, new_job, register, request, show, until_held_up
 from tests.races.rivals import Rivals
-from tests.sizes import size
+from tests.support.connections import insert, new_job, register, request, show, until_held_up
+from tests.support.sizes import size
 
 ROUNDS = size(100, 1_000)
 DUE = size(1_000, 10_000)

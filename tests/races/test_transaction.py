@@ -15,10 +15,11 @@ from holdfast.stores.sql import in_schema
 from holdfast.stores.store import StoreTransaction
 from holdfast.stores.values import Answer, Finish, Verdict
 from holdfast.transitions import completed, interrupted
-from tests.conformance.effects import Effects
-from tests.network.proxy import Fault, Proxy, proxied
-from tests.races.making import connected, expire, insert, register, request, running, until, until_held_up
 from tests.races.rivals import Rivals
+from tests.support.connections import connected, expire, insert, register, request, running, until_held_up
+from tests.support.effects import Effects
+from tests.support.proxy import Fault, Proxy, proxied
+from tests.support.wait import until
 
 BUDGET_S = 1.0
 DONE = Finish(Verdict.DONE, JobState.COMPLETED)

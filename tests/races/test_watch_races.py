@@ -21,9 +21,9 @@ from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.store import EventStore
 from holdfast.stores.values import ProgressReport, Started
 from holdfast.transitions import completed, interrupted
-from tests.races.making import connected, in_database, insert, new_job, running, until_held_up
 from tests.races.rivals import Rivals
-from tests.sizes import size
+from tests.support.connections import connected, in_database, insert, new_job, running, until_held_up
+from tests.support.sizes import size
 
 HEARS_S = 20.0
 MARGIN_S = 0.5

@@ -13,11 +13,11 @@ from holdfast.delivery.in_store import InStore
 from holdfast.delivery.redis import ByRedis
 from holdfast.shards import RedisDelivery, Shard
 from holdfast.stores.sqlite.store import SqliteStore
-from tests.chaos.conftest import place, postgres_place, sqlite_place
 from tests.redis.prompt import SELDOM
-from tests.redis.valkey import Valkey
+from tests.support.place import place, postgres_place, sqlite_place
+from tests.support.valkey import Valkey
+from tests.support.workers import MakeApp
 from tests.worker.conftest import empty_schema, make_postgres, make_shared_app, make_sqlite_file, shared_schema
-from tests.worker.working import MakeApp
 
 __all__ = [
     "empty_schema",

@@ -7,7 +7,7 @@ from holdfast import Context, Holdfast, WorkerSettings
 from holdfast.cadence import Service
 from holdfast.shards import RedisDelivery, Shard
 from holdfast.worker.promoter import Promoter
-from tests.chaos.work import note, write_effect
+from tests.support.ledger_app import note, write_effect
 
 ENV = os.environ
 HOLES = ENV.get("REDIS_TEST_HOLES", "").split()

@@ -7,7 +7,8 @@ from typing import Any
 
 from holdfast import Holdfast, JobHandle, JobState
 from holdfast.delivery.redis import ByRedis
-from tests.worker.working import BRISK, Working, ended, until
+from tests.support.wait import until
+from tests.support.workers import BRISK, Working, ended
 
 SELDOM = dataclasses.replace(BRISK, poll="30s")  # so that what starts promptly did so by a hint
 PROMPT_S = 2.0  # about a second, on a machine that does other things too

@@ -9,7 +9,9 @@ import pytest
 
 from holdfast.delivery.redis_elector import RedisElector
 from holdfast.errors import ConfigError
-from tests.redis.valkey import Valkey
+from tests.support.valkey import Valkey
+
+pytestmark = pytest.mark.real_time
 
 Elect = Callable[..., RedisElector]
 KEY = "{holdfast}:leader"

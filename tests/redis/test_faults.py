@@ -9,10 +9,13 @@ import pytest
 
 from holdfast.delivery.redis import ByRedis
 from holdfast.shards import RedisDelivery, Shard
-from tests.network.proxy import proxied
 from tests.redis.conftest import Deliver, Marked
-from tests.redis.until import ids, ready, until
-from tests.redis.valkey import Valkey
+from tests.support.proxy import proxied
+from tests.support.ready import ids, ready
+from tests.support.valkey import Valkey
+from tests.support.wait import until
+
+pytestmark = pytest.mark.real_time
 
 
 @pytest.fixture
@@ -37,7 +40,7 @@ async def drop_until_open(by_redis: ByRedis) -> None:
     """Announce until the breaker refuses to try."""
     for number in range(3):
         by_redis.announce([ready(1_000 + number)])
-        await until(lambda failed=number + 1: by_redis.push_failures == failed, 20)  # type: ignore[misc] # the default
+        await until(lambda failed=number + 1: by_redis.push_failures == failed)
 
 
 async def test_flushed_while_somebody_waits(by_redis: ByRedis, valkey: Valkey) -> None:
@@ -64,7 +67,7 @@ async def test_flushed_while_many_pop(by_redis: ByRedis, valkey: Valkey) -> None
     working = asyncio.create_task(work())
     for number in range(200):
         by_redis.announce([ready(number)])
-        await until(lambda done=number + 1: by_redis.pushed == done)  # type: ignore[misc] # the default
+        await until(lambda done=number + 1: by_redis.pushed == done)
         if number % 10 == 0:
             valkey.ask("FLUSHALL")
     by_redis.announce([ready(9_999)])

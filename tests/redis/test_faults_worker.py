@@ -11,15 +11,15 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.job import Job, JobState
-from tests.chaos.conftest import Place
-from tests.chaos.oracle import Oracle, all_ended, loudest
-from tests.crash.figures import show
 from tests.redis.program import make_app
 from tests.redis.prompt import carried, known
-from tests.redis.valkey import Valkey
-from tests.sizes import size
+from tests.support.figures import show
+from tests.support.oracle import Oracle, all_ended, loudest
+from tests.support.place import Place
+from tests.support.sizes import size
+from tests.support.valkey import Valkey
 
-pytestmark = pytest.mark.xdist_group("chaos")  # each test starts processes, and two would starve each other
+pytestmark = [pytest.mark.real_time, pytest.mark.sample]
 
 JOBS = size(500, 5_000)
 FEEDING_S = size(6, 60)

@@ -10,8 +10,9 @@ from holdfast.delivery.redis import ByRedis
 from holdfast.shards import RedisDelivery, Shard
 from holdfast.stores.values import Ready
 from tests.redis.conftest import Deliver
-from tests.redis.until import ids, ready, until
-from tests.redis.valkey import Valkey
+from tests.support.ready import ids, ready
+from tests.support.valkey import Valkey
+from tests.support.wait import until
 
 MANY = 10_000
 

@@ -7,15 +7,16 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.job import JobState
-from tests.chaos.conftest import Place
-from tests.chaos.oracle import Oracle, all_ended, until
-from tests.chaos.procs import send
 from tests.redis.program import make_app
 from tests.redis.prompt import known
 from tests.redis.test_faults_worker import waits
-from tests.redis.valkey import Valkey
+from tests.support.groups import send
+from tests.support.oracle import Oracle, all_ended
+from tests.support.place import Place
+from tests.support.valkey import Valkey
+from tests.support.wait import until
 
-pytestmark = pytest.mark.xdist_group("chaos")  # each test starts processes, and two would starve each other
+pytestmark = [pytest.mark.real_time, pytest.mark.sample]
 
 APP = "tests.redis.program:app"
 PROMPT_S = 3.0  # a poll, on a machine that does other things too
@@ -69,7 +70,7 @@ async def test_what_a_killed_process_held_starts_again_promptly(place: Place, ap
     place.start("--processes", "2", "--concurrency", "8", app=APP)
     await place.arrived(2)
     handles = await app.enqueue_many(app.tasks.get("stall").call() for _ in range(4))
-    await until(lambda: len(place.notes()) == 4, 30, "all have begun")
+    await until(lambda: len(place.notes()) == 4, "all have begun", 30)
     first = place.notes()[0].pid
     others = {note.job for note in place.notes() if note.pid != first}
     assert send(first, signal.SIGKILL)

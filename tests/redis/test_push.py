@@ -15,8 +15,9 @@ from holdfast.errors import ConfigError, StoreUnavailable
 from holdfast.shards import RedisDelivery, Shard
 from holdfast.stores.sqlite.store import SqliteStore
 from tests.redis.conftest import Deliver, Marked
-from tests.redis.until import ids, ready, until
-from tests.redis.valkey import Valkey
+from tests.support.ready import ids, ready
+from tests.support.valkey import Valkey
+from tests.support.wait import until
 
 
 async def lane(url: str, key: str) -> list[tuple[bytes, float]]:
@@ -67,7 +68,7 @@ async def test_pushed_ids_are_marked_together_a_moment_later(
     monkeypatch.setattr(redis_marks, "SPACING_S", 2.0)  # a slow machine pushes ten ids in that time
     for identifier in range(10):
         by_redis.announce([ready(identifier)])
-        await until(lambda done=identifier: by_redis.pushed == done + 1)  # type: ignore[misc] # mypy wants no default
+        await until(lambda done=identifier: by_redis.pushed == done + 1)
     assert marked.batches == []
     await until(lambda: marked.batches)
     assert marked.batches == [list(range(10))]

@@ -4,10 +4,11 @@ import shlex
 
 from holdfast.delivery.redis_elector import RedisElector
 from holdfast.shards import RedisDelivery, Shard
-from tests.docs.pages import ROOT
 from tests.redis.conftest import Deliver
-from tests.redis.until import ids, ready, until
-from tests.redis.valkey import Valkey
+from tests.support.doc_pages import ROOT
+from tests.support.ready import ids, ready
+from tests.support.valkey import Valkey
+from tests.support.wait import until
 
 
 async def test_the_documented_rights_are_enough(deliver: Deliver, valkey: Valkey) -> None:

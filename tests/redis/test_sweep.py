@@ -19,12 +19,12 @@ from holdfast.services.promoting import Promoting
 from holdfast.shards import RedisDelivery, Shard
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import quoted
-from tests.conformance import raw
-from tests.conformance.builders import enqueue_many
 from tests.conftest import AnyStore
-from tests.redis.until import until
-from tests.redis.valkey import Valkey
-from tests.sizes import size
+from tests.support import raw
+from tests.support.builders import enqueue_many
+from tests.support.sizes import size
+from tests.support.valkey import Valkey
+from tests.support.wait import until
 
 WAITING = size(5_000, 50_000)
 COUNTED = 10_001  # so many jobs of a lane are counted at most
@@ -81,8 +81,8 @@ async def swept(by_redis: ByRedis, sweep: Announcing) -> int:
     """Sweep once, and wait until everything that it announced is pushed and marked; how many jobs that were."""
     before = by_redis.pushed
     done = await sweep.run(BATCH)
-    await until(lambda: by_redis.pushed == before + done.moved, 20)
-    await until(lambda: by_redis._marks._sender is None, 20)
+    await until(lambda: by_redis.pushed == before + done.moved)
+    await until(lambda: by_redis._marks._sender is None)
     return done.moved
 
 
@@ -181,7 +181,7 @@ async def test_a_flushed_server_is_filled_without_repeating(
     await insert(store, 3 * BATCH)
     await age(store, 10)
     async with serving(store, by_redis):
-        await until(lambda: valkey.ask("ZCARD", settings.key(*LANE)) == 3 * BATCH, 30)
+        await until(lambda: valkey.ask("ZCARD", settings.key(*LANE)) == 3 * BATCH)
         await asyncio.sleep(1)  # it might go on
     assert by_redis.pushed == 3 * BATCH
 
@@ -192,7 +192,7 @@ async def test_a_full_server_is_not_swept_in_a_loop(store: AnyStore, by_redis: B
     await insert(store, 100)
     await age(store, 10)
     async with serving(store, by_redis) as office:
-        await until(lambda: by_redis.push_failures >= 3, 20)  # from now on no try is made
+        await until(lambda: by_redis.push_failures >= 3)  # from now on no try is made
         before = rounds(office)
         await asyncio.sleep(2)
         assert rounds(office) - before <= 5

@@ -13,9 +13,10 @@ from holdfast.shards import RedisDelivery
 from holdfast.worker.pump import Pump
 from holdfast.worker.slots import Slots
 from tests.redis.prompt import Gate, carried, hold_claims, known, promptly
-from tests.redis.until import ready
-from tests.redis.valkey import Valkey
-from tests.worker.working import BRISK, MakeApp, until, working
+from tests.support.ready import ready
+from tests.support.valkey import Valkey
+from tests.support.wait import until
+from tests.support.workers import BRISK, MakeApp, working
 
 
 async def test_ids_of_jobs_that_are_not_there_are_passed_over(

@@ -9,8 +9,9 @@ from holdfast.delivery.redis import ByRedis
 from holdfast.shards import RedisDelivery, Shard
 from holdfast.stores.values import Ready
 from tests.redis.conftest import Deliver
-from tests.redis.until import ids, ready, until
-from tests.redis.valkey import Valkey
+from tests.support.ready import ids, ready
+from tests.support.valkey import Valkey
+from tests.support.wait import until
 
 
 async def blocked(server: Valkey, clients: int) -> None:
@@ -162,7 +163,7 @@ async def test_closing_while_ids_arrive_loses_none(
         for _ in range(number % 20):
             await asyncio.sleep(0)
         await worker.close()
-        await until(lambda pushed=number + 1: client.pushed == pushed)  # type: ignore[misc] # the default
+        await until(lambda pushed=number + 1: client.pushed == pushed)
         waiting.cancel()
         await asyncio.wait([waiting])
         popped = [] if waiting.cancelled() else ids(waiting.result())

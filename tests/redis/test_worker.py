@@ -16,11 +16,12 @@ import pytest
 from holdfast import Context, Holdfast, Job, JobState, Queue, Retry, Snooze
 from holdfast.shards import RedisDelivery
 from holdfast.stores.values import Claim
-from tests.races.making import connected
 from tests.redis.prompt import PROMPT_S, SELDOM, Gate, carried, known, promptly, settled_in
-from tests.redis.valkey import Valkey
-from tests.sizes import size
-from tests.worker.working import MakeApp, drained, ended, until, until_state, working
+from tests.support.connections import connected
+from tests.support.sizes import size
+from tests.support.valkey import Valkey
+from tests.support.wait import until
+from tests.support.workers import MakeApp, drained, ended, until_state, working
 
 # ---- what makes a job ready ------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import in_schema
 from holdfast.stores.values import Answer, Claim, Insertion, JobFilter, Lane, ProgressReport, Started, Verdict
 from holdfast.transitions import completed, failed, retried, snoozed
-from tests.races.making import FAILURE, expire, insert, new_job, register, request
+from tests.support.connections import FAILURE, expire, insert, new_job, register, request
 
 LARGEST = 2**60 - 1
 

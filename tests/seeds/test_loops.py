@@ -5,8 +5,8 @@ from typing import Any
 
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.transitions import retried
-from tests.conformance.builders import FAILURE, end, enqueue, running
-from tests.conformance.clock import set_time
+from tests.support.builders import FAILURE, end, enqueue, running
+from tests.support.clock import set_time
 
 DUE = "SELECT id FROM tasks WHERE status='SCHEDULED' AND scheduled_at <= NOW()"
 STUCK = "SELECT id, retry_count FROM tasks WHERE status='IN_PROGRESS' AND updated_at < (NOW() - interval '5 minutes')"

@@ -13,8 +13,8 @@ from holdfast.stores.postgres import seed_views
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import checksum
 from holdfast.stores.sqlite.store import SqliteStore
-from tests.conformance.builders import enqueue
-from tests.races.making import in_database
+from tests.support.builders import enqueue
+from tests.support.connections import in_database
 
 SCHEMAS = "SELECT count(*) FROM pg_namespace WHERE nspname = $1"
 

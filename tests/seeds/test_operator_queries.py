@@ -8,8 +8,8 @@ import pytest
 from holdfast.job import JobState
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.values import ProgressReport, Started
-from tests.conformance.builders import enqueue, enqueue_many, finished, running
-from tests.conformance.clock import set_time
+from tests.support.builders import enqueue, enqueue_many, finished, running
+from tests.support.clock import set_time
 
 BACKLOG = "SELECT count(*), kind FROM queue_job WHERE status = 'queued' GROUP BY kind"
 ACTIVE = "SELECT * FROM queue_job WHERE status = 'in_progress'"

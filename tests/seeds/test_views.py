@@ -12,8 +12,8 @@ from holdfast.job import TERMINAL, JobState
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.values import ProgressReport
 from holdfast.transitions import completed, retried
-from tests.conformance import raw
-from tests.conformance.builders import (
+from tests.support import raw
+from tests.support.builders import (
     FAILURE,
     cancel,
     claim_one,

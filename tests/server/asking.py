@@ -9,7 +9,7 @@ import httpx2
 from holdfast import Holdfast
 from holdfast.server.application import make_application
 from holdfast.server.settings import ServerSettings
-from tests.server.visiting import HERE, bearing, made_pass
+from tests.support.web import HERE, bearing, made_pass
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from playwright.async_api import Page, async_playwright
 
-from tests import debian
+from tests.support import debian
 
 ARGUMENTS = (
     "--no-sandbox",

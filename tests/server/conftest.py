@@ -8,7 +8,8 @@ import pytest
 from holdfast import Holdfast
 from holdfast.server import latch
 from tests.server.furnished import furnish, furnished_app
-from tests.server.visiting import PAGE, visit
+from tests.support.web import PAGE, visit
+from tests.support.workers import MakeApp
 from tests.worker.conftest import (
     app,
     empty_schema,
@@ -20,7 +21,6 @@ from tests.worker.conftest import (
     memory_app,
     shared_schema,
 )
-from tests.worker.working import MakeApp
 
 __all__ = [
     "app",

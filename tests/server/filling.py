@@ -16,7 +16,7 @@ from holdfast.job import JobState
 from holdfast.stores.failures import group_id
 from holdfast.stores.sql import in_schema
 from tests.server.draining import QUEUES
-from tests.sizes import size
+from tests.support.sizes import size
 
 FIRST = 10_001
 """The number of the first worker, escalation and bulk run."""

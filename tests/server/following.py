@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp
 
 from holdfast import Holdfast
-from tests.server.visiting import made
-from tests.worker.working import PATIENCE_S
+from tests.support.wait import PATIENCE_S
+from tests.support.web import made
 
 Frame = dict[str, Any]
 

@@ -8,8 +8,8 @@ from holdfast.policies.budgets import Action
 from holdfast.policies.channels import Slack
 from holdfast.stores.alarms import Alarm
 from holdfast.stores.values import WorkerInfo
-from tests.conformance import raw
-from tests.worker.working import MakeApp, drained
+from tests.support import raw
+from tests.support.workers import MakeApp, drained
 
 PLAIN = "plain words"
 DEFERRING: tuple[tuple[float, Action], ...] = ((0.8, "alert"), (1.0, "defer"))

@@ -14,8 +14,8 @@ from holdfast.server import exporting
 from holdfast.server.application import make_application
 from holdfast.server.settings import ServerSettings
 from tests.server.asking import asking
-from tests.server.visiting import made
-from tests.worker.working import MakeApp, drained
+from tests.support.web import made
+from tests.support.workers import MakeApp, drained
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from holdfast.server.settings import ServerSettings
 from holdfast.stores.access import AuditFilter
 from holdfast.telemetry import redaction
 from tests.server.asking import asking
-from tests.worker.working import drained
+from tests.support.workers import drained
 
 JOBS = "/api/v1/jobs"
 

@@ -21,8 +21,8 @@ from holdfast.server import schemas
 from holdfast.tasks.registry import Registry
 from tests.server.asking import asking
 from tests.server.test_api_jobs import JOBS, problem
-from tests.sizes import size
-from tests.worker.working import drained
+from tests.support.sizes import size
+from tests.support.workers import drained
 
 
 class Colour(enum.Enum):

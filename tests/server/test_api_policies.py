@@ -10,9 +10,9 @@ from holdfast.policies.channels import SignedWebhook
 from holdfast.policies.escalation import Escalation
 from holdfast.remote import shapes
 from holdfast.stores.alarms import Alarm
-from tests.conformance import raw
 from tests.server.asking import asking
-from tests.worker.working import MakeApp, drained
+from tests.support import raw
+from tests.support.workers import MakeApp, drained
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import Holdfast
 from tests.server.asking import asking
-from tests.worker.working import MakeApp
+from tests.support.workers import MakeApp
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.server.settings import ServerSettings
 from tests.server.asking import asking
-from tests.server.visiting import PAGE, bearing, form_token, made, made_pass, visit
+from tests.support.web import PAGE, bearing, form_token, made, made_pass, visit
 
 MOST_LISTED = 1_000
 

@@ -13,8 +13,8 @@ from holdfast.server.settings import ServerSettings
 from holdfast.stores.values import JobFilter
 from tests.server.reaching import reached
 from tests.server.touring import PAGES, escalation_of, group_of
-from tests.server.visiting import PAGE, bearing, made_pass, visit
-from tests.worker.working import MakeApp
+from tests.support.web import PAGE, bearing, made_pass, visit
+from tests.support.workers import MakeApp
 
 NOT_SHOWN = {"", "api", "api/{resource}", "counts", "login", "metrics", "healthz", "readyz"}
 """What is about no resource: the overview is about queues, and names those."""

@@ -10,7 +10,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.server import application  # noqa: F401 - it imports the parts in their order
 from holdfast.server.pages.files import marked
-from tests.server.visiting import visit
+from tests.support.web import visit
 
 ROOT = Path(__file__).parent.parent.parent
 SERVER = ROOT / "src" / "holdfast" / "server"

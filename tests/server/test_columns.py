@@ -9,8 +9,9 @@ from holdfast import Holdfast
 from tests.server.browser import browsing
 from tests.server.furnished import furnish, furnished_app
 from tests.server.test_live_page import free_port, serving
-from tests.server.visiting import made_pass
-from tests.worker.working import PATIENCE_S, MakeApp
+from tests.support.wait import PATIENCE_S
+from tests.support.web import made_pass
+from tests.support.workers import MakeApp
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -11,12 +11,13 @@ from playwright.async_api import expect
 
 from holdfast import Context, Fatal, Holdfast, Queue, Retry, public_id
 from holdfast.job import JobState
-from tests.conformance.builders import enqueue_many
 from tests.server.browser import Browsing, browsing
 from tests.server.hostile import HOSTILE
 from tests.server.test_live_page import free_port, serving
-from tests.server.visiting import made_pass
-from tests.worker.working import PATIENCE_S, drained, until_state
+from tests.support.builders import enqueue_many
+from tests.support.wait import PATIENCE_S
+from tests.support.web import made_pass
+from tests.support.workers import drained, until_state
 
 WIDTHS = (1280, 390)
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")

@@ -9,7 +9,7 @@ import httpx2
 
 from holdfast.server.development import stamps
 from tests.server.running import PATIENCE_S, program
-from tests.server.visiting import PAGE, form_token
+from tests.support.web import PAGE, form_token
 
 SOURCE = """
 import os

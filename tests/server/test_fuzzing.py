@@ -25,8 +25,8 @@ from holdfast.server.openapi import STREAMS, TAGS, make_document
 from holdfast.server.settings import ServerSettings
 from tests.server.asking import asking
 from tests.server.reaching import application
-from tests.sizes import size
-from tests.worker.working import MakeApp, drained
+from tests.support.sizes import size
+from tests.support.workers import MakeApp, drained
 
 CHECKS: list[Any] = [
     not_a_server_error,

@@ -16,7 +16,7 @@ from holdfast.server.problems import Problem
 from holdfast.server.roles import Role
 from holdfast.server.secrets import new_secret
 from holdfast.server.settings import Authorized, ServerSettings
-from tests.server.visiting import PAGE, bearing, made_pass, visit
+from tests.support.web import PAGE, bearing, made_pass, visit
 
 QUEUES = "/api/v1/queues"
 PROXY = "10.1.2.3"

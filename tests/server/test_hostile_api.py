@@ -16,8 +16,8 @@ from holdfast.server.openapi import STREAMS, example_of, make_document, operatio
 from holdfast.server.settings import ServerSettings
 from tests.server.asking import asking
 from tests.server.reaching import application
-from tests.sizes import size
-from tests.worker.working import MakeApp
+from tests.support.sizes import size
+from tests.support.workers import MakeApp
 
 HOSTILE = (
     '"; DROP TABLE holdfast_jobs;--',

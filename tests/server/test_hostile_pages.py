@@ -13,9 +13,9 @@ from holdfast import Holdfast
 from holdfast.server.settings import ServerSettings
 from tests.server.furnished import furnish, furnished_app
 from tests.server.reaching import application
-from tests.server.visiting import PAGE, bearing, made_pass, visit
-from tests.sizes import size
-from tests.worker.working import MakeApp
+from tests.support.sizes import size
+from tests.support.web import PAGE, bearing, made_pass, visit
+from tests.support.workers import MakeApp
 
 MARKUP = '"><img src=x'
 ODD = (

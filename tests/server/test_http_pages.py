@@ -21,11 +21,11 @@ from holdfast.server.settings import ServerSettings
 from holdfast.stores.alarms import Alarm
 from holdfast.stores.cluster import LockRequest
 from holdfast.stores.values import WorkerInfo
-from tests.conformance import raw
-from tests.docs.pages import DOCS, blocks
 from tests.server.reaching import application
-from tests.server.visiting import made_pass
-from tests.worker.working import drained
+from tests.support import raw
+from tests.support.doc_pages import DOCS, blocks
+from tests.support.web import made_pass
+from tests.support.workers import drained
 
 PAGES = [DOCS / "reference" / name for name in ("http.md", "http-jobs.md", "http-streams.md")]
 SHOWN = "http://127.0.0.1:8470"

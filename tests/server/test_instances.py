@@ -9,7 +9,7 @@ from holdfast.errors import ConfigError
 from holdfast.server.settings import ServerSettings
 from tests.server.hostile import HOSTILE
 from tests.server.reading import read
-from tests.server.visiting import PAGE, bearing, made_pass, visit
+from tests.support.web import PAGE, bearing, made_pass, visit
 
 OTHERS = {"staging": "https://jobs.staging.example/", "europe": "https://eu.example.org/jobs"}
 

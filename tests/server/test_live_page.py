@@ -17,7 +17,7 @@ from holdfast.server.connection import Connection
 from tests.server.browser import Browsing, browsing
 from tests.server.following import made_pass
 from tests.server.test_streams import live_of
-from tests.worker.working import PATIENCE_S, until
+from tests.support.wait import PATIENCE_S, until
 
 TASKS = """
 import asyncio

@@ -8,7 +8,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.server.settings import ServerSettings
 from holdfast.stores.access import AuditFilter
-from tests.server.visiting import PAGE, bearing, form_token, made_pass, visit
+from tests.support.web import PAGE, bearing, form_token, made_pass, visit
 
 QUEUES = "/queues"
 

@@ -22,11 +22,12 @@ from holdfast.server import live
 from holdfast.server import serving as server_serving
 from holdfast.server.connection import Connection
 from holdfast.server.settings import ServerSettings
-from tests.docs.pages import DOCS, blocks
 from tests.server.following import made_pass
 from tests.server.test_streams import live_of
-from tests.sizes import CHAOS, size
-from tests.worker.working import PATIENCE_S, MakeApp, until, working
+from tests.support.doc_pages import DOCS, blocks
+from tests.support.sizes import CHAOS, size
+from tests.support.wait import PATIENCE_S, until
+from tests.support.workers import MakeApp, working
 
 _logger = logging.getLogger(__name__)
 

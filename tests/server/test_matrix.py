@@ -14,10 +14,10 @@ from holdfast.server.settings import ServerSettings
 from holdfast.stores.access import AuditFilter, Deed
 from holdfast.stores.alarms import Alarm
 from holdfast.stores.values import JobFilter, WorkerInfo
-from tests.conformance import raw
 from tests.server.reaching import EXAMPLES, Reached, application, reached
-from tests.server.visiting import bearing, made_pass
-from tests.worker.working import MakeApp, drained
+from tests.support import raw
+from tests.support.web import bearing, made_pass
+from tests.support.workers import MakeApp, drained
 
 pytestmark = pytest.mark.timeout(300)
 

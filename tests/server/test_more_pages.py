@@ -17,8 +17,8 @@ from tests.server.furnished import furnish, furnished_app
 from tests.server.hostile import HOSTILE, TOGETHER
 from tests.server.reading import read
 from tests.server.touring import PAGES, escalation_of, group_of, links, sent, shown
-from tests.server.visiting import PAGE, bearing, made_pass, visit
-from tests.worker.working import MakeApp
+from tests.support.web import PAGE, bearing, made_pass, visit
+from tests.support.workers import MakeApp
 
 EMPTY = ("/queues", "/schedules", "/failures", "/dead-letters", "/escalations", "/budgets", "/limits", "/workers")
 

@@ -11,11 +11,11 @@ from holdfast.stores.access import AuditFilter
 from holdfast.stores.cluster import LockRequest
 from holdfast.stores.limits import LimitRow
 from holdfast.stores.values import JobFilter
-from tests.conformance.builders import claim, enqueue, register
 from tests.server.reading import read
 from tests.server.touring import group_of, links, posted, sent, shown
-from tests.server.visiting import bearing, visit
-from tests.worker.working import drained
+from tests.support.builders import claim, enqueue, register
+from tests.support.web import bearing, visit
+from tests.support.workers import drained
 
 
 def numbers(row: str) -> list[int]:

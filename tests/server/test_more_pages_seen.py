@@ -10,9 +10,9 @@ from tests.server.browser import browsing
 from tests.server.furnished import furnish, furnished_app
 from tests.server.test_live_page import free_port, serving
 from tests.server.touring import PAGES, group_of
-from tests.server.visiting import made_pass
-from tests.sizes import size
-from tests.worker.working import MakeApp, drained
+from tests.support.sizes import size
+from tests.support.web import made_pass
+from tests.support.workers import MakeApp, drained
 
 LOOKS = (("light", 1280), ("dark", 390), ("dark", 1280), ("light", 390))
 WIDER = "document.documentElement.scrollWidth > document.documentElement.clientWidth"

@@ -14,9 +14,9 @@ from django.test.utils import override_settings
 from fastapi import FastAPI
 
 from holdfast import Holdfast
-from tests.adapters.libraries import configured_django
-from tests.docs.pages import DOCS, blocks
-from tests.server.visiting import PAGE, bearing, form_token, made_pass
+from tests.support.doc_pages import DOCS, blocks
+from tests.support.libraries import configured_django
+from tests.support.web import PAGE, bearing, form_token, made_pass
 
 HERE = "http://127.0.0.1"
 THERE = "https://www.example.org"

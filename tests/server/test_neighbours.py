@@ -17,11 +17,11 @@ from holdfast.stores.access import Deed
 from holdfast.stores.alarms import Alarm
 from holdfast.stores.values import JobFilter, WorkerInfo
 from holdfast.transitions import failed as ended_failed
-from tests.conformance import raw
-from tests.conformance.builders import claim, lane
 from tests.server.reaching import Reached, reached
-from tests.server.visiting import bearing, made_pass
-from tests.worker.working import MakeApp
+from tests.support import raw
+from tests.support.builders import claim, lane
+from tests.support.web import bearing, made_pass
+from tests.support.workers import MakeApp
 
 pytestmark = pytest.mark.timeout(300)
 

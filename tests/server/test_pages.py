@@ -13,8 +13,8 @@ from holdfast import Context, Fatal, Holdfast, Job, JobHandle, JobState, Queue, 
 from holdfast.stores.access import AuditFilter
 from tests.server.hostile import HOSTILE, TOGETHER
 from tests.server.markup import raw, shape
-from tests.server.visiting import bearing, form_token, made_pass, visit
-from tests.worker.working import MakeApp, drained
+from tests.support.web import bearing, form_token, made_pass, visit
+from tests.support.workers import MakeApp, drained
 
 HIDDEN = "correct horse battery staple"
 

@@ -11,8 +11,8 @@ from holdfast.server.pages.budgets import course
 from holdfast.server.pages.rendering import span
 from holdfast.stores.budgets import SpendPoint
 from holdfast.stores.values import JobFilter
-from tests.server.visiting import PAGE, visit
-from tests.worker.working import drained
+from tests.support.web import PAGE, visit
+from tests.support.workers import drained
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 

@@ -8,9 +8,9 @@ import httpx2
 import pytest
 
 from holdfast import Fatal, Holdfast, Job, public_id
-from tests.conformance.builders import new_jobs
-from tests.server.visiting import bearing, made_pass, visit
-from tests.worker.working import MakeApp, drained, ran
+from tests.support.builders import new_jobs
+from tests.support.web import bearing, made_pass, visit
+from tests.support.workers import MakeApp, drained, ran
 
 JOBS = "/api/v1/jobs"
 

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.server.settings import ServerSettings
-from tests.server.visiting import bearing, made_pass, visit
+from tests.support.web import bearing, made_pass, visit
 
 
 @pytest.fixture

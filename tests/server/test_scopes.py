@@ -11,9 +11,9 @@ from holdfast import Fatal, Holdfast, Limit, Queue
 from holdfast.stores.alarms import Alarm
 from holdfast.stores.bulk import BulkVerb
 from holdfast.stores.values import JobFilter, WorkerInfo
-from tests.conformance import raw
-from tests.server.visiting import bearing, made_pass, visit
-from tests.worker.working import MakeApp, drained
+from tests.support import raw
+from tests.support.web import bearing, made_pass, visit
+from tests.support.workers import MakeApp, drained
 
 RESUMING = ("/api/v1/bulk/{run}/resume", "/jobs/runs/{run}/resume", "/dead-letters/runs/{run}/resume")
 

@@ -21,8 +21,8 @@ from holdfast.telemetry.logs import JsonLines, TextLines
 from tests.cli.conftest import Shop, alone, sqlite_shop
 from tests.server.following import Followed
 from tests.server.test_login import log_in
-from tests.server.visiting import PAGE, bearing, filled, made_pass, routes_of, visit
-from tests.worker.working import MakeApp
+from tests.support.web import PAGE, bearing, filled, made_pass, routes_of, visit
+from tests.support.workers import MakeApp
 
 __all__ = ["alone", "sqlite_shop"]
 

@@ -6,7 +6,7 @@ from holdfast import Context, Holdfast
 from holdfast.server.settings import ServerSettings
 from tests.server.asking import asking
 from tests.server.test_api_jobs import problem
-from tests.worker.working import drained
+from tests.support.workers import drained
 
 
 async def test_a_job_in_the_shape_of_a_queue_job(memory_app: Holdfast) -> None:

@@ -17,12 +17,12 @@ from holdfast.errors import InvalidValue
 from holdfast.server import serving
 from holdfast.server.settings import ServerSettings
 from tests.cli.conftest import Shop, alone, sqlite_shop
-from tests.races.making import show
 from tests.server import guessing
 from tests.server.running import fields, program
 from tests.server.speaking import poured, resident_mb, spoken
-from tests.server.visiting import PAGE, bearing, made_pass
-from tests.sizes import size
+from tests.support.connections import show
+from tests.support.sizes import size
+from tests.support.web import PAGE, bearing, made_pass
 
 __all__ = ["alone", "sqlite_shop"]
 

@@ -13,7 +13,7 @@ from holdfast.server.application import make_application
 from holdfast.server.settings import ServerSettings
 from holdfast.server.shield import SAFE
 from holdfast.stores.access import AuditFilter
-from tests.server.visiting import PAGE, bearing, filled, made_pass, routes_of, visit
+from tests.support.web import PAGE, bearing, filled, made_pass, routes_of, visit
 
 QUEUES = "/api/v1/queues"
 FORM = {"content-type": "application/x-www-form-urlencoded"}

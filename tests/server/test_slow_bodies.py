@@ -9,7 +9,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.server import shield
 from holdfast.server.settings import ServerSettings
-from tests.server.visiting import bearing, made_pass, visit
+from tests.support.web import bearing, made_pass, visit
 
 FORM = {"content-type": "application/x-www-form-urlencoded", "content-length": "100"}
 SOON_S = 0.2

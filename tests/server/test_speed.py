@@ -31,14 +31,14 @@ from holdfast.stores.sql import quoted
 from holdfast.stores.sqlite import opening
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.values import Cursor
-from tests.races.making import show
-from tests.server.counting import unbounded
 from tests.server.draining import NAME, make_app
 from tests.server.filling import FIRST, GROUP, fill_postgres, fill_sqlite
 from tests.server.reaching import Reached, reached
 from tests.server.test_core import made_token
-from tests.sizes import CHAOS, size
-from tests.worker.working import until
+from tests.support.connections import show
+from tests.support.sizes import CHAOS, size
+from tests.support.statements import unbounded
+from tests.support.wait import until
 
 P95_MS = 200.0
 SHOWN_MS = size(25, 100)

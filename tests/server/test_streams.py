@@ -14,9 +14,10 @@ from holdfast.server import live, shield
 from holdfast.server.principal import Principal
 from holdfast.server.roles import Role
 from holdfast.server.settings import ServerSettings
-from tests.conformance.clock import set_time
 from tests.server.following import Followed, followed, made_pass
-from tests.worker.working import MakeApp, until, working
+from tests.support.clock import set_time
+from tests.support.wait import until
+from tests.support.workers import MakeApp, working
 
 Enqueue = Callable[[str], Awaitable[JobHandle[None]]]
 

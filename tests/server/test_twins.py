@@ -11,8 +11,8 @@ from holdfast import Holdfast
 from holdfast.cli.main import standalone
 from holdfast.server.pages.twins import twin
 from tests.server.furnished import furnish, furnished_app
-from tests.server.visiting import bearing, made_pass, visit
-from tests.worker.working import MakeApp
+from tests.support.web import bearing, made_pass, visit
+from tests.support.workers import MakeApp
 
 
 async def test_each_page_names_what_shows_the_same(make_sqlite_memory: MakeApp) -> None:

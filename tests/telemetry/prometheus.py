@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from tests import debian
+from tests.support import debian
 
 _READY_S = 20.0
 

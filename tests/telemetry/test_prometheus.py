@@ -18,8 +18,8 @@ import yaml
 
 from holdfast import Holdfast
 from holdfast.job import JobState
-from tests import debian
-from tests.sizes import size
+from tests.support import debian
+from tests.support.sizes import size
 from tests.telemetry.prometheus import Prometheus, free_ports, scraping
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

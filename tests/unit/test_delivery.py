@@ -14,7 +14,8 @@ from holdfast.delivery.in_store import InStore
 from holdfast.errors import StoreUnavailable
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.store import WakeStore
-from tests.hearing import PATIENCE_S, Heard, until
+from tests.support.hints import Heard
+from tests.support.wait import PATIENCE_S, until
 
 
 class FakeStore:

@@ -6,7 +6,7 @@ from holdfast.services.retaining import Retaining
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.values import WorkerInfo
 from holdfast.transitions import completed
-from tests.races.making import new_job, request
+from tests.support.connections import new_job, request
 
 
 async def test_what_has_expired_is_deleted_round_by_round_until_nothing_is_left(sqlite_memory: SqliteStore) -> None:

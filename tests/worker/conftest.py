@@ -11,10 +11,9 @@ import pytest
 from holdfast import Holdfast
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.worker import lease
-from tests.conformance import raw
-from tests.worker.working import BRISK, MakeApp
-
-STORES = ("sqlite-memory", "sqlite-file", "postgres")
+from tests.support import raw
+from tests.support.variants import STORES
+from tests.support.workers import BRISK, MakeApp
 
 
 @pytest.fixture(scope="session")

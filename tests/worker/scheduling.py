@@ -1,8 +1,8 @@
 """What handlers saw of schedules, and a store without any."""
 
 from holdfast import Context, Holdfast
-from tests.conformance import raw
-from tests.worker.working import until
+from tests.support import raw
+from tests.support.wait import until
 
 KEPT = ("schedules", "fires", "overrides", "service_reports", "leaders")
 

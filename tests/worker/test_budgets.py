@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from holdfast import Budget, BudgetExceeded, Context, Holdfast, JobState, Snooze
-from tests.conformance.clock import set_time
-from tests.worker.working import MakeApp, drained, ended, ran, until, until_state, working
+from tests.support.clock import set_time
+from tests.support.wait import until
+from tests.support.workers import MakeApp, drained, ended, ran, until_state, working
 
 
 def ai(**options: Any) -> Budget:

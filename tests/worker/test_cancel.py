@@ -8,7 +8,8 @@ import time
 import pytest
 
 from holdfast import Context, Holdfast, JobState, Pipeline, Snooze, phase
-from tests.worker.working import BRISK, MakeApp, ended, until, working
+from tests.support.wait import until
+from tests.support.workers import BRISK, MakeApp, ended, working
 
 pytestmark = pytest.mark.usefixtures("brisk")
 

@@ -13,9 +13,10 @@ import pytest
 from holdfast import Context, Holdfast, Job, JobState, Queue, Retry
 from holdfast.stores.values import Claim
 from holdfast.worker.pump import Pump
-from tests.sizes import size
+from tests.support.sizes import size
+from tests.support.wait import until
+from tests.support.workers import BRISK, MakeApp, drained, ended, ran, until_state, working
 from tests.worker.faults import Faults
-from tests.worker.working import BRISK, MakeApp, drained, ended, ran, until, until_state, working
 
 ROOT = Path(__file__).parents[2]
 SELDOM = dataclasses.replace(BRISK, poll="30s")

@@ -14,8 +14,9 @@ import pytest
 from holdfast import Context, Fatal, Holdfast, InvalidValue, JobState, Skip, Snooze
 from holdfast.errors import ArgumentError, ConfigError, DataRefused
 from holdfast.stores.values import ProgressReport
-from tests.sizes import size
-from tests.worker.working import MakeApp, drained, ended, ran, until, working
+from tests.support.sizes import size
+from tests.support.wait import until
+from tests.support.workers import MakeApp, drained, ended, ran, working
 
 Call = Callable[[], Awaitable[Any]]
 tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="nobody")

@@ -10,7 +10,8 @@ from holdfast import Holdfast, JobState
 from holdfast.client.dead_letters import edited
 from holdfast.errors import ArgumentError, DeadLetterNotFound, InvalidValue, WrongState
 from holdfast.stores.bulk import BulkState
-from tests.worker.working import MakeApp, drained, until, working
+from tests.support.wait import until
+from tests.support.workers import MakeApp, drained, working
 
 SECRET = "correct-horse-battery"
 

@@ -13,10 +13,11 @@ from holdfast.job import JobState
 from holdfast.policies.channels import Channel, Email, PagerDuty, Slack
 from holdfast.policies.escalation import BusinessHours, Escalation
 from holdfast.worker.orders import Wire, settings_of, wire_of
-from tests.conformance import builders
-from tests.escalation.receiving import Receiver
-from tests.escalation.staff import KEY, Staff
-from tests.worker.working import MakeApp, drained, ended, until, working
+from tests.support import builders
+from tests.support.notice_receiver import Receiver
+from tests.support.staff import KEY, Staff
+from tests.support.wait import until
+from tests.support.workers import MakeApp, drained, ended, working
 
 OPS = Escalation(name="ops", channels=["pager"], fields=["how"], link="https://jobs.example.org/{id}")
 

@@ -10,9 +10,10 @@ from holdfast import Holdfast, Job, JobNotFound, JobState, Queue
 from holdfast.events import EventKind
 from holdfast.services import farewells
 from holdfast.stores.postgres.store import PostgresStore
-from tests.conformance.clock import set_time
-from tests.worker.receiving import posting
-from tests.worker.working import MakeApp, drained, until, working
+from tests.support.clock import set_time
+from tests.support.wait import until
+from tests.support.webhook_receiver import posting
+from tests.support.workers import MakeApp, drained, working
 
 KEPT = timedelta(days=2)
 STALE = timedelta(hours=1)

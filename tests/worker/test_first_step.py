@@ -16,7 +16,7 @@ from holdfast.transitions import Transition, Verb
 from holdfast.worker.executor import Executor
 from holdfast.worker.marks import Marks
 from holdfast.worker.run import Run, Why
-from tests.races.making import new_job, request
+from tests.support.connections import new_job, request
 
 app = Holdfast("sqlite://")
 begun: list[int] = []

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from holdfast import Holdfast, Job, JobState
-from tests.worker.working import MakeApp
+from tests.support.workers import MakeApp
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,8 +13,9 @@ import pytest
 from holdfast import Cancel, Context, Fatal, Holdfast, JobState, Pipeline, Retry, Skip, Snooze, backoff, phase
 from holdfast.errors import ConfigError, InvalidValue, OutcomeUnknown, StoreUnavailable
 from holdfast.stores.values import ProgressReport, Verdict
-from tests.sizes import size
-from tests.worker.working import BRISK, MakeApp, drained, ran, until, working
+from tests.support.sizes import size
+from tests.support.wait import until
+from tests.support.workers import BRISK, MakeApp, drained, ran, working
 
 WORKERS, UPDATES = 20, size(10, 100)
 

@@ -14,9 +14,10 @@ from holdfast.stores.values import Claim, Held, Lane, Renewal
 from holdfast.transitions import Transition, crashed
 from holdfast.worker.lease import Lease, trusted_for
 from holdfast.worker.worker import Worker
-from tests.conformance import raw
-from tests.conformance.builders import FAILURE
-from tests.worker.working import BRISK, MakeApp, drained, ended, ran, until, until_state, working
+from tests.support import raw
+from tests.support.builders import FAILURE
+from tests.support.wait import until
+from tests.support.workers import BRISK, MakeApp, drained, ended, ran, until_state, working
 
 QUICK = dataclasses.replace(BRISK, embedded_lease="1s", transaction_budget="100ms")
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from holdfast import ConfigError, Context, Holdfast, InvalidValue, JobState, ShutdownTimeout, Snooze
-from tests.worker.working import BRISK, MakeApp, drained, ended, until, working
+from tests.support.wait import until
+from tests.support.workers import BRISK, MakeApp, drained, ended, working
 
 # ---- until -----------------------------------------------------------------------------------------------------------
 

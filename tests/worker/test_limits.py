@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from holdfast import Holdfast, JobHandle, JobState, Limit, Queue, Throttle
 from holdfast.worker.parts import bounds_of
-from tests.worker.working import MakeApp, drained, ended, working
+from tests.support.workers import MakeApp, drained, ended, working
 
 
 async def test_no_more_run_at_once_than_the_limit_says_and_all_run(make_app: MakeApp) -> None:

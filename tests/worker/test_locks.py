@@ -23,9 +23,10 @@ from holdfast import (
 from holdfast.client.locks import Locks
 from holdfast.lock import name_of
 from holdfast.stores.cluster import LockAnswer
-from tests.conformance import raw
-from tests.conformance.effects import Effects
-from tests.worker.working import MakeApp, drained, ended, ran, until, until_state, working
+from tests.support import raw
+from tests.support.effects import Effects
+from tests.support.wait import until
+from tests.support.workers import MakeApp, drained, ended, ran, until_state, working
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from holdfast import (
 )
 from holdfast.errors import InvalidValue
 from holdfast.retry import Backoff
-from tests.worker.working import MakeApp, drained, ran
+from tests.support.workers import MakeApp, drained, ran
 
 
 class ShopError(Exception):

@@ -20,7 +20,7 @@ from holdfast.worker.pump import Pump
 from holdfast.worker.run import Run, Why
 from holdfast.worker.slots import Slots, share
 from holdfast.worker.tally import Tally
-from tests.worker.working import drained
+from tests.support.workers import drained
 
 
 @pytest.fixture

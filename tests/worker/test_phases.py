@@ -13,7 +13,8 @@ import pytest
 
 from holdfast import Context, Fatal, Holdfast, InvalidValue, Job, JobState, Pipeline, Retry, backoff, phase
 from holdfast.errors import ConfigError
-from tests.worker.working import MakeApp, ended, ran, until, working
+from tests.support.wait import until
+from tests.support.workers import MakeApp, ended, ran, working
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from holdfast import Holdfast, Kind, Limit, Queue, RateLimited, backoff
 from holdfast.client.making import new_job
 from holdfast.job import JobState
-from tests.worker.working import MakeApp, drained
+from tests.support.workers import MakeApp, drained
 
 CALLS = Limit(name="calls", key="payload.tenant", rate="2/h")
 

@@ -11,9 +11,10 @@ import pytest
 
 from holdfast import ConfigError, Holdfast, JobState
 from holdfast.worker import marks
-from tests.conformance.effects import Effects
+from tests.support.effects import Effects
+from tests.support.wait import until
+from tests.support.workers import MakeApp, drained, ended, ran, until_state, working
 from tests.worker import errands
-from tests.worker.working import MakeApp, drained, ended, ran, until, until_state, working
 
 MakeErrands = Callable[[], Any]
 

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.events import Event, EventKind
-from tests.worker.working import PATIENCE_S
+from tests.support.wait import PATIENCE_S
 
 
 async def test_an_error_that_nobody_foresaw_ends_no_watch(

@@ -16,9 +16,10 @@ from holdfast.errors import ConfigError
 from holdfast.phases import PhaseState
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.transitions import crashed
-from tests.conformance.builders import FAILURE
-from tests.conformance.effects import Effects
-from tests.worker.working import BRISK, MakeApp, drained, ended, ran, until, working
+from tests.support.builders import FAILURE
+from tests.support.effects import Effects
+from tests.support.wait import until
+from tests.support.workers import BRISK, MakeApp, drained, ended, ran, working
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from holdfast import Context, Holdfast, JobFilter, JobState, Pipeline, phase
-from tests.worker.working import MakeApp, drained, ran
+from tests.support.workers import MakeApp, drained, ran
 
 
 async def children(app: Holdfast, parent: int | None) -> list[Any]:

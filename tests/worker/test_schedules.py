@@ -15,8 +15,9 @@ from holdfast.job import JobState
 from holdfast.schedules import Schedule
 from holdfast.services.leader import OFFICE
 from holdfast.stores.cluster import FireRow
+from tests.support.wait import until
+from tests.support.workers import MakeApp, working
 from tests.worker.scheduling import Seen, emptied
-from tests.worker.working import MakeApp, until, working
 
 
 @pytest.fixture

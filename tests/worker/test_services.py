@@ -5,8 +5,9 @@ import pytest
 from holdfast import Holdfast, InvalidValue, Service
 from holdfast.services import office
 from holdfast.services.leader import OFFICE
+from tests.support.wait import until
+from tests.support.workers import MakeApp, working
 from tests.worker.scheduling import emptied
-from tests.worker.working import MakeApp, until, working
 
 
 @pytest.fixture

@@ -15,10 +15,11 @@ from holdfast.errors import NotOpen
 from holdfast.stores.values import Started
 from holdfast.transitions import crashed, interrupted
 from holdfast.worker import leaving as leaving_module
-from tests.conformance.builders import FAILURE, claim, register
-from tests.webhooks.hostile import serving, silent
-from tests.worker.receiving import posting, receiving
-from tests.worker.working import BRISK, MakeApp, drained, until, until_state
+from tests.support.builders import FAILURE, claim, register
+from tests.support.hostile_receiver import serving, silent
+from tests.support.wait import until
+from tests.support.webhook_receiver import posting, receiving
+from tests.support.workers import BRISK, MakeApp, drained, until_state
 
 SHORT = dataclasses.replace(BRISK, shutdown_grace="100ms")
 PATIENCE_S = 3.0  # on a busy machine

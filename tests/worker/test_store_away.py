@@ -16,10 +16,11 @@ from holdfast.stores.values import Verdict
 from holdfast.transitions import Transition
 from holdfast.worker.exchange import Exchange
 from holdfast.worker.finisher import Ending, Finisher
-from tests.network.proxy import Fault, Proxy, proxied
-from tests.sizes import size
+from tests.support.proxy import Fault, Proxy, proxied
+from tests.support.sizes import size
+from tests.support.wait import PATIENCE_S, until
+from tests.support.workers import BRISK, MakeApp, drained, ended, working
 from tests.worker.faults import Faults
-from tests.worker.working import BRISK, PATIENCE_S, MakeApp, drained, ended, until, working
 
 
 @pytest.fixture
@@ -157,7 +158,7 @@ async def test_without_giving_back_the_jobs_of_a_lost_claim_are_stranded(
         return True
 
     monkeypatch.setattr(Finisher, "give_back", forget)
-    monkeypatch.setattr("tests.worker.working.PATIENCE_S", 2.0)
+    monkeypatch.setattr("tests.support.workers.PATIENCE_S", 2.0)
     with pytest.raises(AssertionError, match="in vain"):
         await _with_lost_claims(memory_app)
 

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import Holdfast, Queue, backoff
 from holdfast.testing import in_memory
-from tests.sizes import size
+from tests.support.sizes import size
 
 JOBS = size(500, 5_000)
 SEED_TABLE = {1: (22.5, 37.5), 2: (45, 75), 3: (90, 150), 4: (180, 300), 5: (360, 600)}

@@ -18,8 +18,9 @@ from holdfast.errors import StoreError
 from holdfast.events import EventKind
 from holdfast.stream import MOST_SHOWN, EventResponse, EventStream
 from holdfast.telemetry import redaction
-from tests.sizes import size
-from tests.worker.working import PATIENCE_S, drained, until, working
+from tests.support.sizes import size
+from tests.support.wait import PATIENCE_S, until
+from tests.support.workers import drained, working
 
 Work = Task[[int], None]
 Message = MutableMapping[str, Any]

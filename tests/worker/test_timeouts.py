@@ -9,7 +9,8 @@ import time
 import pytest
 
 from holdfast import Context, Holdfast, JobState, Pipeline, Retry, TimedOut, backoff, phase
-from tests.worker.working import drained, ended, ran, until, until_state, working
+from tests.support.wait import until
+from tests.support.workers import drained, ended, ran, until_state, working
 
 NOW = backoff("fixed", "1h", jitter=0)
 

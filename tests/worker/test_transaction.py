@@ -16,9 +16,10 @@ from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.values import Verdict
 from holdfast.transitions import crashed
 from holdfast.worker.reporter import _stop_if_lost
-from tests.conformance.builders import FAILURE
-from tests.conformance.effects import Effects
-from tests.worker.working import BRISK, MakeApp, drained, ended, ran, until, working
+from tests.support.builders import FAILURE
+from tests.support.effects import Effects
+from tests.support.wait import until
+from tests.support.workers import BRISK, MakeApp, drained, ended, ran, working
 
 
 @pytest.fixture

@@ -17,9 +17,10 @@ from holdfast.worker.orders import Bounds, Start, hello_of, read_order, write
 from holdfast.worker.rules import Rules
 from holdfast.worker.run import Run
 from holdfast.worker.tally import Tally
-from tests.conformance.clock import Clock
-from tests.sizes import size
-from tests.worker.working import MakeApp, drained, until, working
+from tests.support.clock import Clock
+from tests.support.sizes import size
+from tests.support.wait import until
+from tests.support.workers import MakeApp, drained, working
 
 HIGH = size(400, 5_000)
 LOW = HIGH // 10

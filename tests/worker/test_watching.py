@@ -18,9 +18,10 @@ from holdfast.client.subscription import MOST_WAITING, EventsMissed
 from holdfast.client.watching import Watching
 from holdfast.events import TERMINAL_EVENTS, Event, EventKind
 from holdfast.stores.postgres.store import PostgresStore
-from tests.sizes import size
+from tests.support.sizes import size
+from tests.support.wait import PATIENCE_S, until
+from tests.support.workers import MakeApp, drained, working
 from tests.worker.faults import Faults
-from tests.worker.working import PATIENCE_S, MakeApp, drained, until, working
 
 Work = Task[..., None]
 ENQUEUED, STARTED, COMPLETED = EventKind.ENQUEUED, EventKind.STARTED, EventKind.COMPLETED

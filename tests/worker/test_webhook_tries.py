@@ -14,10 +14,21 @@ from holdfast.events import EventKind
 from holdfast.services.courier import Courier
 from holdfast.stores.deliveries import Message
 from holdfast.webhooks.settings import WebhookSettings
-from tests.conformance.clock import set_time
-from tests.webhooks.hostile import Trap, dripping, dripping_body, serving, silent
-from tests.worker.receiving import HERE, SECRET, Receiver, answer, delivery_of, make_due, posting, receiving, tried
-from tests.worker.working import BRISK, MakeApp, drained, ended, until, working
+from tests.support.clock import set_time
+from tests.support.hostile_receiver import Trap, dripping, dripping_body, serving, silent
+from tests.support.wait import until
+from tests.support.webhook_receiver import (
+    HERE,
+    SECRET,
+    Receiver,
+    answer,
+    delivery_of,
+    make_due,
+    posting,
+    receiving,
+    tried,
+)
+from tests.support.workers import BRISK, MakeApp, drained, ended, working
 
 SHORT_GRACE_S = 0.5
 PATIENCE_S = 4.0  # beyond a grace, on a busy machine; far less than the deadline of a try

@@ -13,9 +13,9 @@ from holdfast import Context, Fatal, Holdfast, InvalidValue, JobState, Queue, ba
 from holdfast.errors import ConfigError
 from holdfast.webhooks.settings import WebhookSettings
 from holdfast.webhooks.signature import new_secret
-from tests.webhooks.hostile import LOCAL_URLS, Trap
-from tests.worker.receiving import HERE, SECRET, answer, make_due, posting, receiving
-from tests.worker.working import MakeApp, drained
+from tests.support.hostile_receiver import LOCAL_URLS, Trap
+from tests.support.webhook_receiver import HERE, SECRET, answer, make_due, posting, receiving
+from tests.support.workers import MakeApp, drained
 
 OTHER, THIRD = new_secret(), new_secret()
 

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from holdfast import Fatal, Holdfast, JobHandle, JobState, Task
-from tests.conformance import raw
-from tests.sizes import size
-from tests.worker.working import drained, ended, ran, until, working
+from tests.support import raw
+from tests.support.sizes import size
+from tests.support.wait import until
+from tests.support.workers import drained, ended, ran, working
 
 WILD: dict[str, Callable[[], Any]] = {
     "SystemExit": lambda: SystemExit(3),

@@ -1,0 +1,44 @@
+"""The app whose handlers hold a lock until they are killed, or for a moment."""
+
+import asyncio
+import time
+
+from holdfast import Context, Holdfast
+from tests.support import ledger_app as work
+
+app = Holdfast(
+    work.app.settings.url,
+    schema=work.app.settings.schema,
+    retry=work.app.settings.retry,
+    worker=work.app.settings.worker,
+)
+
+
+@app.task
+async def hold(ctx: Context, name: str, seconds: float) -> int:
+    """Hold a lock, and write down when that began and ended."""
+    async with ctx.lock(name) as lock:
+        work.note("begin", ctx)
+        await asyncio.sleep(seconds)
+        work.note("end", ctx)
+        return lock.token
+
+
+@app.task
+async def hold_until(ctx: Context, name: str, gate: str) -> int:
+    """Hold a lock until a file is there."""
+    async with ctx.lock(name) as lock:
+        work.note("begin", ctx)
+        await work.opened(gate)
+        work.note("end", ctx)
+        return lock.token
+
+
+@app.task(executor="process")
+def hold_in_a_process(ctx: Context, name: str, seconds: float) -> int:
+    """Do the same in a process of its own."""
+    with ctx.lock(name) as lock:
+        work.note("begin", ctx)
+        time.sleep(seconds)
+        work.note("end", ctx)
+        return lock.token
