@@ -46,6 +46,7 @@ class Promoter:
         self._hint = hint
         self._return_buffer = return_buffer
         self._next_due_s: float | None = None
+        self._promoted = 0
         self._swept_at = -math.inf
         self._swept_to = ""  # the last key of a limit that was looked at
         self._looks = asyncio.Event()
@@ -70,8 +71,13 @@ class Promoter:
                 _logger.debug("due jobs are looked for later: %s", error)
             self._look_at_lanes()
 
-    async def promote(self) -> int:
-        """Make due jobs ready; how many there were."""
+    @property
+    def has_nothing_due(self) -> bool:
+        """Whether the last look found nothing due, not even what another process was making ready just then."""
+        return self._promoted == 0 and self._next_due_s != 0
+
+    async def promote(self) -> None:
+        """Make due jobs ready."""
         source = self._delivery.source
         promoted = await self._store.promote_jobs(_BATCH, named=source is not None)
         self._next_due_s = None if promoted.next_due_ms is None else promoted.next_due_ms / 1_000
@@ -79,8 +85,8 @@ class Promoter:
             self._delivery.announce(promoted.ready)
         elif promoted.jobs:
             self._hint(None)
+        self._promoted = promoted.jobs
         moments.reach("promoted", jobs=promoted.jobs)
-        return promoted.jobs
 
     async def _sweep(self) -> None:
         """Let jobs go on, once a second, that wait for a limit which could let them: the call that should is lost."""

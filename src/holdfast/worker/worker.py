@@ -198,17 +198,23 @@ class Worker:
             self._exchange.wake()
 
     async def _leave_when_empty(self) -> None:
+        is_last_look = False  # nothing was due any more when the lanes were last read
         while not self.is_leaving:
             await asyncio.sleep(0.01)
             if self.executor.runs or self._pump.buffer or not self._finisher.is_idle:
-                continue
-            if self._until is Until.ONE and self._pump.most == 0:
+                is_last_look = False
+            elif self._until is Until.ONE and self._pump.most == 0:
                 self.drain()
             elif not self._pump.is_dry:
                 if self._exchange.in_flight is None:
                     self.hint()
-            elif await self._promoter.promote() == 0:
+            elif is_last_look:
                 self.drain()
+            else:
+                # Another process may have made jobs ready since the lanes were read: they are read once more.
+                await self._promoter.promote()
+                is_last_look = self._promoter.has_nothing_due
+                self.hint()
 
     # ---- work comes in ---------------------------------------------------------------------------------------------
 
