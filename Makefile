@@ -3,6 +3,9 @@
 PYTHON ?= python3
 ARGS ?=
 
+# The tests start hundreds of programs, and each would compile the whole package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 BIN := $(VENV)/bin
 # Written once per installed state: the pinned tools, then the package itself.
