@@ -5,7 +5,7 @@ from importlib import metadata
 project = "Holdfast"
 author = "The Holdfast authors"
 copyright = "The Holdfast authors"
-release = metadata.version("holdfast")
+release = metadata.version("holdfast-jobs")
 
 extensions = ["myst_parser"]
 source_suffix = {".md": "markdown"}

@@ -1,6 +1,6 @@
 """A day of the village in half a minute: one job of each kind, on the queues and policies of `holdfast.yaml`.
 
-python examples/village/run.py          # on SQLite, or on what VILLAGE_STORE names
+python -m examples.village.run          # on SQLite, or on what VILLAGE_STORE names
 """
 
 import asyncio

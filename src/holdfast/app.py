@@ -313,7 +313,7 @@ class Holdfast(Working):
 
             web.mount("/jobs", app.asgi())
 
-        It needs `holdfast[server]`. It opens the app with the first request, and shares it with whoever has it open.
+        It needs `holdfast-jobs[server]`. It opens the app with the first request, and shares it with whoever has it open.
         Nobody is let in without a token, or what `ServerSettings` says of other ways; see `holdfast tokens create`.
         """
         require_server()

@@ -3,6 +3,6 @@
 from importlib.metadata import PackageNotFoundError, version
 
 try:
-    RELEASE = version("holdfast")
+    RELEASE = version("holdfast-jobs")
 except PackageNotFoundError:  # the sources are on the path without being installed
     RELEASE = "0+unknown"

@@ -135,4 +135,4 @@ async def main():
 asyncio.run(main())
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)  # noqa: PLW1510 - it fails
-    assert done.stderr.splitlines()[-1].endswith('which is not installed; run pip install "holdfast[arq]"')
+    assert done.stderr.splitlines()[-1].endswith('which is not installed; run pip install "holdfast-jobs[arq]"')

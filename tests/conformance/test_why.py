@@ -167,7 +167,7 @@ async def test_it_waits_for_other_jobs(store: Store) -> None:
     await raw.execute(
         store, f"UPDATE holdfast.jobs SET state = 'blocked', position = NULL, pending = 3 WHERE id = {job}"
     )
-    assert (await why(store, job)) == Why(Reason.BLOCKED, "waits for 3 other jobs of its workflow", {"pending": 3})
+    assert (await why(store, job)) == Why(Reason.BLOCKED, "waits for 3 other jobs", {"pending": 3})
 
 
 async def test_nobody_takes_jobs_of_its_queue(store: Store, clock: Clock) -> None:

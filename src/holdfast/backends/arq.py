@@ -22,7 +22,7 @@ try:
     from arq.jobs import Job, JobStatus, serialize_job
     from redis.asyncio import ConnectionPool
 except ImportError:
-    _MISSING = 'delivery by Arq: expected the package arq, which is not installed; run pip install "holdfast[arq]"'
+    _MISSING = 'delivery by Arq: expected the package arq, which is not installed; run pip install "holdfast-jobs[arq]"'
     raise ConfigError(_MISSING) from None
 
 _AT_ONCE = 500

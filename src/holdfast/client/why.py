@@ -73,7 +73,7 @@ def explain(found: Evidence, *, ahead: timedelta = timedelta()) -> Why:
             return _scheduled(found, ahead)
         case JobState.BLOCKED:
             others = f"{job.pending} other jobs" if job.pending and job.pending > 1 else "another job"
-            return Why(Reason.BLOCKED, f"waits for {others} of its workflow", {"pending": job.pending})
+            return Why(Reason.BLOCKED, f"waits for {others}", {"pending": job.pending})
     if found.queue.paused_at is not None:
         return _paused(found)
     if found.queue.closed_until is not None and found.queue.closed_until > found.now:

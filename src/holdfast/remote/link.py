@@ -63,7 +63,7 @@ class Link:
             import httpx2  # noqa: PLC0415 - only who asks a server needs it
         except ImportError:
             message = (
-                'a server is asked with the package httpx2, which is not installed; run pip install "holdfast[http]"'
+                'a server is asked with the package httpx2, which is not installed; run pip install "holdfast-jobs[http]"'
             )
             raise ConfigError(message) from None
         parts = urlsplit(url)

@@ -12,5 +12,5 @@ def require_server() -> None:
     missing = [name for name in _PACKAGES if find_spec(name) is None]
     if missing:
         message = f"the server needs packages that are not installed ({', '.join(missing)}); run"
-        message += " pip install 'holdfast[server]'"
+        message += " pip install 'holdfast-jobs[server]'"
         raise ConfigError(message)

@@ -35,7 +35,7 @@ def make_store(settings: Settings) -> "PostgresStore | SqliteStore":
     except ModuleNotFoundError as error:
         if error.name != "asyncpg":
             raise
-        message = "a postgresql:// URL needs the driver asyncpg; run: pip install 'holdfast[postgres]'"
+        message = "a postgresql:// URL needs the driver asyncpg; run: pip install 'holdfast-jobs[postgres]'"
         raise ConfigError(message) from error
     return PostgresStore(
         location.dsn,

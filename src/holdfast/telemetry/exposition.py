@@ -20,7 +20,7 @@ def require_metrics() -> Any:
         import prometheus_client  # noqa: PLC0415 - an extra, wanted only where metrics are shown
     except ImportError as error:
         message = "metrics: expected the package prometheus-client, which is not installed; run"
-        message += " pip install 'holdfast[metrics]'"
+        message += " pip install 'holdfast-jobs[metrics]'"
         raise ConfigError(message) from error
     return prometheus_client
 
