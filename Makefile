@@ -15,7 +15,7 @@ READY := $(VENV)/.package-installed
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chaos bench check format docs screenshots dist clean
+.PHONY: help demo test chaos guards bench check format docs screenshots dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ test: $(READY) ## Run the checks, build the docs, run every test (ARGS="-k claim
 
 chaos: $(READY) ## Run the same tests at full size: many rounds, kills and rows
 	@HOLDFAST_CHAOS=1 $(BIN)/python scripts/run_tests.py --timeout 1800 --verbose $(ARGS)
+	@$(MAKE) --no-print-directory guards ARGS=
+
+guards: $(READY) ## Remove each named guard from a copy of the source and demand that its tests fail (ARGS="finish-fence" tries one)
+	@$(BIN)/python scripts/guards.py $(ARGS)
 
 bench: $(READY) ## Measure Holdfast beside its peers, which it installs (ARGS="--rounds 1 --measures drain1" measures less)
 	@$(BIN)/python -m benchmarks $(ARGS)

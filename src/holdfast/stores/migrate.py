@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.errors import SchemaError
 from holdfast.release import RELEASE
-from holdfast.stores.sql import checksum, files
+from holdfast.stores.sql import checksum, files, read
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql", re.ASCII)
 
@@ -100,7 +100,7 @@ def load_functions(package: str) -> tuple[Function, ...]:
     """Read the functions of a store."""
     functions = []
     for file in files(package, "functions"):
-        text = file.read_text(encoding="utf-8")
+        text = read(file)
         functions.append(Function(file.name.removesuffix(".sql"), text, checksum(text)))
     return tuple(functions)
 

@@ -12,6 +12,7 @@ from importlib.resources.abc import Traversable
 DEFAULT_SCHEMA = "holdfast"
 _HEADING = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _DESCRIPTION = re.compile(r"\A(?:--.*\n)+")
+_GUARD = re.compile(r" *-- guard: .*$", re.MULTILINE)
 _SCHEMA = re.compile(r"\bholdfast\.")
 
 
@@ -19,7 +20,7 @@ def load_queries(package: str) -> dict[str, str]:
     """Read every named query of a store."""
     queries: dict[str, str] = {}
     for file in files(package, "queries"):
-        _, *parts = _HEADING.split(file.read_text(encoding="utf-8"))
+        _, *parts = _HEADING.split(read(file))
         for name, text in zip(parts[::2], parts[1::2], strict=True):
             if name in queries:
                 message = f"query {name} is defined twice in {package}"
@@ -32,6 +33,11 @@ def files(package: str, folder: str) -> list[Traversable]:
     """List the SQL files of a folder inside a package, in order of their names."""
     found = resources.files(package).joinpath(folder)
     return sorted((file for file in found.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
+
+
+def read(file: Traversable) -> str:
+    """Read a file without the names of its guards, so that a name given to a guard is no other text to a database."""
+    return _GUARD.sub("", file.read_text(encoding="utf-8"))
 
 
 def in_schema(sql: str, schema: str) -> str:
