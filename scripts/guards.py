@@ -3,7 +3,8 @@
 A guard is marked by a comment at the end of its line, `# guard: finish-fence` in Python and `-- guard: finish-fence` in
 SQL; a test names what it holds by `@pytest.mark.guards("finish-fence")`. An SQL line is deleted. In Python the simple
 statement, or the `if` block that begins on the line, becomes `pass`. `guard: NAME, without: TEXT` replaces the line by
-TEXT instead. Lines of the same name are removed together, but those of one store without those of the other.
+TEXT instead. A comment that does not fit at the end of its line stands alone on the line before. Lines of the same name
+are removed together, but those of one store without those of the other.
 
 Red means that a test failed. A test that cannot be collected, a fixture that breaks and a statement that the database
 cannot read show nothing: such a removal is called broken, and the guard needs another `without`.
@@ -79,7 +80,8 @@ def find_guards(root: Path) -> dict[str, list[Line]]:
             continue
         for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if match := _COMMENT.search(text):
-                guards[match["name"]].append(Line(path.relative_to(root), number, match["without"]))
+                guarded = number + 1 if text[: match.start()].isspace() or not match.start() else number
+                guards[match["name"]].append(Line(path.relative_to(root), guarded, match["without"]))
             elif _ANY_COMMENT.search(text):
                 message = f"{path.relative_to(root)}:{number}: expected `guard: NAME`, got {text.strip()}"
                 raise GuardMistake(message)
@@ -245,8 +247,8 @@ def verdict(code: int, report: str | None, out: str) -> tuple[str, str]:
         if error is not None:
             return BROKEN, f"{test}: {error.get('message')}"
         if failure is not None:
-            unreadable = _UNREADABLE.search(f"{failure.get('message')}")
-            return (BROKEN, f"{test}: {failure.get('message')}") if unreadable else (RED, test)
+            words = f"{test}: {failure.get('message')}"
+            return BROKEN if _UNREADABLE.search(words) else RED, words
     return BROKEN, last
 
 
@@ -258,6 +260,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="judge these guards only")
     parser.add_argument("--list", action="store_true", help="list the guards and their tests, and run nothing")
+    parser.add_argument("--verbose", action="store_true", help="print by which test a removal was found out, and how")
     parser.add_argument("--check", action="store_true", help="run the tests with their guards in place first")
     chosen = parser.parse_args(arguments)
     try:
@@ -273,7 +276,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(*(f"    held by {test}" for test in tests.get(name, ())), sep="\n")
     else:
         wanted = {name: guards[name] for name in names if name in tests}
-        mistakes += _judge_all(wanted, tests, is_checked=chosen.check)
+        mistakes += _judge_all(wanted, tests, is_checked=chosen.check, is_verbose=chosen.verbose)
     for complaint in mistakes:
         print(f"guards: {complaint}", file=sys.stderr)
     return 1 if mistakes else 0
@@ -291,7 +294,7 @@ def complaints(
 
 
 def _judge_all(
-    guards: Mapping[str, Sequence[Line]], tests: Mapping[str, Sequence[str]], *, is_checked: bool
+    guards: Mapping[str, Sequence[Line]], tests: Mapping[str, Sequence[str]], *, is_checked: bool, is_verbose: bool
 ) -> list[str]:
     mistakes: list[str] = []
     began = time.monotonic()
@@ -311,6 +314,8 @@ def _judge_all(
                 print(
                     f"{title:42} {found.colour:6} {found.seconds:6.1f} s  {len(tests[name])} tests  {where}", flush=True
                 )
+                if is_verbose:
+                    print("    " + " ".join(found.words.split())[:300], flush=True)
                 if found.colour != RED:
                     mistakes.append(f"{title} ({where}) is {found.colour}: {found.words}")
     print(f"{count} removals of {len(guards)} guards, {len(mistakes)} not red, {time.monotonic() - began:.0f} s")

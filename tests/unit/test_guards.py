@@ -51,6 +51,11 @@ def test_guards_are_found_by_their_comments(tmp_path: Path) -> None:
     }
 
 
+def test_a_comment_on_a_line_of_its_own_is_of_the_next_line(tmp_path: Path) -> None:
+    plant(tmp_path, "src/some.py", "if True:\n    # guard: one\n    x = 1\n# guard: two, without: x = 3\nx = 2\n")
+    assert guards.find_guards(tmp_path) == {"one": [line(3)], "two": [line(5, "x = 3")]}
+
+
 def test_a_name_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     plant(tmp_path, "src/some.py", "x = 1  # guard: Some Name\n")
     with pytest.raises(guards.GuardMistake, match=r"src/some.py:1"):

@@ -227,7 +227,7 @@ def exported(job: Job) -> dict[str, Any]:
         "kind": job.kind,
         "queue": job.queue,
         "priority": job.priority,
-        "payload": payload.covered(job.payload),
+        "payload": payload.covered(job.payload),  # guard: exported-payload, without: "payload": job.payload,
         "tags": job.tags,
         "actor": job.actor,
         "life": job.life,
@@ -237,8 +237,10 @@ def exported(job: Job) -> dict[str, Any]:
         "enqueued_at": job.enqueued_at,
         "finished_at": job.finished_at,
         "error_class": job.error_class,
-        "error": without_secrets(job.error, secrets),
+        "error": without_secrets(job.error, secrets),  # guard: exported-error, without: "error": job.error,
+        # guard: exported-fingerprint, without: "error_fingerprint": job.error_fingerprint,
         "error_fingerprint": without_secrets(job.error_fingerprint, secrets),
+        # guard: exported-traceback, without: "traceback": job.extra.get("traceback"),
         "traceback": without_secrets(job.extra.get("traceback"), secrets),
     }
 

@@ -71,6 +71,7 @@ class _Waiter:
         self.request = request
         self.ticket: int | None = None
         self.asking: asyncio.Task[LockAnswer] | None = None
+        self.asked_at = 0.0  # when that question was sent; its answer may come in a later round
         self.was_releasing = False  # when it last asked: the store may not have known that yet
         self.failure: HoldfastError | None = None
         self._woken = asyncio.Event()
@@ -203,14 +204,15 @@ class Locks:
         rounds = 0
         while True:
             self._require_open()
-            sent = time.monotonic()
             # The first question is answered even if there is no time: who asks with timeout=0 wants it if it is free.
-            left = None if timeout_s is None or not rounds else max(began + timeout_s - sent, 0)
+            left = None if timeout_s is None or not rounds else max(began + timeout_s - time.monotonic(), 0)
             answer = await self._asked(waiter, left)
             if answer is not None:
                 answered_at = time.monotonic()
                 if answer.token is not None and answer.since is not None:
-                    return Lock(waiter.request.name, answer.token, answer.since), sent + self._trust_s
+                    # guard: lock-from-asking, without: trusted_from = answered_at
+                    trusted_from = waiter.asked_at
+                    return Lock(waiter.request.name, answer.token, answer.since), trusted_from + self._trust_s
                 # Who waits only for what it has let go of itself waits for nobody.
                 if answer.is_cycle and not (waiter.was_releasing or self._is_releasing(waiter)):
                     raise LockCycle(_cycle(waiter.request.name))
@@ -231,6 +233,7 @@ class Locks:
         if waiter.asking is None:
             lasts_ms, waits_ms = round(self.lasts_s * 1_000), round(self.ticket_s * 1_000)
             waiter.was_releasing = self._is_releasing(waiter)
+            waiter.asked_at = time.monotonic()
             asking = self._store.take_lock(waiter.request, lasts_ms=lasts_ms, waits_ms=waits_ms)
             waiter.asking = asyncio.create_task(asking, name="holdfast takes a lock")
         await asyncio.wait({waiter.asking}, timeout=left)
@@ -342,6 +345,7 @@ class Locks:
         self._renewed_at = sent
         for owner, held in asked.items():
             if owner in kept:
+                # guard: lock-renewal-from-sending, without: held.trusted_until = time.monotonic() + self._trust_s
                 held.trusted_until = sent + self._trust_s
             elif held in self._held:  # or it was released meanwhile
                 held.lose("it belongs to somebody else, or to nobody")

@@ -93,6 +93,7 @@ class StoreLeader:
             self._tell()
             return
         self.term = term
+        # guard: leader-from-asking, without: self._until = time.monotonic() + self._lease_s - MARGIN_S
         self._until = 0.0 if term is None else asked_at + self._lease_s - min(MARGIN_S, self._lease_s / 5)
         self._tell()
 

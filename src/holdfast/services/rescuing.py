@@ -45,7 +45,7 @@ class Rescuing:
     async def run(self, batch: int) -> Round:
         """Rescue one batch."""
         began, last, self._last = time.monotonic(), self._last, None
-        if last is not None and began - last.at > _GAP * self._patience_s:
+        if last is not None and began - last.at > _GAP * self._patience_s:  # guard: rescue-gap
             last = None
         is_steady = last is not None and began - last.steady_since >= self._patience_s
         forced = await self._store.force_cancels(self._cancel_grace_ms, batch)
@@ -59,5 +59,6 @@ class Rescuing:
 
     def _keep(self, rescued: Rescued, began: float, last: _Look | None) -> None:
         now = time.monotonic()
+        # guard: rescue-slow-look, without: if rescued.looked_at is not None:
         if rescued.looked_at is not None and now - began <= self._patience_s / 2:
             self._last = _Look(began, now if last is None else last.steady_since, rescued.looked_at)

@@ -12,7 +12,7 @@ from importlib.resources.abc import Traversable
 DEFAULT_SCHEMA = "holdfast"
 _HEADING = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _DESCRIPTION = re.compile(r"\A(?:--.*\n)+")
-_GUARD = re.compile(r" *-- guard: .*$", re.MULTILINE)
+_GUARD = re.compile(r"^ *-- guard\b.*\n| *-- guard\b.*$", re.MULTILINE)
 _SCHEMA = re.compile(r"\bholdfast\.")
 
 

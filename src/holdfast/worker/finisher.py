@@ -178,6 +178,7 @@ class Finisher:
     def _halve(self, batch: list[Ending], error: DataRefused) -> None:
         if len(batch) > 1:
             middle = len(batch) // 2
+            # guard: refused-neighbour, without: self._halves += [batch[:middle]]
             self._halves += [batch[middle:], batch[:middle]]
         elif batch:
             self._waiting[batch[0].transition.id, batch[0].transition.claim] = _refused(batch[0], error)

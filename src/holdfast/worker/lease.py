@@ -101,7 +101,7 @@ class Lease:
         now = time.monotonic_ns()  # and not when it was asked: the others are answered no sooner
         if now - self.renewed_at > self.lease_s / 2 * 1e9:
             self.steady_since = now
-        self.renewed_at = sent
+        self.renewed_at = sent  # guard: renewal-from-sending, without: self.renewed_at = now
 
 
 def trusted_for(renewed_at: int, lease_s: float) -> float:

@@ -145,4 +145,4 @@ class LendingPool:
 async def _clean(connection: Any) -> None:
     if connection.is_pooled:  # the next session is any of the server, and this would meet the wrong one
         return
-    await connection.execute(f"{_CLEAN}\n{connection.get_reset_query()}")
+    await connection.execute(f"{_CLEAN}\n{connection.get_reset_query()}")  # guard: lent-session-reset

@@ -132,6 +132,7 @@ class Connection:
         return call.future
 
     def _lend_another(self, path: str, loan: Loan) -> "asyncio.Future[None]":
+        # guard: sqlite-transaction-durability, without: lender = FileLender(path, "NORMAL", self.deadline, self.clock)
         lender = FileLender(path, self._synchronous, self.deadline, self.clock)
         self._lenders.add(lender)
         return asyncio.wrap_future(lender.start(loan))

@@ -87,6 +87,7 @@ def end_claims(
     if ends and statements.fetch_value(connection, "has_any_gated"):
         claims = [(held.id, held.claim) for held, _ in ends]
         gates.free(connection, claims, freed or Freed(), _ended_rows(connection, moved))
+    # guard: killed-reservation, without: told = {(held.id, held.claim): True for held, _ in ends}
     told = {(held.id, held.claim): transition.verb not in _UNTOLD for held, transition in ends}
     settling.end_reservations(connection, now, told)
     if is_watched:

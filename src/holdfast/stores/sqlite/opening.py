@@ -71,6 +71,7 @@ def _prepared(database: C, path: str, synchronous: str) -> C:
             _switch_log_on(database, path)
             database.execute("PRAGMA wal_autocheckpoint = 0")  # the log is written back under the turnstile only
             database.execute("PRAGMA journal_size_limit = 0")  # so that the size of the log tells how full it is
+            # guard: sqlite-durability, without: database.execute("PRAGMA synchronous = NORMAL")
             database.execute(f"PRAGMA synchronous = {synchronous}")
         database.execute("PRAGMA temp_store = MEMORY")
         _check_clock(database)

@@ -60,6 +60,7 @@ BEGIN
             SELECT *
             FROM holdfast.jobs
             WHERE id = t.job_id
+                -- guard: finish-fence, without: AND (state = 'running') = (t.verb <> 'withdraw')
                 AND CASE t.verb WHEN 'withdraw' THEN state <> 'running' ELSE state = 'running' AND claim = t.fence END
             FOR UPDATE
         ) AS j ON true

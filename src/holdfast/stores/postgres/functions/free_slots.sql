@@ -47,6 +47,7 @@ BEGIN
             UPDATE holdfast.slots AS s
             SET job_id = NULL, claim = NULL, worker = NULL
             WHERE s.worker BETWEEN p_first AND p_last
+                -- guard: slot-claim, without: AND s.job_id = ANY (p_ids)
                 AND s.job_id = ANY (p_ids) AND s.claim = p_claims[array_position(p_ids, s.job_id)]
                 AND NOT (s.limit_name || '/' || s.key) = ANY (v_kept)
             RETURNING s.limit_name, s.key

@@ -23,6 +23,7 @@ BEGIN
     requeued := '{}';
     failed := '{}';
     cancelled := '{}';
+    -- guard: rescue-after-wait, without: IF false THEN
     IF clock_timestamp() - statement_timestamp() > interval '0.5 seconds' THEN
         RETURN NEXT;
         RETURN;

@@ -24,9 +24,10 @@ BEGIN
     ) AS ordered;
     FOR v_row IN
         WITH ended AS MATERIALIZED (
+            -- guard: killed-reservation, without: SELECT t.id, t.claim, false AS is_lost, t.verb = 'settle' AS by_hand
             SELECT t.id, t.claim, t.verb IN ('crash', 'force', 'interrupt') AS is_lost, t.verb = 'settle' AS by_hand
             FROM unnest(p_ids, p_claims, p_verbs, p_states) AS t (id, claim, verb, state)
-            WHERE t.state IS NOT NULL
+            WHERE t.state IS NOT NULL  -- guard: reservation-claim
         ),
 
         kept AS (
@@ -40,7 +41,7 @@ BEGIN
         gone AS (
             DELETE FROM holdfast.reservations AS r
             USING ended AS e
-            WHERE r.job_id = e.id AND r.claim = e.claim
+            WHERE r.job_id = e.id AND r.claim = e.claim  -- guard: reservation-claim, without: WHERE r.job_id = e.id
                 AND (e.by_hand OR (r.state = 'open' AND (NOT e.is_lost OR r.amount <= r.spent)))
             RETURNING
                 r.budget, r.key, r.starts_at, r.queue,

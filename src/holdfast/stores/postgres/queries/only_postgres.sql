@@ -42,6 +42,7 @@ SELECT id FROM stored;
 -- Hint that jobs of the named queues may run; a name means the same to whoever listens as in enqueue_v1. A hint may be
 -- lost, so its commit waits for no disk.
 SELECT
+    -- guard: announce-local, without: set_config('synchronous_commit', 'off', false),
     set_config('synchronous_commit', 'off', true),
     pg_notify('holdfast:' || 'holdfast.jobs'::regclass::oid, named.queue)
 FROM unnest($1::text[]) AS named (queue);
@@ -120,6 +121,7 @@ SELECT EXISTS (
 WITH doomed AS MATERIALIZED (
     SELECT h.id
     FROM holdfast.history AS h
+    -- guard: history-by-role, without: WHERE h.delete_at < holdfast.clock() + interval '7 days'
     WHERE h.delete_at < date_trunc('week', holdfast.clock(), 'UTC')
         -- What has still to be told of a job keeps it, but not for longer than another week.
         AND NOT EXISTS (
@@ -135,6 +137,7 @@ WITH doomed AS MATERIALIZED (
 deleted AS (
     -- An array and no join, which might be planned as a scan of everything.
     DELETE FROM holdfast.history
+    -- guard: history-by-role, without: WHERE id = ANY (ARRAY(SELECT id FROM doomed))
     WHERE id = ANY (ARRAY(SELECT id FROM doomed)) AND delete_at < date_trunc('week', holdfast.clock(), 'UTC')
     RETURNING 1
 )

@@ -118,10 +118,12 @@ RETURNING *;
 -- name: fenced_jobs
 -- Look at the jobs that are still running under the named claims; an item is [id, claim].
 SELECT
+    -- guard: finish-fence, without: job.id, json_extract(item.value, '$[1]'), job.crashes, job.max_crashes, false,
     job.id, job.claim, job.crashes, job.max_crashes, job.cancel_requested_at IS NOT NULL,
     json_extract(job.extra, '$.on_restart') = 'fail', job.started_at IS NOT NULL
 FROM json_each(:items) AS item
 CROSS JOIN holdfast_jobs AS job ON job.id = json_extract(item.value, '$[0]')
+-- guard: finish-fence, without: WHERE job.state = 'running';
 WHERE job.claim = json_extract(item.value, '$[1]') AND job.state = 'running';
 
 -- name: accepted_before

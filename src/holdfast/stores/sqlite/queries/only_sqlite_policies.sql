@@ -255,6 +255,7 @@ SET job_id = excluded.job_id, claim = excluded.claim, worker = excluded.worker, 
 SELECT slot.limit_name, slot.key, slot.n
 FROM json_each(:items) AS item
 CROSS JOIN holdfast_slots AS slot
+    -- guard: slot-claim, without: ON slot.job_id = json_extract(item.value, '$[0]')
     ON slot.job_id = json_extract(item.value, '$[0]') AND slot.claim = json_extract(item.value, '$[1]')
 WHERE slot.job_id IS NOT NULL;
 
