@@ -186,6 +186,7 @@ async def test_a_raise_lets_deferred_jobs_go_on_at_once(store: Store) -> None:
     assert (await reserve(store, await claim_one(store), 200)).outcome is Reserving.GRANTED
 
 
+@pytest.mark.guards("reserve-fence")
 async def test_a_lost_claim_sets_nothing_aside(store: Store) -> None:
     await store.define_budgets([budget()])
     job = await running(store)

@@ -132,6 +132,7 @@ async def test_attempts_are_counted_by_the_claim_and_claims_never_fall(store: St
 # ---- workers -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guards("living-worker")
 async def test_a_worker_that_never_entered_gets_nothing(store: Store) -> None:
     job_id = await enqueue(store)
     with pytest.raises(WorkerLost):
@@ -141,6 +142,7 @@ async def test_a_worker_that_never_entered_gets_nothing(store: Store) -> None:
     assert (await read(store, job_id)).claim == 0
 
 
+@pytest.mark.guards("living-worker")
 async def test_a_worker_declared_dead_gets_nothing(store: Store, clock: Clock) -> None:
     worker = await register(store)
     await clock.advance(milliseconds=LEASE_MS + 1)
@@ -210,6 +212,7 @@ async def test_named_jobs_pass_the_same_gates(store: Store) -> None:
 # ---- give back -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guards("lost-batch")
 async def test_a_batch_whose_reply_was_lost_is_given_back_whole_and_uncharged(store: Store) -> None:
     ids = await enqueue_many(store, 4)
     worker = await register(store)
@@ -257,6 +260,7 @@ async def test_what_was_finished_of_a_batch_is_not_given_back(store: Store) -> N
     assert (await read(store, second.id)).state is JobState.QUEUED
 
 
+@pytest.mark.guards("cancelled-claim")
 async def test_a_job_marked_for_cancellation_is_cancelled_when_its_batch_is_given_back(store: Store) -> None:
     await enqueue(store)
     worker = await register(store)

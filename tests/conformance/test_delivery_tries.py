@@ -50,6 +50,7 @@ def facts(event: Event) -> tuple[str, int, str, str, JobState | None, int, objec
 # ---- one taker -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guards("delivery-lease")
 async def test_what_is_taken_is_nobody_elses_until_its_lease_ends(store: Store, clock: Clock) -> None:
     first = await message_of(store)
     assert (first.tries, await take(store), await store.next_delivery_ms()) == (1, [], LEASE)
@@ -114,6 +115,7 @@ async def test_a_try_that_failed_is_followed_by_another_after_its_delay(store: S
     assert [one.status for one in (await delivery_of(store, message)).log] == [500, 200]
 
 
+@pytest.mark.guards("delivery-try")
 @pytest.mark.parametrize("state", ["delivered", "failed", "pending"])
 async def test_who_comes_back_after_its_lease_changes_nothing(store: Store, clock: Clock, state: str) -> None:
     late = await message_of(store)

@@ -121,6 +121,7 @@ async def test_a_job_that_is_sent_again_is_told_of_when_it_first_arrives(ear: Ea
     assert await ear.news() == []
 
 
+@pytest.mark.guards("told-start")
 async def test_a_start_is_told_once_however_often_it_is_sent(ear: Ear) -> None:
     job = await running(ear.store)
     assert await ear.kinds() == [EventKind.ENQUEUED]

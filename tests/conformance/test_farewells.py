@@ -244,6 +244,7 @@ async def test_what_could_not_be_told_comes_back_after_its_delay(store: Store, c
     assert await take_one(store) == RetentionDue(job.id, 1, "stale", 2)
 
 
+@pytest.mark.guards("farewell-try")
 async def test_who_comes_back_after_its_lease_changes_nothing(store: Store, clock: Clock) -> None:
     await stale(store, clock)
     await store.watch("test", 300_000)
@@ -300,6 +301,7 @@ async def test_a_job_that_was_deleted_by_hand_has_nothing_to_tell(store: Store, 
 # ---- retention goes on -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guards("untold-farewell")
 async def test_what_is_still_to_be_told_keeps_a_job_for_two_weeks_at_most(store: Store, clock: Clock) -> None:
     job = await finished(store, JobState.COMPLETED)
     await clock.advance(KEPT[JobState.COMPLETED])

@@ -76,6 +76,7 @@ async def test_a_verb_leads_to_its_state(store: Store, ending: Ending, target: J
     assert (await read(store, job.id)).state is target
 
 
+@pytest.mark.guards("repeated-finish")
 @every_ending
 async def test_sent_again_after_a_lost_reply_it_was_us(store: Store, ending: Ending, target: JobState) -> None:
     job = await running(store)
@@ -85,6 +86,7 @@ async def test_sent_again_after_a_lost_reply_it_was_us(store: Store, ending: End
     assert await read(store, job.id) == before
 
 
+@pytest.mark.guards("finish-fence")
 @every_ending
 async def test_a_stale_claim_changes_nothing(store: Store, ending: Ending, target: JobState) -> None:
     old = await running(store)
@@ -149,6 +151,7 @@ async def test_a_completion_after_a_rescue_and_a_cancellation_is_lost(store: Sto
     assert await end(store, completed(job.id, job.claim)) == LOST
 
 
+@pytest.mark.guards("outside-claim")
 async def test_a_completion_after_a_burial_is_lost(store: Store) -> None:
     job = await running(store, max_crashes=1)
     await crash(store, job)
@@ -166,6 +169,7 @@ async def test_a_crash_that_buried_the_job_was_us_when_sent_again(store: Store) 
     assert await end(store, transition) == Finish(Verdict.ALREADY, JobState.FAILED)
 
 
+@pytest.mark.guards("outside-claim")
 async def test_a_completion_after_a_forced_cancellation_is_lost(store: Store, clock: Clock) -> None:
     job = await running(store)
     await cancel(store, job.id)
@@ -363,6 +367,7 @@ async def test_the_time_of_the_start_is_kept_from_the_start_or_the_finish(store:
     assert done.started_at == began
 
 
+@pytest.mark.guards("finish-fence", "start-fence")
 async def test_a_start_is_fenced(store: Store) -> None:
     job = await running(store)
     other = await enqueue(store)

@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import pytest
+
 from holdfast import public_id
 from holdfast.job import JobState
 from holdfast.stores.store import Store
@@ -164,6 +166,7 @@ async def test_inserting_nothing_answers_nothing(store: Store) -> None:
     assert await store.insert_jobs([], again=True) == []
 
 
+@pytest.mark.guards("repeated-insert")
 async def test_sent_again_while_live_a_job_counts_as_created_and_stays_one(store: Store) -> None:
     jobs = await new_jobs(store, 2)
     await store.insert_jobs(jobs)
@@ -179,6 +182,7 @@ async def test_sent_again_a_job_that_never_arrived_is_created(store: Store) -> N
     assert [job.id for job in await claim(store, await register(store))] == [first.id, second.id]
 
 
+@pytest.mark.guards("repeated-insert")
 async def test_sent_again_after_it_finished_a_job_counts_as_created_and_does_not_come_back(store: Store) -> None:
     (given,) = await new_jobs(store, 1)
     await store.insert_jobs([given])
@@ -191,6 +195,7 @@ async def test_sent_again_after_it_finished_a_job_counts_as_created_and_does_not
     assert (kept.state, kept.result) == (JobState.COMPLETED, "done")
 
 
+@pytest.mark.guards("repeated-insert")
 async def test_sent_again_while_running_a_job_goes_on_running(store: Store) -> None:
     job = await running(store)
     assert await store.insert_jobs([new_job(job.id)], again=True) == [Inserted(Insertion.CREATED, job.id)]

@@ -7,7 +7,7 @@ import pytest
 from holdfast.job import JobState
 from holdfast.stores.budgets import Reserving
 from holdfast.stores.store import Store
-from holdfast.stores.values import Verdict
+from holdfast.stores.values import ProgressReport, Verdict
 from holdfast.transitions import Transition, completed, crashed, failed, interrupted, retried
 from tests.support import limits as limiting
 from tests.support.budgets import budget, reserve, spend, sums
@@ -139,3 +139,21 @@ async def test_a_late_end_changes_nothing_of_the_job(store: Store, name: str) ->
     assert finish.verdict is (Verdict.ALREADY if name == "interrupt" else Verdict.LOST)
     (now,) = await store.get_jobs([old.id])
     assert (now.state, now.claim, now.worker) == (JobState.RUNNING, again.claim, again.worker)
+
+
+@pytest.mark.guards("progress-fence", "watched-progress-fence", "reported-claim")
+@pytest.mark.parametrize("is_watched", [False, True])
+@pytest.mark.parametrize("has_reported", [False, True])
+async def test_a_late_report_changes_nothing_of_the_job(store: Store, is_watched: bool, has_reported: bool) -> None:
+    worker = await register(store)
+    old = await running(store, worker)
+    await store.release_worker(worker, [])
+    again = await claim_one(store, await register(store))
+    if is_watched:
+        await store.watch("here", 60_000)
+    if has_reported:
+        assert await store.save_progress([ProgressReport(again.id, again.claim, 10.0)]) == [Verdict.DONE]
+    for _ in range(2):
+        assert await store.save_progress([ProgressReport(old.id, old.claim, 90.0)]) == [Verdict.LOST]
+    (now,) = await store.get_jobs([old.id])
+    assert (None if now.progress is None else now.progress.percent) == (10.0 if has_reported else None)

@@ -36,6 +36,7 @@ async def leader(store: Store) -> tuple[str, int] | None:
     return (found[0].holder, found[0].term) if found else None
 
 
+@pytest.mark.guards("leader-lease")
 async def test_the_first_who_asks_leads_and_is_shown(store: Store, clock: Clock) -> None:
     assert await lead(store, "a") == 1
     assert await lead(store, "b") is None
@@ -70,6 +71,7 @@ async def test_a_lease_that_has_ended_is_taken_over_under_the_next_term(store: S
     assert await leader(store) == ("b", 2)
 
 
+@pytest.mark.guards("leader-lease")
 async def test_a_renewal_that_arrives_late_cannot_take_the_office_back(store: Store, clock: Clock) -> None:
     old = await lead(store, "a")
     await clock.advance(seconds=20)
@@ -86,6 +88,7 @@ async def test_who_was_late_goes_on_under_its_term_if_nobody_followed(store: Sto
     assert await lead(store, "a", term) == term
 
 
+@pytest.mark.guards("resigned-term")
 async def test_an_old_term_cannot_resign_a_new_one(store: Store, clock: Clock) -> None:
     old = await lead(store, "a")
     assert old is not None

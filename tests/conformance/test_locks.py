@@ -84,12 +84,14 @@ async def test_a_release_tells_whether_others_wait(store: Store) -> None:
     assert await store.list_locks(10) == []
 
 
+@pytest.mark.guards("released-owner")
 async def test_nobody_releases_the_lock_of_another(store: Store) -> None:
     await taken(store, "x", "a")
     await store.release_lock("x", "b")
     await waiting(store, "x", "c")
 
 
+@pytest.mark.guards("lock-order")
 async def test_those_who_wait_are_served_in_order(store: Store) -> None:
     await taken(store, "x", "a")
     tickets = [await waiting(store, "x", owner) for owner in ("b", "c", "d")]
@@ -157,6 +159,7 @@ async def test_a_dead_worker_frees_its_locks_at_once(store: Store) -> None:
     await taken(store, "x", "b")
 
 
+@pytest.mark.guards("lock-living-worker")
 async def test_a_claim_that_ended_while_its_worker_lives_keeps_its_lock(store: Store) -> None:
     worker = await register(store)
     job_id = await enqueue(store)
@@ -169,6 +172,7 @@ async def test_a_claim_that_ended_while_its_worker_lives_keeps_its_lock(store: S
     await taken(store, "x", "b")
 
 
+@pytest.mark.guards("lock-running-claim")
 async def test_the_lock_of_a_running_claim_is_never_free_before_its_time(store: Store) -> None:
     worker = await register(store)
     job_id = await enqueue(store)
@@ -244,6 +248,7 @@ async def test_many_at_once_get_different_tokens_one_after_the_other(store: Stor
     assert len([answer for answer in again if answer.token is not None]) <= 1
 
 
+@pytest.mark.guards("broken-token")
 async def test_a_lock_is_taken_from_the_holder_of_a_token_only(store: Store) -> None:
     token = await taken(store, "x", "a")
     await waiting(store, "x", "b")

@@ -1,5 +1,7 @@
 """Progress: the last report of the claim that holds the job."""
 
+import pytest
+
 from holdfast.job import JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import Answer, ProgressReport, Verdict
@@ -54,6 +56,7 @@ async def test_reporting_changes_nothing_else(store: Store) -> None:
     assert (after.state, after.claim, after.attempt, after.worker) == (job.state, job.claim, job.attempt, job.worker)
 
 
+@pytest.mark.guards("progress-fence")
 async def test_only_the_claim_that_holds_the_job_may_report(store: Store) -> None:
     job = await running(store)
     waiting = await enqueue(store)

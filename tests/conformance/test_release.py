@@ -96,6 +96,7 @@ async def test_a_crash_that_a_job_had_alone_buries_it(store: Store) -> None:
     assert (await end(store, completed(again.id, again.claim))).verdict is Verdict.LOST
 
 
+@pytest.mark.guards("cancelled-claim")
 async def test_whose_cancellation_was_requested_does_not_wait_again(store: Store) -> None:
     worker, (named, unnamed) = await held(store, 2)
     for job in (named, unnamed):
@@ -121,6 +122,7 @@ async def test_repeated_it_changes_nothing_more(store: Store) -> None:
     assert {job.worker for job in await store.get_jobs([job.id for job in claimed])} == {heir}
 
 
+@pytest.mark.guards("release-holder")
 async def test_a_claim_of_another_worker_is_left_alone(store: Store) -> None:
     theirs = await running(store)
     worker = await register(store)
@@ -128,6 +130,7 @@ async def test_a_claim_of_another_worker_is_left_alone(store: Store) -> None:
     assert (await read(store, theirs.id)) == theirs
 
 
+@pytest.mark.guards("release-claim")
 async def test_an_end_under_a_stale_claim_does_not_count_and_the_job_is_given_back(store: Store) -> None:
     job = await running(store)
     await end(store, interrupted(job.id, job.claim))

@@ -29,6 +29,7 @@ async def lose_worker(store: Store, clock: Clock) -> Rescued:
     return await store.rescue_jobs(100)
 
 
+@pytest.mark.guards("rescue-living")
 async def test_a_living_worker_keeps_its_jobs(store: Store, clock: Clock) -> None:
     job = await running(store)
     assert await store.rescue_jobs(10) == Rescued(0, (), (), (), clock.now)
@@ -71,6 +72,7 @@ async def test_an_expired_worker_may_renew_as_long_as_it_is_not_marked(store: St
     assert await read(store, job.id) == job
 
 
+@pytest.mark.guards("dead-worker-renewal")
 async def test_a_marked_worker_cannot_renew(store: Store, clock: Clock) -> None:
     worker = await register(store)
     assert (await lose_worker(store, clock)).workers == 1
@@ -88,6 +90,7 @@ async def test_jobs_of_a_worker_that_does_not_exist_go_back(store: Store, clock:
     assert (await read(store, job.id)).state is JobState.QUEUED
 
 
+@pytest.mark.guards("rescue-before")
 async def test_leases_that_ended_after_a_moment_are_left_alone(store: Store, clock: Clock) -> None:
     """Whoever sleeps between two looks passes the moment of the first: the others may have slept as well."""
     job = await running(store)
@@ -99,6 +102,7 @@ async def test_leases_that_ended_after_a_moment_are_left_alone(store: Store, clo
     assert await store.rescue_jobs(10, before=clock.now) == Rescued(1, (job.id,), (), (), clock.now)
 
 
+@pytest.mark.guards("rescue-living")
 async def test_only_the_jobs_of_the_dead_go_back(store: Store, clock: Clock) -> None:
     dead, alive = await register(store), await register(store, lease_ms=3_600_000)
     lost = await running(store, dead)
@@ -166,6 +170,7 @@ async def test_a_sweep_says_which_jobs_it_buried(store: Store, clock: Clock) -> 
     assert await lose_worker(store, clock) == Rescued(1, (), (job.id,), (), clock.now)
 
 
+@pytest.mark.guards("burial-alone")
 async def test_a_job_is_buried_only_by_a_crash_that_it_had_alone(store: Store, clock: Clock) -> None:
     await enqueue(store, max_crashes=1)
     assert (await crash_again(store, clock)).state is JobState.QUEUED

@@ -55,6 +55,7 @@ def test_what_is_missing_is_named() -> None:
     assert differences(JOBS, [ROW, other], [other]) == ["jobs 0000-0000-0001-95 is not there"]
 
 
+@pytest.mark.guards("copied-differences")
 @pytest.mark.parametrize("way", ["to-postgres", "to-sqlite"])
 @pytest.mark.parametrize(
     "harm,said",

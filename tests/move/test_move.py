@@ -148,6 +148,7 @@ async def test_keys_hold_on_the_target(sides: tuple[Side, Side]) -> None:
     assert (unique.outcome, unique.id) == (Insertion.EXISTING, first)
 
 
+@pytest.mark.guards("staged-copy")
 async def test_nobody_takes_a_copy_before_the_source_is_given_up(sides: tuple[Side, Side]) -> None:
     source, target = sides
     await fill(source, 110)
@@ -298,6 +299,7 @@ async def test_a_store_with_the_same_tag_gets_another_one_while_it_is_empty(side
     assert (await target.read_tags()).own != (await source.read_tags()).own
 
 
+@pytest.mark.guards("moved-ids")
 async def test_a_store_with_the_same_tag_and_jobs_is_refused(sides: tuple[Side, Side]) -> None:
     source, target = sides
     await target.change_tag((await source.read_tags()).own)

@@ -51,6 +51,7 @@ def asks(name: str, owner: str) -> LockRequest:
     return LockRequest(name, owner, f"context of {owner}", "here/1")
 
 
+@pytest.mark.guards("lock-turn")
 async def test_of_two_who_meet_at_a_free_lock_one_gets_it(rivals: Rivals) -> None:
     for turn in range(MEETINGS):
         one, two = await asyncio.gather(

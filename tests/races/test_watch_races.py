@@ -225,6 +225,7 @@ async def test_a_watch_in_a_file_waits_for_whoever_writes(tmp_path: Path) -> Non
 # ---- numbers that are committed out of order -------------------------------------------------------------------------
 
 
+@pytest.mark.guards("missing-event")
 async def test_events_that_are_committed_in_the_reverse_order_are_all_told_once(dsn: str, rivals: Rivals) -> None:
     async with watching(rivals.one) as events, connected(dsn) as one, connected(dsn) as two:
         first, second = one.transaction(), two.transaction()
@@ -240,6 +241,7 @@ async def test_events_that_are_committed_in_the_reverse_order_are_all_told_once(
         assert await heard_until(events, last) == []
 
 
+@pytest.mark.guards("drawn-event")
 async def test_a_number_that_was_drawn_before_the_watch_began_is_still_told(dsn: str, rivals: Rivals) -> None:
     async with watching(rivals.two), connected(dsn) as own:
         transaction = own.transaction()

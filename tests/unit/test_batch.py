@@ -184,6 +184,7 @@ def test_new_jobs_that_are_due_soon_are_announced(delivery: FakeDelivery) -> Non
     assert delivery.announced == [{"now", "past"}, {"soon", "soon-at"}]
 
 
+@pytest.mark.guards("refused-send-neighbour")
 async def test_a_poisonous_job_fails_alone(store: FakeStore, batcher: Batcher) -> None:
     store.poison = {37}
     answers = await asyncio.gather(*(insert(batcher, number) for number in range(64)), return_exceptions=True)
@@ -194,6 +195,7 @@ async def test_a_poisonous_job_fails_alone(store: FakeStore, batcher: Batcher) -
     assert len(store.inserts) <= 1 + 2 * 6
 
 
+@pytest.mark.guards("repeated-send")
 async def test_a_lost_reply_is_resolved_by_sending_the_same_ids_again(store: FakeStore, batcher: Batcher) -> None:
     store.lost = [OutcomeUnknown("cut"), OutcomeUnknown("cut")]
     answers = await asyncio.gather(*(insert(batcher, number) for number in (1, 2)))
@@ -330,6 +332,7 @@ async def test_bulk_takes_what_it_needs(store: FakeStore) -> None:
 # ---- asking again --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guards("unknown-outcome")
 async def test_asking_again_tells_whether_it_may_have_happened() -> None:
     told: list[bool] = []
     faults: list[Any] = [StoreUnavailable("down"), OutcomeUnknown("cut"), StoreUnavailable("down"), None]

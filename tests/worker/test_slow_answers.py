@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 
 from holdfast.client.locks import NOBODY, Held, Locks
+from holdfast.client.subscription import EventFilter, EventsMissed
+from holdfast.client.watching import Watching
+from holdfast.events import Event
 from holdfast.services.leader import StoreLeader
 from holdfast.services.rescuing import Rescuing
 from holdfast.services.upkeep import NEVER
 from holdfast.stores.cluster import LockAnswer, LockRequest
-from holdfast.stores.values import Renewal, Rescued
+from holdfast.stores.values import Horizon, Renewal, Rescued
 from holdfast.worker.lease import Lease
-from tests.support.wait import until
+from tests.support.wait import PATIENCE_S, until
 
 
 class Clock:
@@ -38,7 +41,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Give the clock of leases, leaders, locks and rescues to the test; the event loop keeps its own."""
     found = Clock()
-    for module in ("worker.lease", "services.leader", "services.rescuing", "client.locks"):
+    for module in ("worker.lease", "services.leader", "services.rescuing", "client.locks", "client.watching"):
         fake = SimpleNamespace(monotonic=found.monotonic, monotonic_ns=found.monotonic_ns)
         monkeypatch.setattr(f"holdfast.{module}.time", fake)
     return found
@@ -90,6 +93,31 @@ class SlowStore:
 
     async def sweep_limits(self, name: str, limit: int, *, leaks: bool) -> None:
         """Find none."""
+
+
+class SlowEvents:
+    """A store of events that tells nothing, and takes its time."""
+
+    def __init__(self, clock: Clock, takes_s: float) -> None:
+        self.clock = clock
+        self.takes_s = takes_s
+        self.watches = 0
+
+    async def watch(self, watcher: str, lasts_ms: int) -> None:
+        """Let events be written."""
+        self.clock.now += self.takes_s
+        self.watches += 1
+
+    async def unwatch(self, watcher: str) -> None:
+        """Let them be."""
+
+    async def first_event(self, patience_s: float) -> Horizon:
+        """Begin at the beginning."""
+        return Horizon(0)
+
+    async def read_events(self, after: int, missing: Sequence[int], limit: int) -> list[Event]:
+        """Find none."""
+        return []
 
 
 class NoDelivery:
@@ -212,3 +240,44 @@ async def test_a_rescuer_that_slept_judges_nobody(clock: Clock) -> None:
     clock.now += 60.0
     await rescuing.run(100)
     assert store.befores[-1] == NEVER
+
+
+# ---- events ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guards("late-watch", "watch-from-sending")
+async def test_a_watch_that_was_begun_slowly_ends_as_early_as_any(clock: Clock) -> None:
+    store: Any = SlowEvents(clock, 25.0)
+    watching = Watching(store)
+    async with watching.subscribe(EventFilter()) as events:
+        store.takes_s = 0.0
+        clock.now += 6.0  # 31 seconds after it was asked for, of the 30 that it lasts
+        with pytest.raises(EventsMissed):
+            await asyncio.wait_for(events.next(), PATIENCE_S)
+    await watching.close()
+
+
+@pytest.mark.guards("late-watch")
+async def test_a_renewal_that_was_answered_after_the_watch_had_ended_says_that_events_were_missed(clock: Clock) -> None:
+    store: Any = SlowEvents(clock, 0.0)
+    watching = Watching(store)
+    async with watching.subscribe(EventFilter()) as events:
+        store.takes_s = 5.0
+        clock.now += 29.0
+        with pytest.raises(EventsMissed):
+            await asyncio.wait_for(events.next(), PATIENCE_S)
+    await watching.close()
+
+
+async def test_a_renewal_that_was_answered_in_time_misses_nothing(clock: Clock) -> None:
+    store: Any = SlowEvents(clock, 0.0)
+    watching = Watching(store)
+    async with watching.subscribe(EventFilter()):
+        epoch, store.takes_s = watching.epoch, 5.0
+        clock.now += 20.0
+        await until(lambda: store.watches == 2, "it was renewed")
+        store.takes_s = 0.0
+        clock.now += 11.0
+        await until(lambda: store.watches == 3, "it was renewed again")
+        assert watching.epoch == epoch
+    await watching.close()

@@ -91,7 +91,7 @@ class Batcher:
 
     async def _sent(self, items: Sequence[_Item]) -> bool:
         """Send once; False when it has to be tried again."""
-        again = any(item.maybe_stored for item in items)
+        again = any(item.maybe_stored for item in items)  # guard: repeated-send, without: again = False
         for item in items:
             item.maybe_stored = True  # while the call is in flight, nobody can know
         try:
@@ -122,7 +122,7 @@ class Batcher:
             return
         middle = len(items) // 2
         await self._send(items[:middle])
-        await self._send(items[middle:])
+        await self._send(items[middle:])  # guard: refused-send-neighbour
 
 
 def _fail(item: _Item, error: Exception) -> None:

@@ -39,7 +39,7 @@ async def until_answered(
                 try:
                     return await ask(unknown)
                 except OutcomeUnknown as error:
-                    unknown, failure = True, error
+                    unknown, failure = True, error  # guard: unknown-outcome, without: failure = error
                 except StoreUnavailable as error:
                     failure = error
                 in_flight = False

@@ -141,15 +141,17 @@ class Watching:
             await self._unwatch(watcher)
 
     async def _register(self) -> None:
+        begun_at = time.monotonic()
         await self._store.watch(self._id, round(LASTS_S * 1_000))
-        self._renewed_at = time.monotonic()
         horizon = await self._store.first_event(PATIENCE_S)
         self._begin(horizon)
+        self._renewed_at = begun_at  # guard: watch-from-sending, without: self._renewed_at = time.monotonic()
 
     def _begin(self, horizon: Horizon) -> None:
         now = time.monotonic()
         self.epoch = uuid.uuid4().hex[:12]
         self._remembered.clear()
+        # guard: drawn-event, without: self._last, self._missing = horizon.last, {}
         self._last, self._missing = horizon.last, dict.fromkeys(horizon.missing, now)
         self._writing = horizon.writing
 
@@ -180,13 +182,15 @@ class Watching:
     async def _renew(self) -> None:
         if time.monotonic() - self._renewed_at < RENEWED_S:
             return
+        begun_at = time.monotonic()
+        await self._store.watch(self._id, round(LASTS_S * 1_000))
+        # By the time of the answer: whenever the store got this, the watch had not ended before.
         is_late = time.monotonic() - self._renewed_at > LASTS_S
-        if is_late:  # events may not have been written for a while
+        if is_late:  # guard: late-watch
+            # Events may not have been written for a while.
             await self._register()
             self._miss_all()
             return
-        begun_at = time.monotonic()
-        await self._store.watch(self._id, round(LASTS_S * 1_000))
         self._renewed_at = begun_at
 
     async def _settle(self) -> None:
@@ -208,7 +212,7 @@ class Watching:
         for event in events:
             if event.seq > self._last:
                 for skipped in range(max(self._last + 1, event.seq - _MOST_MISSING), event.seq):
-                    self._missing[skipped] = now
+                    self._missing[skipped] = now  # guard: missing-event
                 self._last = event.seq
             elif self._missing.pop(event.seq, None) is None:
                 continue

@@ -81,6 +81,7 @@ def numbered(table: Table, row: Row, shifts: Mapping[str, int]) -> Row:
 def staged(move: Move, table: Table, row: Row) -> Row:
     """Make of a row what waits on the target: a live job that nobody takes, marked as a copy of this move."""
     if table.name == JOBS.name:
+        # guard: staged-copy, without: return {**row, "claim_batch": move.batch}
         return {**row, "state": "blocked", "position": None, "claim_batch": move.batch}
     return {**row, "claim_batch": move.batch} if table.name == HISTORY.name else row
 
@@ -186,7 +187,7 @@ def _keys(table: Table, rows: Sequence[Row]) -> list[Row]:
 
 def _refuse_differences(table: Table, sent: Sequence[Row], found: Sequence[Row]) -> None:
     lines = differences(table, sent, found)
-    if lines:
+    if lines:  # guard: copied-differences
         message = f"the target does not hold what was copied; nothing was given up. Of {table.name}: "
         message += "; ".join(lines[:_SHOWN])
         message += f"; and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""

@@ -93,7 +93,7 @@ async def _begin(source: Side, target: Side, wishes: Wishes) -> Move:
     await source.mark_move(mark)
     moments.reach("move_begun")
     other = await target.read_move()
-    if other is not None and other.id == mark.id:
+    if other is not None and other.id == mark.id:  # guard: move-into-itself
         await source.unmark_move()
         message = f"{wishes.to} is the very store that is to be moved: name another one"
         raise Conflict(message)
@@ -117,7 +117,7 @@ async def _prepare(source: Side, target: Side) -> None:
             await target.drop_copies(left)
     there = await target.read_tags()
     coming = leaving.held | {leaving.own}
-    if there.held & coming:
+    if there.held & coming:  # guard: moved-ids
         message = "the target holds jobs whose ids begin as those of the source do, so that an id could mean two jobs: "
         message += "move to another target, for instance an empty one"
         raise Conflict(message)

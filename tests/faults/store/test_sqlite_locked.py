@@ -60,6 +60,7 @@ def test_callers_wait_while_a_foreign_program_holds_the_lock(tmp_path: Path) -> 
         assert {job.id for job in queue.iterate()} == set(ids)
 
 
+@pytest.mark.guards("immediate-begin")
 def test_writes_never_begin_deferred() -> None:
     """A deferred transaction that turns to writing meets SQLITE_BUSY at once, whatever the timeout (row C11)."""
     folder = resources.files("holdfast.stores.sqlite")

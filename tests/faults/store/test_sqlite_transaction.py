@@ -303,6 +303,7 @@ async def test_a_cursor_that_is_not_read_to_its_end_holds_nothing_up(sqlite: Sql
             assert database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
 
 
+@pytest.mark.guards("rolled-back-body")
 async def test_after_sqlite_has_rolled_back_the_body_cannot_go_on(sqlite: SqliteStore) -> None:
     """What it writes then would be committed by itself, each statement at once."""
     job = await running(sqlite)
@@ -322,6 +323,7 @@ async def test_after_sqlite_has_rolled_back_the_body_cannot_go_on(sqlite: Sqlite
     assert await end(sqlite, completed(job.id, job.claim)) == DONE
 
 
+@pytest.mark.guards("lent-transaction-end")
 @pytest.mark.parametrize(
     "use",
     [

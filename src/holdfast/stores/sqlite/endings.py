@@ -161,7 +161,7 @@ def _move(connection: sqlite3.Connection, now: int, moved: list[_Moved]) -> None
 def _target(held: Held, transition: Transition) -> JobState:
     if transition.verb in _FINAL:
         return transition.state
-    if held.is_cancelling:
+    if held.is_cancelling:  # guard: cancelled-claim
         return JobState.CANCELLED
     may_have_begun = transition.verb is Verb.CRASH or (transition.verb is Verb.INTERRUPT and held.is_started)
     if held.is_run_once and may_have_begun:
@@ -169,6 +169,7 @@ def _target(held: Held, transition: Transition) -> JobState:
     if transition.verb is not Verb.CRASH:
         return transition.state
     # Buried only by a crash that it had alone, which is how it runs after the first one.
+    # guard: burial-alone, without: if held.crashes + 1 >= held.max_crashes:
     if held.crashes >= 1 and held.crashes + 1 >= held.max_crashes:
         return JobState.FAILED
     return JobState.SCHEDULED if held.crashes else JobState.QUEUED

@@ -64,6 +64,7 @@ def insert(
     `admission` says what rate limits let in: each job by itself, the whole call or nothing, or all of it ("free", which
     is not debounced either).
     """
+    # guard: repeated-insert, without: present = frozenset[int]()
     present = _present(connection, jobs) if again else frozenset[int]()
     refused: dict[int, Inserted] = {}
     merged: dict[int, Debounced] = {}

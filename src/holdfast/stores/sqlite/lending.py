@@ -43,7 +43,7 @@ class Guard:
             if self._owner != threading.get_ident():
                 if self._reason is not None:
                     raise type(self._reason)(*self._reason.args)  # each use raises its own
-                if not self.database.in_transaction:
+                if not self.database.in_transaction:  # guard: rolled-back-body
                     # What the body writes from here on would be committed at once and by itself.
                     message = "the transaction was rolled back by an earlier error of SQLite: let that error leave "
                     message += "the block; nothing of the transaction is kept"
@@ -192,7 +192,7 @@ def close(lent: Lent) -> None:
 
 
 def _refuse_end(sql: str) -> None:
-    if _ENDS_TRANSACTION.match(sql):
+    if _ENDS_TRANSACTION.match(sql):  # guard: lent-transaction-end
         _refuse(f"{sql.strip()[:40]!r}")
 
 

@@ -141,6 +141,7 @@ def _promote(connection: sqlite3.Connection, now: int, limit: int, *, named: boo
 
 
 def _rescue(connection: sqlite3.Connection, now: int, limit: int, before: datetime | None) -> Rescued:
+    # guard: rescue-before, without: latest = now
     latest = now if before is None else min(now, rows.milliseconds(before))
     workers = statements.change(connection, "rescue_jobs", now=now, before=latest)
     lost = [Held(*row) for row in statements.fetch(connection, "lost_jobs", limit=limit)]

@@ -50,6 +50,7 @@ class SqliteWork(SqliteWakeups):
             before = publishing.look(connection, (start.id for start in starts)) if is_watched else {}
             statements.change_many(connection, "start_jobs", ours)
             for start in starts:
+                # guard: told-start, without: if start.id in before and _key(start) in held:
                 if start.id in before and _key(start) in held and before[start.id].started_at is None:
                     publishing.publish(connection, now - start.started_ago_ms, EventKind.STARTED, before[start.id])
             return [_verdict(_key(start) in held) for start in starts]
@@ -119,7 +120,7 @@ def _is_alive(connection: sqlite3.Connection, worker: int) -> bool:
 
 
 def _require_worker(connection: sqlite3.Connection, worker: int) -> None:
-    if not _is_alive(connection, worker):
+    if not _is_alive(connection, worker):  # guard: living-worker
         message = f"worker {worker} is not alive in the store: stop its jobs and register it anew"
         raise WorkerLost(message)
 
@@ -227,6 +228,7 @@ def _earlier_finish(connection: sqlite3.Connection, transition: Transition) -> F
     )
     if state is None:
         return Finish(Verdict.LOST, None)
+    # guard: repeated-finish, without: return Finish(Verdict.LOST, None)
     return Finish(Verdict.ALREADY, rows.state(state))
 
 

@@ -79,7 +79,7 @@ class Writer:
 
     def _begin(self, database: sqlite3.Connection) -> bool:
         try:
-            database.execute("BEGIN IMMEDIATE")
+            database.execute("BEGIN IMMEDIATE")  # guard: immediate-begin, without: database.execute("BEGIN")
         except sqlite3.Error as error:
             if not errors.is_busy(error):  # while somebody holds the database, callers give up by their deadlines
                 self._refuse_waiting(errors.translated(error, self._path))

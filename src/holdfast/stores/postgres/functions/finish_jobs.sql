@@ -40,11 +40,12 @@ BEGIN
             q.retention AS kept, q.stale AS stale_after, q.tells, q.webhook AS hook, q.gated, j.*,
             CASE
                 WHEN t.verb IN ('complete', 'fail', 'cancel', 'withdraw', 'force') THEN t.target
-                WHEN j.cancel_requested_at IS NOT NULL THEN 'cancelled'
+                WHEN j.cancel_requested_at IS NOT NULL THEN 'cancelled'  -- guard: cancelled-claim
                 WHEN j.extra ->> 'on_restart' = 'fail'
                     AND (t.verb = 'crash' OR (t.verb = 'interrupt' AND j.started_at IS NOT NULL)) THEN 'failed'
                 WHEN t.verb <> 'crash' THEN t.target
                 -- Buried only by a crash that it had alone, which it runs after the first one.
+                -- guard: burial-alone, without: WHEN j.crashes + 1 >= j.max_crashes THEN 'failed'
                 WHEN j.crashes >= 1 AND j.crashes + 1 >= j.max_crashes THEN 'failed'
                 WHEN j.crashes = 0 THEN 'queued'
                 ELSE 'scheduled'
@@ -78,6 +79,7 @@ BEGIN
         SELECT
             e.id, e.kind, e.queue, e.priority, e.goes_to, e.position, e.payload, e.tags, e.actor, e.run_at,
             e.enqueued_at, e.enqueued_seq,
+            -- guard: outside-claim, without: e.claim, e.life,
             e.claim + CASE WHEN e.verb IN ('crash', 'force', 'withdraw') AND e.claim > 0 THEN 1 ELSE 0 END, e.life,
             e.attempt - CASE WHEN e.verb = 'crash' THEN 1 ELSE 0 END, e.max_attempts,
             e.crashes + CASE WHEN e.verb = 'crash' THEN 1 ELSE 0 END, e.max_crashes, e.timeout_ms, e.worker,
@@ -220,6 +222,7 @@ BEGIN
         PERFORM holdfast.publish_ends(p_ids, p_verbs, v_verdicts, v_begun, v_begun_at, v_begun_as, v_now);
     END IF;
     IF v_is_lost THEN
+        -- guard: repeated-finish, without: SELECT array_agg(t.state ORDER BY t.ordinal)
         SELECT array_agg(COALESCE(t.state, holdfast.accepted_before(t.id, t.claim, t.verb)) ORDER BY t.ordinal)
         INTO v_verdicts
         FROM unnest(p_ids, p_claims, p_verbs, v_verdicts) WITH ORDINALITY AS t (id, claim, verb, state, ordinal);

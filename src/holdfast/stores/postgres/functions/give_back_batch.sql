@@ -12,6 +12,7 @@ BEGIN
     SELECT COALESCE(array_agg(id), '{}'), COALESCE(array_agg(claim), '{}')
     INTO v_ids, v_claims
     FROM holdfast.jobs
+    -- guard: lost-batch, without: WHERE state = 'running' AND worker = p_worker;
     WHERE state = 'running' AND worker = p_worker AND (p_batch IS NULL OR claim_batch = p_batch);
     RETURN count(verdict) FROM holdfast.end_claims(v_ids, v_claims, 'interrupt', 'queued', NULL, NULL, NULL);
 END

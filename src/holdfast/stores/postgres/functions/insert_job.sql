@@ -26,7 +26,7 @@ BEGIN
         END IF;
     END IF;
     FOR round IN 1..3 LOOP
-        IF p_again AND holdfast.job_exists(p_id) THEN
+        IF p_again AND holdfast.job_exists(p_id) THEN  -- guard: repeated-insert, without: IF false THEN
             SELECT 'created', p_id INTO outcome, id;
             RETURN;
         END IF;
@@ -96,6 +96,7 @@ BEGIN
 
         IF v_stored THEN
             -- An earlier send may have arrived, run and finished. Had it been in flight, the insert would have waited.
+            -- guard: repeated-insert, without: IF false THEN
             IF p_again AND EXISTS (SELECT FROM holdfast.history AS h WHERE h.id = p_id) THEN
                 DELETE FROM holdfast.jobs AS j WHERE j.id = p_id;
             ELSIF holdfast.is_watched() THEN

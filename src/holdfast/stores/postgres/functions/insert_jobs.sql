@@ -106,6 +106,7 @@ BEGIN
             '', v_job.key, v_job.id, v_job.kind, v_job.hash, v_now, v_now + interval '24 hours'
         ) AS held;
         -- A key that was ours before this call is an earlier send that arrived: that job is there, or was.
+        -- guard: repeated-insert, without: IF v_holder IS DISTINCT FROM v_job.id THEN
         IF v_holder IS DISTINCT FROM v_job.id OR (p_again AND holdfast.job_exists(v_job.id)) THEN
             v_settled := v_settled || v_job.ordinal::integer;
             RETURN QUERY SELECT

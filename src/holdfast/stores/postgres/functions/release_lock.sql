@@ -8,6 +8,7 @@ AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended(p_name, 'holdfast.locks'::regclass::oid::bigint));
     DELETE FROM holdfast.lock_waiters WHERE owner = p_owner;
+    -- guard: released-owner, without: DELETE FROM holdfast.locks WHERE name = p_name;
     DELETE FROM holdfast.locks WHERE name = p_name AND owner = p_owner;
     RETURN EXISTS (SELECT FROM holdfast.lock_waiters WHERE name = p_name AND until > holdfast.clock());
 END

@@ -38,7 +38,8 @@ BEGIN
         p_fingerprints, p_started_agos
     ) AS t (
         id, claim, verb, state, delay, result, error_class, error, traceback, fingerprint, started_ago
-    ) ON t.id = held.id AND t.claim = held.claim
+    ) ON t.id = held.id AND t.claim = held.claim  -- guard: release-claim, without: ) ON t.id = held.id
+    -- guard: release-holder, without: WHERE held.state = 'running';
     WHERE held.state = 'running' AND held.worker = p_worker;
 
     IF v_ids IS NOT NULL THEN

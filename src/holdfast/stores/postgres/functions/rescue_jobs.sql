@@ -36,6 +36,7 @@ BEGIN
     WHERE id = ANY (ARRAY(
         SELECT w.id
         FROM holdfast.workers AS w
+        -- guard: rescue-before, without: WHERE w.dead_at IS NULL AND w.lease_until < v_now
         WHERE w.dead_at IS NULL AND w.lease_until < LEAST(v_now, p_before)
         ORDER BY w.id
         FOR UPDATE SKIP LOCKED
@@ -49,6 +50,7 @@ BEGIN
         SELECT j.id, j.claim
         FROM holdfast.jobs AS j
         WHERE j.state = 'running'
+            -- guard: rescue-living
             AND NOT EXISTS (SELECT FROM holdfast.workers AS w WHERE w.id = j.worker AND w.dead_at IS NULL)
         LIMIT p_limit
     ) AS lost;

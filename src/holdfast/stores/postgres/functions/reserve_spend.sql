@@ -32,6 +32,7 @@ BEGIN
         RETURN NEXT;
         RETURN;
     END IF;
+    -- guard: reserve-fence, without: SELECT queue INTO v_queue FROM holdfast.jobs WHERE id = p_job FOR UPDATE;
     SELECT queue INTO v_queue FROM holdfast.jobs WHERE id = p_job AND claim = p_claim AND state = 'running' FOR UPDATE;
     IF NOT FOUND THEN
         SELECT CASE WHEN state = 'held' AND limit_key IN (v_mark, v_mark || ' room') THEN 'held' END, run_at

@@ -32,6 +32,7 @@ BEGIN
             ) AS t
             CROSS JOIN LATERAL (
                 SELECT j.id FROM holdfast.jobs AS j
+                -- guard: watched-progress-fence, without: WHERE j.id = t.id AND j.state = 'running'
                 WHERE j.id = t.id AND j.claim = t.claim AND j.state = 'running'
                 FOR NO KEY UPDATE
             ) AS held
@@ -48,6 +49,7 @@ BEGIN
             ) AS t
             CROSS JOIN LATERAL (
                 SELECT j.id FROM holdfast.jobs AS j
+                -- guard: progress-fence, without: WHERE j.id = t.id AND j.state = 'running'
                 WHERE j.id = t.id AND j.claim = t.claim AND j.state = 'running'
                 FOR KEY SHARE
             ) AS held
@@ -82,7 +84,7 @@ BEGIN
             SET
                 percent = v_report.percent, message = v_report.message, data = v_report.data, updated_at = v_now,
                 phase = v_report.phase, phase_percent = v_report.phase_percent
-            WHERE job_id = v_report.id AND claim = v_report.claim;
+            WHERE job_id = v_report.id AND claim = v_report.claim;  -- guard: reported-claim, without: WHERE job_id = v_report.id;
         END IF;
         v_done := v_done || FOUND;
         IF FOUND AND v_report.changes ?| '{reset,sets,items,logs}' THEN

@@ -11,12 +11,14 @@ DECLARE
     v_new bigint[];
 BEGIN
     SELECT
+        -- guard: told-start, without: COALESCE(array_agg(held.id), '{}'), COALESCE(array_agg(held.id), '{}')
         COALESCE(array_agg(held.id), '{}'), COALESCE(array_agg(held.id) FILTER (WHERE held.started_at IS NULL), '{}')
     INTO v_held, v_new
     FROM unnest(p_ids, p_claims) AS t (id, claim)
     CROSS JOIN LATERAL (
         SELECT j.id, j.started_at
         FROM holdfast.jobs AS j
+        -- guard: start-fence, without: WHERE j.id = t.id AND j.state = 'running'
         WHERE j.id = t.id AND j.claim = t.claim AND j.state = 'running'
         FOR UPDATE
     ) AS held;

@@ -18,6 +18,7 @@ DECLARE
     v_held holdfast.locks;
     v_ticket bigint;
 BEGIN
+    -- guard: lock-turn
     PERFORM pg_advisory_xact_lock(hashtextextended(p_name, 'holdfast.locks'::regclass::oid::bigint));
     v_now := holdfast.clock();
     is_cycle := false;
@@ -48,13 +49,16 @@ BEGIN
         OR v_held.until <= v_now
         OR (
             v_held.worker IS NOT NULL
+            -- guard: lock-living-worker
             AND NOT EXISTS (SELECT FROM holdfast.workers AS w WHERE w.id = v_held.worker AND w.dead_at IS NULL)
             AND NOT EXISTS (
                 SELECT FROM holdfast.jobs AS j
+                -- guard: lock-running-claim, without: WHERE false
                 WHERE j.id = v_held.job_id AND j.claim = v_held.claim AND j.state = 'running'
             )
         )
     ) AND NOT EXISTS (
+        -- guard: lock-order, without: SELECT WHERE false
         SELECT FROM holdfast.lock_waiters AS w WHERE w.name = p_name AND w.ticket < v_ticket AND w.until > v_now
     ) THEN
         DELETE FROM holdfast.lock_waiters AS w WHERE w.ticket = v_ticket;

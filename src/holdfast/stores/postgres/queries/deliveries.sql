@@ -1,6 +1,7 @@
 -- name: claim_deliveries
 -- Take messages whose time has come; whoever takes one has it until its lease ends.
 UPDATE holdfast.deliveries
+-- guard: delivery-lease, without: SET tries = tries + sign($2)::integer
 SET tries = tries + 1, next_at = holdfast.clock() + $2 * interval '1 millisecond'
 WHERE id = ANY (ARRAY(
     SELECT d.id
@@ -26,6 +27,7 @@ WITH ended AS (
         next_at = holdfast.clock() + $4 * interval '1 millisecond',
         ended_at = CASE $3 WHEN 'pending' THEN NULL ELSE holdfast.clock() END,
         log = log || $5::jsonb
+    -- guard: delivery-try, without: WHERE id = $1 AND $2 > 0 AND state = 'pending'
     WHERE id = $1 AND tries = $2 AND state = 'pending'
     RETURNING job_id, task, queue, status, life, attempt, url, tries
 ),

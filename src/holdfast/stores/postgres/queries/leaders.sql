@@ -9,12 +9,14 @@ SET
     holder = excluded.holder,
     until = excluded.until
 -- Whose term has ended may have it again under the same number only as long as nobody has followed.
-WHERE (l.holder = excluded.holder AND l.term = $3) OR l.until <= holdfast.clock()
+WHERE (l.holder = excluded.holder AND l.term = $3) OR l.until <= holdfast.clock()  -- guard: leader-lease
 RETURNING term;
 
 -- name: resign
 -- Leave an office.
-UPDATE holdfast.leaders SET until = holdfast.clock() WHERE name = $1 AND holder = $2 AND term = $3;
+UPDATE holdfast.leaders SET until = holdfast.clock()
+-- guard: resigned-term, without: WHERE name = $1 AND holder = $2 AND $3 > 0;
+WHERE name = $1 AND holder = $2 AND term = $3;
 
 -- name: list_leaders
 -- Read who leads.

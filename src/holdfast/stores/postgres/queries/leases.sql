@@ -17,6 +17,7 @@ SET
     renewed_at = holdfast.clock(), lease_until = holdfast.clock() + $2 * interval '1 millisecond',
     memory_bytes = ($3::bigint[])[array_position($1::bigint[], id)]
 WHERE id = ANY (
+    -- guard: dead-worker-renewal, without: $1::bigint[]
     ARRAY(SELECT id FROM holdfast.workers WHERE id = ANY ($1::bigint[]) AND dead_at IS NULL ORDER BY id FOR UPDATE)
 )
 RETURNING id, EXISTS (SELECT FROM holdfast.drains AS d WHERE d.instance = workers.instance) AS is_draining;

@@ -27,6 +27,7 @@ SELECT holdfast.release_lock($1, $2);
 
 -- name: break_lock
 -- Take a lock from whoever got it with this token.
+-- guard: broken-token, without: DELETE FROM holdfast.locks WHERE name = $1 AND $2 > 0 RETURNING 1;
 DELETE FROM holdfast.locks WHERE name = $1 AND token = $2 RETURNING 1;
 
 -- name: free_locks

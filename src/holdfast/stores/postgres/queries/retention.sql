@@ -21,6 +21,7 @@ SELECT * FROM holdfast.kept_jobs WHERE id = ANY ($1::bigint[]);
 -- Let what was told be done: a job that was to be deleted is gone with it.
 WITH told AS (
     DELETE FROM holdfast.retention_due
+    -- guard: farewell-try, without: WHERE job_id = $1 AND what = $2 AND $3 > 0 AND life = $4
     WHERE job_id = $1 AND what = $2 AND tries = $3 AND life = $4
     RETURNING job_id, life, what
 ),

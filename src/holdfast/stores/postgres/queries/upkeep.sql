@@ -25,13 +25,13 @@ WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'holdfast.
         i.inhrelid IS NULL
         OR i.inhdetachpending
         OR to_date(substring(c.relname FROM '[0-9]{8}$'), 'YYYYMMDD')::timestamp AT TIME ZONE 'UTC' + interval '7 days'
-            <= holdfast.clock()
+            <= holdfast.clock()  -- guard: kept-history, without: <= holdfast.clock() + interval '7 days'
     )
     -- What has still to be told of its jobs keeps a week, but not for longer than another one.
     AND NOT (i.inhrelid IS NOT NULL AND NOT i.inhdetachpending AND EXISTS (
         SELECT
         FROM holdfast.retention_due AS d
-        WHERE d.what = 'delete'
+        WHERE d.what = 'delete'  -- guard: untold-farewell, without: WHERE d.what = 'never'
             AND d.delete_at >= to_date(substring(c.relname FROM '[0-9]{8}$'), 'YYYYMMDD')::timestamp AT TIME ZONE 'UTC'
             AND d.delete_at
                 < to_date(substring(c.relname FROM '[0-9]{8}$'), 'YYYYMMDD')::timestamp AT TIME ZONE 'UTC'

@@ -1,7 +1,7 @@
 -- name: claim_deliveries
 -- Take messages whose time has come; whoever takes one has it until its lease ends.
 UPDATE holdfast_deliveries
-SET tries = tries + 1, next_at = :now + :lease_ms
+SET tries = tries + 1, next_at = :now + :lease_ms  -- guard: delivery-lease, without: SET tries = tries + 1
 WHERE id IN (
     SELECT due.id
     FROM holdfast_deliveries AS due
@@ -22,6 +22,7 @@ SET
     next_at = :now + :delay_ms,
     ended_at = CASE :state WHEN 'pending' THEN NULL ELSE :now END,
     log = json_insert(log, '$[#]', json(:entry))
+-- guard: delivery-try, without: WHERE id = :id AND state = 'pending'
 WHERE id = :id AND tries = :tries AND state = 'pending'
 RETURNING job_id, task, queue, status, life, attempt, endpoint, tries;
 

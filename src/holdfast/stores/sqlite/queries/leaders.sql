@@ -9,12 +9,14 @@ SET
     holder = excluded.holder,
     until = excluded.until
 -- Whose term has ended may have it again under the same number only as long as nobody has followed.
-WHERE (l.holder = excluded.holder AND l.term = :term) OR l.until <= :now
+WHERE (l.holder = excluded.holder AND l.term = :term) OR l.until <= :now  -- guard: leader-lease
 RETURNING term;
 
 -- name: resign
 -- Leave an office.
-UPDATE holdfast_leaders SET until = :now WHERE name = :office AND holder = :holder AND term = :term;
+UPDATE holdfast_leaders SET until = :now
+-- guard: resigned-term, without: WHERE name = :office AND holder = :holder;
+WHERE name = :office AND holder = :holder AND term = :term;
 
 -- name: list_leaders
 -- Read who leads.

@@ -18,6 +18,7 @@ UPDATE holdfast_workers
 SET
     renewed_at = :now, lease_until = :now + :lease_ms,
     memory_bytes = json_extract(:memory, '$."' || id || '"')
+-- guard: dead-worker-renewal, without: WHERE id IN (SELECT value FROM json_each(:workers))
 WHERE id IN (SELECT value FROM json_each(:workers)) AND dead_at IS NULL
 RETURNING id, EXISTS (SELECT 1 FROM holdfast_drains AS drain WHERE drain.instance = holdfast_workers.instance);
 

@@ -12,6 +12,7 @@ WHERE mine.owner = :owner
     AND counter.name = 'lock_tokens'
     AND NOT EXISTS (
         SELECT 1 FROM holdfast_lock_waiters AS other
+        -- guard: lock-order, without: WHERE false
         WHERE other.name = mine.name AND other.ticket < mine.ticket AND other.until > :now
     )
     AND NOT EXISTS (
@@ -20,9 +21,11 @@ WHERE mine.owner = :owner
             AND held.until > :now
             AND (
                 held.worker IS NULL
+                -- guard: lock-living-worker
                 OR EXISTS (SELECT 1 FROM holdfast_workers WHERE id = held.worker AND dead_at IS NULL)
                 OR EXISTS (
                     SELECT 1 FROM holdfast_jobs AS job
+                    -- guard: lock-running-claim, without: WHERE false
                     WHERE job.id = held.job_id AND job.claim = held.claim AND job.state = 'running'
                 )
             )
@@ -59,11 +62,13 @@ RETURNING owner;
 -- name: release_lock
 -- Let go of a lock or a ticket; answers whether others wait for it.
 DELETE FROM holdfast_lock_waiters WHERE owner = :owner;
+-- guard: released-owner, without: DELETE FROM holdfast_locks WHERE name = :name;
 DELETE FROM holdfast_locks WHERE name = :name AND owner = :owner;
 SELECT EXISTS (SELECT 1 FROM holdfast_lock_waiters WHERE name = :name AND until > :now);
 
 -- name: break_lock
 -- Take a lock from whoever got it with this token.
+-- guard: broken-token, without: DELETE FROM holdfast_locks WHERE name = :name;
 DELETE FROM holdfast_locks WHERE name = :name AND token = :token;
 
 -- name: free_locks

@@ -196,6 +196,7 @@ SELECT
     json_extract(extra, '$.on_restart') = 'fail', started_at IS NOT NULL
 FROM holdfast_jobs AS job INDEXED BY holdfast_jobs_running
 WHERE state = 'running'
+    -- guard: rescue-living
     AND NOT EXISTS (SELECT 1 FROM holdfast_workers AS worker WHERE worker.id = job.worker AND worker.dead_at IS NULL)
 ORDER BY id
 LIMIT :limit;

@@ -18,6 +18,7 @@ SELECT * FROM holdfast_finished_jobs WHERE id IN (SELECT value FROM json_each(:i
 -- name: end_retention
 -- Let what was told be done.
 DELETE FROM holdfast_retention_due
+-- guard: farewell-try, without: WHERE job_id = :id AND what = :what AND life = :life
 WHERE job_id = :id AND what = :what AND tries = :tries AND life = :life
 RETURNING life;
 

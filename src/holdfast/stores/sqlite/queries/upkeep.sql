@@ -22,10 +22,11 @@ DELETE FROM holdfast_history
 WHERE id IN (
     SELECT history.id
     FROM holdfast_history AS history
-    WHERE history.delete_at <= :now
+    WHERE history.delete_at <= :now  -- guard: kept-history, without: WHERE history.delete_at <= :now + 604800000
         -- What has still to be told of a job keeps it, but not for longer than two weeks.
         AND NOT EXISTS (
             SELECT 1 FROM holdfast_retention_due AS due
+            -- guard: untold-farewell, without: WHERE false
             WHERE due.job_id = history.id AND due.what = 'delete' AND due.delete_at > :now - 1209600000
         )
     ORDER BY history.delete_at

@@ -28,6 +28,7 @@ SELECT
     id, claim, crashes, max_crashes, cancel_requested_at IS NOT NULL,
     json_extract(extra, '$.on_restart') = 'fail', started_at IS NOT NULL
 FROM holdfast_jobs
+-- guard: release-holder, without: WHERE state = 'running' AND (:batch IS NULL OR claim_batch = :batch)
 WHERE state = 'running' AND worker = :worker AND (:batch IS NULL OR claim_batch = :batch)
 ORDER BY id;
 
@@ -65,6 +66,7 @@ INSERT INTO holdfast_history (
 )
 SELECT
     live.id, kind, queue, priority, item.state, position, payload, tags, actor, run_at, enqueued_at, enqueued_seq,
+    -- guard: outside-claim, without: claim, life, attempt - is_crash, max_attempts, crashes + is_crash, max_crashes,
     claim + (is_outside AND claim > 0), life, attempt - is_crash, max_attempts, crashes + is_crash, max_crashes,
     timeout_ms, worker, claim_batch, claimed_at, COALESCE(:now - started_ago_ms, started_at), cancel_requested_at,
     announced_at, unique_key, idempotency_key, limit_key, fifo_key, debounce_key, schedule, fire_time, parent, workflow,
