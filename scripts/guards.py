@@ -215,7 +215,9 @@ class Copy:
         report = self.root / "guards.xml"
         report.unlink(missing_ok=True)
         python = self._environment / "bin" / "python"
-        options = ("-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--junitxml", str(report))
+        # Folders of its own: other runs of pytest may be making and removing theirs at this moment.
+        folders = ("--basetemp", str(self.root.parent / "tmp"), "--junitxml", str(report))
+        options = ("-x", "-q", "-n", "0", "-p", "no:cacheprovider", *folders)
         # A guard is held by what every commit runs, also where `make chaos` asks.
         env = {name: value for name, value in os.environ.items() if name not in {"HOLDFAST_CHAOS", "PYTHONPATH"}}
         try:
