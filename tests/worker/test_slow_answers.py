@@ -197,7 +197,7 @@ async def test_a_lock_is_trusted_from_its_asking(clock: Clock, takes_s: float) -
         assert held.trusted_until == asked + 24.0, "a fifth of its time before others may have it"
 
 
-@pytest.mark.guards("lock-renewal-from-sending")
+@pytest.mark.guards("lock-renewal")
 async def test_a_renewed_lock_is_trusted_from_the_sending_of_its_renewal(clock: Clock) -> None:
     store = SlowStore(clock, 0.0)
     async with held_lock(store) as held:

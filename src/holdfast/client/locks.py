@@ -210,8 +210,7 @@ class Locks:
             if answer is not None:
                 answered_at = time.monotonic()
                 if answer.token is not None and answer.since is not None:
-                    # guard: lock-from-asking, without: trusted_from = answered_at
-                    trusted_from = waiter.asked_at
+                    trusted_from = waiter.asked_at  # guard: lock-from-asking, without: trusted_from = answered_at
                     return Lock(waiter.request.name, answer.token, answer.since), trusted_from + self._trust_s
                 # Who waits only for what it has let go of itself waits for nobody.
                 if answer.is_cycle and not (waiter.was_releasing or self._is_releasing(waiter)):
@@ -345,8 +344,7 @@ class Locks:
         self._renewed_at = sent
         for owner, held in asked.items():
             if owner in kept:
-                # guard: lock-renewal-from-sending, without: held.trusted_until = time.monotonic() + self._trust_s
-                held.trusted_until = sent + self._trust_s
+                held.trusted_until = sent + self._trust_s  # guard: lock-renewal, without: held.trusted_until += 99
             elif held in self._held:  # or it was released meanwhile
                 held.lose("it belongs to somebody else, or to nobody")
 
