@@ -17,7 +17,7 @@ from holdfast.stores.sqlite.store import SqliteStore
 from tests.redis.conftest import Deliver, Marked
 from tests.support.ready import ids, ready
 from tests.support.valkey import Valkey
-from tests.support.wait import until
+from tests.support.wait import PATIENCE_S, until
 
 
 async def lane(url: str, key: str) -> list[tuple[bytes, float]]:
@@ -65,13 +65,35 @@ async def test_announcing_returns_before_redis_is_asked(by_redis: ByRedis) -> No
 async def test_pushed_ids_are_marked_together_a_moment_later(
     by_redis: ByRedis, marked: Marked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_marks, "SPACING_S", 2.0)  # a slow machine pushes ten ids in that time
+    monkeypatch.setattr(redis_marks, "SPACING_S", 3_600.0)
     for identifier in range(10):
         by_redis.announce([ready(identifier)])
         await until(lambda done=identifier: by_redis.pushed == done + 1)
     assert marked.batches == []
-    await until(lambda: marked.batches)
+    await by_redis.close()  # which waits for no moment
     assert marked.batches == [list(range(10))]
+
+
+async def test_no_id_is_marked_while_a_worker_may_be_claiming_its_job(
+    two_shards: RedisDelivery, sqlite_memory: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL passes over a row that another session writes to, and the job would start late."""
+    spacing_s = 0.05
+    monkeypatch.setattr(redis_marks, "SPACING_S", spacing_s)
+    loop = asyncio.get_running_loop()
+    announced_at, ages = dict[int, float](), dict[int, float]()
+
+    async def mark(ids: Sequence[int]) -> None:
+        ages.update({identifier: loop.time() - announced_at[identifier] for identifier in ids})
+
+    by_redis = ByRedis(two_shards, InStore(sqlite_memory), mark)
+    for identifier in range(100):
+        announced_at[identifier] = loop.time()
+        by_redis.announce([ready(identifier)])
+        await until(lambda done=identifier: by_redis.pushed == done + 1)
+    await until(lambda: len(ages) == 100)
+    assert min(ages.values()) >= spacing_s
+    await by_redis.close()
 
 
 async def test_a_thousand_pushed_ids_are_marked_at_once(
@@ -113,7 +135,7 @@ async def test_a_store_that_hangs_stops_no_push(sqlite_memory: SqliteStore, two_
     await began.wait()
     by_redis.announce([ready(2)])
     await until(lambda: by_redis.pushed == 2)
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(PATIENCE_S):
         await by_redis.close()
 
 

@@ -147,6 +147,15 @@ async def test_what_a_paused_queue_holds_is_not_announced(store: AnyStore, by_re
     assert await swept(by_redis, Announcing(store, by_redis, by_redis)) == 0
 
 
+async def test_a_session_that_marks_waits_for_the_disk_afterwards_as_before(dsn: str, schema: str) -> None:
+    store = PostgresStore(dsn, schema=schema, pool_size=1)
+    await store.open()
+    before = await store.fetch_sql("SHOW synchronous_commit")
+    await store.mark_announced(await insert(store, 1))
+    assert await store.fetch_sql("SHOW synchronous_commit") == before
+    await store.close()
+
+
 # ---- as a service ----------------------------------------------------------------------------------------------------
 
 
