@@ -13,7 +13,7 @@ from holdfast.delivery.in_store import InStore
 from holdfast.delivery.redis import ByRedis
 from holdfast.shards import RedisDelivery, Shard
 from holdfast.stores.sqlite.store import SqliteStore
-from tests.redis.prompt import SELDOM
+from tests.redis.prompt import NO_SWEEP, SELDOM
 from tests.support.place import place, postgres_place, sqlite_place
 from tests.support.valkey import Valkey
 from tests.support.workers import MakeApp
@@ -129,7 +129,7 @@ def make(make_shared_app: MakeApp, delivery: RedisDelivery) -> MakeApp:
     """Make apps on each store, with delivery by Redis."""
 
     def made(**settings: Any) -> Holdfast:
-        given: dict[str, Any] = {"delivery": delivery, "worker": SELDOM}
+        given: dict[str, Any] = {"delivery": delivery, "worker": SELDOM, "services": NO_SWEEP}
         return make_shared_app(**(given | settings))
 
     return made

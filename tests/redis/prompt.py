@@ -1,17 +1,23 @@
-"""What tests of a worker with delivery by Redis share: looking inside, and being impatient."""
+"""What tests of a worker with delivery by Redis share.
+
+Workers look by themselves once an hour here, and nothing is announced again: a job that starts at all within the
+patience of a test was delivered.
+"""
 
 import asyncio
 import dataclasses
-from collections.abc import Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
-from holdfast import Holdfast, JobHandle, JobState
+from holdfast import Holdfast, JobHandle, JobState, Service
 from holdfast.delivery.redis import ByRedis
+from tests.support.builders import claim_one, crash
 from tests.support.wait import until
-from tests.support.workers import BRISK, Working, ended
+from tests.support.workers import BRISK, Working, ended, working
 
-SELDOM = dataclasses.replace(BRISK, poll="30s")  # so that what starts promptly did so by a hint
-PROMPT_S = 2.0  # about a second, on a machine that does other things too
+SELDOM = dataclasses.replace(BRISK, poll="1h")
+NO_SWEEP = {"announce": Service(enabled=False)}
 
 
 def carried(app: Holdfast) -> ByRedis:
@@ -20,25 +26,14 @@ def carried(app: Holdfast) -> ByRedis:
     return found
 
 
-async def settled_in(app: Holdfast, busy: Working) -> None:
-    """Wait until a worker depends on Redis: it has read its lanes, and once more when it heard hints of the store."""
-    listening = busy.worker._promoter.listening
-    assert listening is not None
-
-    def has_settled() -> bool:
-        return carried(app).is_live and listening.is_live and busy.worker._pump.is_dry
-
-    await until(has_settled, "both servers have answered, and no lane is read any more")
-
-
 def known(handle: JobHandle[Any]) -> int:
     assert handle.id is not None
     return handle.id
 
 
-async def promptly(handle: JobHandle[Any]) -> None:
-    """Wait for the end of a job, not for long."""
-    async with asyncio.timeout(PROMPT_S):
+async def promptly(*handles: JobHandle[Any]) -> None:
+    """Wait for the end of jobs, which no look at the store can have started."""
+    for handle in handles:
         assert (await ended(handle)).state is JobState.COMPLETED
 
 
@@ -54,12 +49,16 @@ class Gate:
         await self.opened.wait()
 
 
-def hold_claims(busy: Working) -> Callable[[], None]:
-    """Let a worker claim nothing, as while a job runs that brought a process down before."""
-    busy.worker._starting.is_alone = True
+@asynccontextmanager
+async def working_alone(app: Holdfast, gate: Gate, **options: Any) -> AsyncIterator[Working]:
+    """Let a worker run that may claim nothing until the gate opens: its job brought a process down before."""
 
-    def release() -> None:
-        busy.worker._starting.is_alone = False
-        busy.worker._exchange.wake()
+    @app.task
+    async def dangerous() -> None:
+        await gate.pass_()
 
-    return release
+    await dangerous.enqueue()
+    await crash(app.store, await claim_one(app.store))
+    async with working(app, **options) as busy:
+        await until(lambda: gate.began == 1, "the dangerous job runs")
+        yield busy

@@ -1,6 +1,5 @@
 """Ids that are lost, strange, or of no use to the worker that took them: none of them holds up a job."""
 
-import asyncio
 import dataclasses
 import logging
 import time
@@ -8,11 +7,12 @@ from collections import Counter
 
 import pytest
 
-from holdfast import Holdfast
+from holdfast import Holdfast, Snooze
 from holdfast.shards import RedisDelivery
 from holdfast.worker.pump import Pump
 from holdfast.worker.slots import Slots
-from tests.redis.prompt import Gate, carried, hold_claims, known, promptly
+from tests.redis.prompt import Gate, carried, known, promptly, working_alone
+from tests.support.moments import Moments
 from tests.support.ready import ready
 from tests.support.valkey import Valkey
 from tests.support.wait import until
@@ -42,27 +42,26 @@ async def test_ids_of_jobs_that_are_not_there_are_passed_over(
 async def test_a_worker_that_leaves_puts_its_ids_back(
     app: Holdfast, delivery: RedisDelivery, other_valkey: Valkey
 ) -> None:
+    gate = Gate()
+
     @app.task
     async def work() -> None:
         pass
 
-    work_ids = delivery.key("default", 5)
-    async with working(app, concurrency=4) as busy:
-        await until(lambda: carried(app).is_live, "both servers have answered")
-        await until(lambda: busy.worker._exchange.in_flight is None, "no claim is under way")
-        hold_claims(busy)
-        await app.enqueue_many(work.call() for _ in range(3))
-        await until(lambda: carried(app).pushed == 3, "the ids were pushed")
-
-        def lie_still() -> bool:
-            return other_valkey.ask("ZCARD", work_ids) == 3 - len(busy.worker._pump.offered)
-
-        await until(lie_still, "no id is on its way")
-    await until(lambda: other_valkey.ask("ZCARD", work_ids) == 3, "others can take them")
+    async with working_alone(app, gate, concurrency=4) as busy:
+        before = carried(app).pushed
+        handles = await app.enqueue_many(work.call() for _ in range(3))
+        await until(lambda: carried(app).pushed == before + 3, "the ids were pushed")
+        busy.embedded.drain()
+        gate.opened.set()
+    lane = delivery.key("default", 5)
+    for handle in handles:
+        member = known(handle)
+        await until(lambda it=member: other_valkey.ask("ZSCORE", lane, it) is not None, "others can take them")
 
 
 async def test_a_worker_that_may_not_claim_keeps_no_ids_from_others(make: MakeApp) -> None:
-    ran = Counter[str]()
+    gate, ran = Gate(), Counter[str]()
     async with make() as first, make() as second:
 
         @first.task(kind="work")
@@ -73,14 +72,11 @@ async def test_a_worker_that_may_not_claim_keeps_no_ids_from_others(make: MakeAp
         async def other() -> None:
             ran["second"] += 1
 
-        async with working(first, concurrency=4) as busy, working(second, concurrency=4):
-            await until(lambda: carried(first).is_live and carried(second).is_live, "all servers have answered")
-            await until(lambda: busy.worker._exchange.in_flight is None, "no claim is under way")
-            release = hold_claims(busy)
+        async with working_alone(first, gate, concurrency=4), working(second, concurrency=4):
             for _ in range(10):
                 await promptly(await work.enqueue())
-            release()
-    assert ran.total() == 10
+            gate.opened.set()
+    assert ran == {"second": 10}
 
 
 async def test_jobs_whose_ids_were_lost_are_not_held_up_by_those_whose_ids_come(
@@ -88,6 +84,7 @@ async def test_jobs_whose_ids_were_lost_are_not_held_up_by_those_whose_ids_come(
 ) -> None:
     """They are found in their lane; while others trickle in by Redis, it is read on until it is empty."""
     gate, backlog, ran = Gate(), 400, Counter[str]()
+    # Of which each poll would find a few: together they would take longer than a test waits.
     async with make(worker=dataclasses.replace(BRISK, poll="1s")) as app:
 
         @app.task
@@ -97,7 +94,6 @@ async def test_jobs_whose_ids_were_lost_are_not_held_up_by_those_whose_ids_come(
         @app.task
         async def work(name: str) -> None:
             ran[name] += 1
-            await asyncio.sleep(0.002)
 
         async with working(app, concurrency=2):
             await app.enqueue_many(block.call() for _ in range(2))
@@ -106,11 +102,12 @@ async def test_jobs_whose_ids_were_lost_are_not_held_up_by_those_whose_ids_come(
             await until(lambda: carried(app).pushed == backlog + 2, "the ids lie in Redis")
             other_valkey.ask("FLUSHALL")
             gate.opened.set()
-            began = time.monotonic()
-            while ran["lost"] < backlog:
-                assert time.monotonic() - began < 4.0, ran
+
+            async def all_ran() -> bool:
                 await work.enqueue("comes")
-                await asyncio.sleep(0.02)
+                return ran["lost"] == backlog
+
+            await until(all_ran, "the jobs whose ids were lost have run")
 
 
 def test_ids_of_a_claim_that_nobody_answered_take_no_room() -> None:
@@ -170,16 +167,22 @@ def test_hints_that_never_end_do_not_keep_ids_waiting_that_abound(monkeypatch: p
     assert 3 <= sum(not claim.ids for claim in claims) <= 5  # in 0.4 s
 
 
-async def test_the_lanes_are_read_once_in_each_poll(make: MakeApp) -> None:
-    """Whoever looks for due jobs in between does not put it off."""
-    reads: list[float] = []
-    async with make(worker=dataclasses.replace(BRISK, poll="400ms")) as app, working(app) as busy:
-        await until(lambda: carried(app).is_live, "both servers have answered")
-        promoter = busy.worker._promoter
-        promoter._hint = lambda _: reads.append(time.monotonic())
-        end = time.monotonic() + 20.0
-        while len(reads) < 10 and time.monotonic() < end:
-            promoter.look()
-            await asyncio.sleep(0.3)
-    assert len(reads) >= 10
-    assert reads[9] - reads[0] >= 7 * 0.4  # nine polls, of which each may be a little early
+async def test_the_lanes_are_read_once_in_each_poll_whoever_looks_for_due_jobs_in_between(
+    make: MakeApp, moments: Moments
+) -> None:
+    async with make(worker=dataclasses.replace(BRISK, poll="100ms")) as app:
+        is_over = False
+
+        @app.task
+        async def restless() -> None:
+            if not is_over:
+                raise Snooze("10ms")
+
+        async with working(app):
+            await until(lambda: carried(app).is_live, "both servers have answered")
+            await restless.enqueue()
+            await moments.next("lanes_looked_at")
+            began = time.monotonic()
+            await moments.next("lanes_looked_at", times=9)
+            assert time.monotonic() - began >= 7 * 0.1  # each may be a little early
+            is_over = True

@@ -103,6 +103,7 @@ class Promoter:
         if self._delivery.source is None or not self._lanes_due_s:
             self._hinted_at = time.monotonic()
             self._hint(None)
+            moments.reach("lanes_looked_at")
 
     @property
     def _lanes_due_s(self) -> float:
