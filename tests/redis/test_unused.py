@@ -13,7 +13,7 @@ from holdfast.worker.pump import Pump
 from holdfast.worker.slots import Slots
 from tests.redis.prompt import Gate, carried, known, promptly, working_alone
 from tests.support.moments import Moments
-from tests.support.ready import ready
+from tests.support.ready import ids, ready
 from tests.support.valkey import Valkey
 from tests.support.wait import until
 from tests.support.workers import BRISK, MakeApp, working
@@ -120,6 +120,20 @@ def test_ids_of_a_claim_that_nobody_answered_take_no_room() -> None:
     assert pump.room == 0
     assert pump.next_claim() is None  # the worker was declared dead, and nobody has told of that claim
     assert pump.room == 2
+
+
+def test_ids_of_a_queue_without_room_are_left_to_others_and_hold_up_no_other_queue() -> None:
+    pump = Pump(1, ["mail", "tight"], Slots(4, {"tight": 1}), lambda _: None)
+    first = pump.next_claim()
+    assert first is not None
+    pump.took(first, [])
+    pump.offer([ready(1, queue="tight"), ready(2, queue="tight"), ready(3)], abound=False)
+    claim = pump.next_claim()
+    assert claim is not None
+    assert claim.ids == (1, 3)
+    assert pump.rooms().keys() == {"mail"}
+    assert ids(pump.excess()) == [2]
+    assert pump.excess() == []
 
 
 def test_an_id_that_was_not_claimed_is_named_once_more_and_then_let_go(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -190,7 +190,7 @@ async def test_high_goes_before_low_and_low_does_not_starve(app: Holdfast) -> No
         await until(lambda: carried(app).pushed >= 260, "all ids lie in Redis")
         gate.opened.set()
         await until(lambda: len(order) == 260, "all have run")
-    # Of 4 and 1, one in five. On SQLite each commit is a hint, and of the jobs that a look at the lanes finds none is low.
+    # Of 4 and 1, one in five. On SQLite each commit is a hint, and a look at the lanes finds the high ones first.
     fewest = 20 if isinstance(app.store, PostgresStore) else 1
     assert fewest <= Counter(order[:150])["low"] <= 40, order
 

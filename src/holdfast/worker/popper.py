@@ -29,6 +29,8 @@ class Popper:
     async def serve(self) -> None:
         """Take ids whenever there is room."""
         while True:
+            if excess := self._pump.excess():
+                await self._source.put_back(excess)
             if self._pump.room < 1 or not (rooms := self._pump.rooms()) or not self._may_claim():
                 await self._until_room()
                 continue

@@ -104,7 +104,7 @@ class Pump:
     def rooms(self) -> dict[str, int]:
         """How many more ids of each queue may be taken."""
         rooms = {queue: self._room(queue) for queue in self.queues}
-        for job in self.offered:
+        for job in itertools.chain(self.offered, self._named):
             rooms[job.queue] = rooms.get(job.queue, 0) - 1
         return {queue: room for queue, room in rooms.items() if room > 0}
 
@@ -120,6 +120,14 @@ class Pump:
         given = [*self.offered, *(job for _, job in self._unclaimed)]
         self.offered.clear()
         self._unclaimed.clear()
+        return given
+
+    def excess(self) -> list[Ready]:
+        """Give up ids of queues that have no room any more: others may start their jobs sooner."""
+        if not any(self._slots.is_bound(job.queue) for job in self.offered):
+            return []
+        fitting, given = self._parted(self.offered, len(self.offered))
+        self.offered = deque(fitting)
         return given
 
     @property
@@ -152,8 +160,8 @@ class Pump:
         has_ids = bool(self.offered) or self._has_due()
         now = time.monotonic()
         is_their_turn = self._has_read or not is_to_read or (self._abound and now < self._ids_until)
-        if has_ids and is_their_turn:
-            return self._claim_of_ids(wanted)
+        if has_ids and is_their_turn and (claim := self._claim_of_ids(wanted)) is not None:
+            return claim
         if not is_to_read:
             return None
         if now >= self._bounds_until:
@@ -174,16 +182,34 @@ class Pump:
         self._asked_after = self._hints
         return Claim(self.worker, next(self._batches), wanted, lanes)
 
-    def _claim_of_ids(self, wanted: int) -> Claim:
+    def _claim_of_ids(self, wanted: int) -> Claim | None:
+        """Name ids of queues that have room; a job that could not start would keep its place from those that can."""
         again: list[Ready] = []
         while self._has_due() and len(again) < wanted:
             again.append(self._unclaimed.popleft()[1])
         # Beside them as many others as if they were not there: nearly all of them have run elsewhere.
-        self._named = again + [self.offered.popleft() for _ in range(min(wanted, len(self.offered)))]
+        named, later = self._parted(self.offered, wanted)
+        self._named, self.offered = again + named, deque(later)
+        if not self._named:
+            return None
         self._last_tries = {job.id for job in again}
         self._has_read = False
         limit = min(wanted, len(self._named))
         return Claim(self.worker, next(self._batches), limit, (), tuple(job.id for job in self._named))
+
+    def _parted(self, jobs: Iterable[Ready], most: int) -> tuple[list[Ready], list[Ready]]:
+        """Part ids into at most so many whose queues have room, and the others."""
+        rooms: dict[str, int] = {}
+        fitting, others = list[Ready](), list[Ready]()
+        for job in jobs:
+            if job.queue not in rooms:
+                rooms[job.queue] = self._room(job.queue) - sum(named.queue == job.queue for named in self._named)
+            if rooms[job.queue] > 0 and len(fitting) < most:
+                rooms[job.queue] -= 1
+                fitting.append(job)
+            else:
+                others.append(job)
+        return fitting, others
 
     def _has_due(self) -> bool:
         """Whether ids are to be named once more by now."""
