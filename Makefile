@@ -15,7 +15,7 @@ READY := $(VENV)/.package-installed
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chaos guards bench check format docs screenshots dist clean
+.PHONY: help demo test chaos guards bench check format docs screenshots tools dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ docs: $(READY) ## Build the documentation into docs/_build/html; a warning is an
 
 screenshots: $(READY) ## Draw the pictures of the README anew, with the system's Chromium
 	@$(BIN)/python scripts/screenshots.py
+
+tools: $(READY) ## Install what some tests need from Debian: Chromium, PgBouncer, Prometheus
+	@$(BIN)/python -m tests.support.debian
 
 dist: $(READY) ## Build the wheel and the source archive into dist/
 	@rm -rf dist

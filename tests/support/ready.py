@@ -1,4 +1,4 @@
-"""Waiting for what another task brings about; a test says what it waits for, never how long."""
+"""Hints of jobs that no store has."""
 
 from holdfast.stores.values import Ready
 

@@ -6,20 +6,19 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from importlib import resources
 from pathlib import Path
 
 import redis
 
-_READY_S = 20.0
+from tests.support.wait import wait_until
 
 
 class Valkey:
     """Keeps nothing on disk: a server that is started again is empty."""
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="holdfast-valkey-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="valkey-"))
         self._process: subprocess.Popen[bytes] | None = None
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
@@ -37,15 +36,16 @@ class Valkey:
                 stderr=said,
                 start_new_session=True,
             )
-        end = time.monotonic() + _READY_S
-        while True:
-            try:
-                self.ask("PING")
-            except redis.RedisError:
-                assert time.monotonic() < end, (self._folder / "log").read_text()
-                time.sleep(0.01)  # until it listens there is nothing to wait on
-            else:
-                return
+        wait_until(self._answers, "the server answers")
+
+    def _answers(self) -> bool:
+        try:
+            self.ask("PING")
+        except redis.RedisError:
+            assert self._process is not None
+            assert self._process.poll() is None, (self._folder / "log").read_text()
+            return False
+        return True
 
     def kill(self) -> None:
         """End it as a crash would."""

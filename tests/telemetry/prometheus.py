@@ -3,7 +3,6 @@
 import json
 import socket
 import subprocess
-import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -14,8 +13,7 @@ from typing import Any
 import yaml
 
 from tests.support import debian
-
-_READY_S = 20.0
+from tests.support.wait import PATIENCE_S, wait_until
 
 
 class Prometheus:
@@ -27,7 +25,7 @@ class Prometheus:
     def ask(self, path: str, **parameters: str) -> dict[str, Any]:
         """Ask its API."""
         url = f"{self._url}{path}?{urllib.parse.urlencode(parameters)}"
-        with urllib.request.urlopen(url, timeout=_READY_S) as answer:  # noqa: S310 - the server started here
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:  # noqa: S310 - the server started here
             found: dict[str, Any] = json.load(answer)
         assert found["status"] == "success", found
         return found
@@ -45,16 +43,16 @@ class Prometheus:
 
     def wait_until_ready(self, process: subprocess.Popen[bytes], log: Path) -> None:
         """Wait until it answers."""
-        end = time.monotonic() + _READY_S
-        while True:
+
+        def is_ready() -> bool:
             try:
                 self.ask("/api/v1/status/buildinfo")
             except OSError:
                 assert process.poll() is None, log.read_text()
-                assert time.monotonic() < end, log.read_text()
-                time.sleep(0.05)
-            else:
-                return
+                return False
+            return True
+
+        wait_until(is_ready, "Prometheus answers")
 
 
 def free_ports(count: int) -> list[int]:
