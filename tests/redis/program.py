@@ -24,7 +24,7 @@ def make_app(url: str, schema: str, high: str, low: str) -> Holdfast:
         url,
         schema=schema,
         delivery=delivery_of(high, low),
-        worker=WorkerSettings(lease="10s", shutdown_grace="10s"),
+        worker=WorkerSettings(lease="10s", shutdown_grace="10s", poll=ENV.get("REDIS_TEST_POLL", "1s")),
         services={"announce": Service(enabled="sweep" not in HOLES)},
     )
 

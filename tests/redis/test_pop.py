@@ -12,7 +12,7 @@ from holdfast.stores.values import Ready
 from tests.redis.conftest import Deliver
 from tests.support.ready import ids, ready
 from tests.support.valkey import Valkey
-from tests.support.wait import until
+from tests.support.wait import PATIENCE_S, until
 
 MANY = 10_000
 
@@ -127,7 +127,7 @@ async def test_many_workers_share_every_id_once(deliver: Deliver, two_shards: Re
         while len(popped) < 2_000:
             popped.extend(ids(await worker.pop({"mail": 7}, 7)))
 
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
         for worker in workers:
             group.create_task(work(worker))
     assert sorted(popped) == list(range(2_000))
@@ -151,5 +151,5 @@ async def test_no_cancellation_is_swallowed(asks: str, by_redis: ByRedis) -> Non
         for _ in range(steps):
             await asyncio.sleep(0)
         asking.cancel()
-        done, _ = await asyncio.wait([asking], timeout=5)
+        done, _ = await asyncio.wait([asking], timeout=PATIENCE_S)
         assert done, f"the cancellation after {steps} steps was swallowed"

@@ -1,6 +1,7 @@
 """Announcing again: what was lost is announced once more, and what honestly waits is not announced over and over."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -22,6 +23,7 @@ from holdfast.stores.sql import quoted
 from tests.conftest import AnyStore
 from tests.support import raw
 from tests.support.builders import enqueue_many
+from tests.support.moments import Moments, recorded
 from tests.support.sizes import size
 from tests.support.valkey import Valkey
 from tests.support.wait import until
@@ -80,9 +82,10 @@ async def age(store: AnyStore, seconds: float) -> None:
 async def swept(by_redis: ByRedis, sweep: Announcing) -> int:
     """Sweep once, and wait until everything that it announced is pushed and marked; how many jobs that were."""
     before = by_redis.pushed
-    done = await sweep.run(BATCH)
-    await until(lambda: by_redis.pushed == before + done.moved)
-    await until(lambda: by_redis._marks._sender is None)
+    with recorded() as moments:
+        done = await sweep.run(BATCH)
+        await until(lambda: by_redis.pushed == before + done.moved)
+        await until(lambda: sum(len(m.facts["jobs"]) for m in moments.all if m.name == "marked") == done.moved)
     return done.moved
 
 
@@ -185,26 +188,29 @@ def rounds(office: Office) -> int:
 
 
 async def test_a_flushed_server_is_filled_without_repeating(
-    store: AnyStore, by_redis: ByRedis, valkey: Valkey, settings: RedisDelivery
+    store: AnyStore, by_redis: ByRedis, valkey: Valkey, settings: RedisDelivery, moments: Moments
 ) -> None:
     await insert(store, 3 * BATCH)
     await age(store, 10)
     async with serving(store, by_redis):
         await until(lambda: valkey.ask("ZCARD", settings.key(*LANE)) == 3 * BATCH)
-        await asyncio.sleep(1)  # it might go on
+        await moments.next("served", times=2, service="announce")  # it might go on
     assert by_redis.pushed == 3 * BATCH
 
 
-async def test_a_full_server_is_not_swept_in_a_loop(store: AnyStore, by_redis: ByRedis, valkey: Valkey) -> None:
+async def test_a_full_server_is_not_swept_in_a_loop(
+    store: AnyStore, by_redis: ByRedis, valkey: Valkey, moments: Moments
+) -> None:
     """What cannot be pushed is hinted at by way of the store, and hints wake the sweep."""
     valkey.ask("CONFIG", "SET", "maxmemory", 1)
     await insert(store, 100)
     await age(store, 10)
-    async with serving(store, by_redis) as office:
+    async with serving(store, by_redis):
         await until(lambda: by_redis.push_failures >= 3)  # from now on no try is made
-        before = rounds(office)
-        await asyncio.sleep(2)
-        assert rounds(office) - before <= 5
+        await moments.next("served", service="announce")
+        began = time.monotonic()
+        await moments.next("served", times=3, service="announce")
+        assert time.monotonic() - began > 1.0
 
 
 # ---- in the words of the seed ----------------------------------------------------------------------------------------
@@ -258,10 +264,10 @@ async def idle_in_transaction(store: PostgresStore) -> int:
 
 
 async def until_same(ask: Callable[[], Awaitable[object]], wanted: object) -> None:
-    async with asyncio.timeout(20):
-        while (found := await ask()) != wanted:
-            await asyncio.sleep(0.05)
-    assert found == wanted
+    async def is_same() -> bool:
+        return await ask() == wanted
+
+    await until(is_same, f"it is {wanted}")
 
 
 async def test_two_schedulers_queue_every_task_once(

@@ -40,7 +40,7 @@ async def test_ids_of_jobs_that_are_not_there_are_passed_over(
 
 
 async def test_a_worker_that_leaves_puts_its_ids_back(
-    app: Holdfast, delivery: RedisDelivery, other_valkey: Valkey
+    app: Holdfast, delivery: RedisDelivery, other_valkey: Valkey, moments: Moments
 ) -> None:
     gate = Gate()
 
@@ -49,15 +49,14 @@ async def test_a_worker_that_leaves_puts_its_ids_back(
         pass
 
     async with working_alone(app, gate, concurrency=4) as busy:
-        before = carried(app).pushed
-        handles = await app.enqueue_many(work.call() for _ in range(3))
-        await until(lambda: carried(app).pushed == before + 3, "the ids were pushed")
+        ids_of_jobs = [known(handle) for handle in await app.enqueue_many(work.call() for _ in range(3))]
+        for job in ids_of_jobs:
+            await moments.wait("pushed", jobs=job)
         busy.embedded.drain()
         gate.opened.set()
     lane = delivery.key("default", 5)
-    for handle in handles:
-        member = known(handle)
-        await until(lambda it=member: other_valkey.ask("ZSCORE", lane, it) is not None, "others can take them")
+    for job in ids_of_jobs:
+        await until(lambda it=job: other_valkey.ask("ZSCORE", lane, it) is not None, "others can take it")
 
 
 async def test_a_worker_that_may_not_claim_keeps_no_ids_from_others(make: MakeApp) -> None:

@@ -250,6 +250,21 @@ async def test_announced_at_is_set_after_the_push_and_cleared_when_the_job_waits
             assert (await until_state(handle, JobState.SCHEDULED)).announced_at is None
 
 
+@pytest.mark.real_time
+async def test_enqueuing_does_not_wait_for_a_silent_server(app: Holdfast, valkey: Valkey, other_valkey: Valkey) -> None:
+    @app.task
+    async def work() -> None:
+        pass
+
+    valkey.pause()
+    other_valkey.pause()
+    handles = [await work.using(priority=9 * (number % 2)).enqueue() for number in range(4)]
+    # The first push still waits for its answer, up to 2 seconds.
+    assert (carried(app).pushed, carried(app).dropped) == (0, 0)
+    async with working(app):
+        await promptly(*handles)
+
+
 # ---- a worker's life -------------------------------------------------------------------------------------------------
 
 

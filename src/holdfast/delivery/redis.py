@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
+from holdfast import moments
 from holdfast.delivery.delivery import Ready, Source
 from holdfast.delivery.in_store import InStore
 from holdfast.delivery.redis_link import BLOCK_S, Lane, Link, Lost
@@ -233,7 +234,9 @@ class ByRedis:
 
     def _note_pushed(self, jobs: Sequence[Ready]) -> None:
         self.pushed += len(jobs)
-        self._marks.add([job.id for job in jobs])
+        ids = [job.id for job in jobs]
+        self._marks.add(ids)
+        moments.reach("pushed", jobs=ids)
 
     def _note_dropped(self, jobs: Sequence[Ready]) -> None:
         """Leave ids to the sweep; those who listen at the store need not wait for it."""
