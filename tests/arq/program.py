@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from holdfast import Holdfast, Retry, WorkerSettings as Work  # isort: skip - another class bears that name here
 from holdfast.arq import arq_worker_settings
 from holdfast.arq_delivery import ArqDelivery
+from tests.support.wait import until
 
 FOLDER = Path(os.environ.get("ARQ_TEST_FOLDER", "."))
 
@@ -26,12 +28,17 @@ def make_app(url: str, schema: str, redis_url: str, queue: str) -> Holdfast:
 
 async def work(name: str) -> str:
     """Say that it has begun, wait for its gate if there is one, and say that it has ended."""
-    note(f"begin {name}")
-    while (FOLDER / f"closed-{name}").exists():
-        await asyncio.sleep(0.01)
+    await begin(name)
     await asyncio.sleep(0.01)  # so that those who are killed are killed at work
     note(f"end {name}")
     return name.upper()
+
+
+async def begin(name: str) -> None:
+    """Say so, and wait for the gate."""
+    note(f"begin {name}")
+    gate = FOLDER / f"closed-{name}"
+    await until(lambda: not gate.exists(), "the gate opens", math.inf)
 
 
 async def flaky(name: str) -> str:
@@ -45,6 +52,11 @@ async def flaky(name: str) -> str:
 async def add(_ctx: dict[str, Any], payload: dict[str, Any]) -> int:
     """Be a function of the deployment's own."""
     return int(payload["a"]) + int(payload["b"])
+
+
+async def linger(_ctx: dict[str, Any], payload: dict[str, Any]) -> None:
+    """Be another one, which waits for its gate."""
+    await begin(payload["name"])
 
 
 def note(line: str) -> None:
@@ -68,7 +80,7 @@ if "ARQ_TEST_URL" in os.environ:
             os.environ["ARQ_TEST_REDIS"],
             os.environ["ARQ_TEST_QUEUE"],
         ),
-        functions=[add],
+        functions=[add, linger],
         max_jobs=int(os.environ["ARQ_TEST_JOBS"]),
         job_timeout=os.environ["ARQ_TEST_TIMEOUT"],
         poll_delay=0.05,

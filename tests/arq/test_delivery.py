@@ -1,6 +1,5 @@
 """What is handed to Arq: ids as JSON, once for each waiting, marked when they are there, dropped when Redis is not."""
 
-import asyncio
 import json
 import pickletools
 from collections.abc import AsyncIterator, Sequence
@@ -99,6 +98,7 @@ async def test_lanes_lack_ids_while_the_queue_is_shorter_than_they_are(by_arq: B
     assert await by_arq.lengths(LANES) == LANES
 
 
+@pytest.mark.real_time
 async def test_lost_server_costs_hints_and_is_told_once(
     by_arq: ByArq, server: Valkey, told: Told, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -112,9 +112,7 @@ async def test_lost_server_costs_hints_and_is_told_once(
     assert told.ids == []
     assert sum("is lost" in line for line in caplog.messages) == 1
     server.start()
-    async with asyncio.timeout(20):
-        while not await by_arq.lengths(LANES):
-            await asyncio.sleep(0.05)
+    await until(lambda: by_arq.lengths(LANES), "the server is asked again")
     assert by_arq.is_live
 
 

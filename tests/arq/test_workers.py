@@ -1,7 +1,8 @@
 """Real Arq worker processes run Holdfast's jobs; whatever happens to them or to Redis, each job completes once."""
 
-import asyncio
 import signal
+
+import pytest
 
 from holdfast import Holdfast, JobState
 from holdfast.backends.arq import ArqQueueBackend
@@ -15,9 +16,11 @@ WITHIN = "30s"
 
 async def gone(backend: ArqQueueBackend, delivery: str) -> None:
     """Wait until Arq has nothing more to do with a call."""
-    async with asyncio.timeout(30):
-        while await backend.get_job_metadata(delivery) is not None:
-            await asyncio.sleep(0.01)
+
+    async def is_gone() -> bool:
+        return await backend.get_job_metadata(delivery) is None
+
+    await until(is_gone, "Arq has nothing more to do with it")
 
 
 async def test_jobs_run_end_to_end(fleet: Fleet, app: Holdfast) -> None:
@@ -29,6 +32,7 @@ async def test_jobs_run_end_to_end(fleet: Fleet, app: Holdfast) -> None:
     assert "failed" not in fleet.said
 
 
+@pytest.mark.real_time
 async def test_killed_worker_is_recovered_and_its_job_completes_once(fleet: Fleet, app: Holdfast) -> None:
     fleet.close_gate("slow")
     first = fleet.start()
@@ -44,6 +48,7 @@ async def test_killed_worker_is_recovered_and_its_job_completes_once(fleet: Flee
     assert (job.state, job.claim, job.crashes) == (JobState.COMPLETED, 2, 1)
 
 
+@pytest.mark.real_time
 async def test_delivery_of_a_dead_worker_is_repeated_without_harm(
     fleet: Fleet, app: Holdfast, backend: ArqQueueBackend, server: Valkey
 ) -> None:
@@ -93,6 +98,7 @@ async def test_retry_is_delivered_afresh(fleet: Fleet, app: Holdfast) -> None:
         assert f"{handle.public_id}-{claim}:{FUNCTION}" in fleet.said
 
 
+@pytest.mark.real_time
 async def test_flushed_redis_costs_time_only(fleet: Fleet, app: Holdfast, server: Valkey) -> None:
     fleet.close_gate("first")
     fleet.start(jobs=1)
@@ -108,6 +114,7 @@ async def test_flushed_redis_costs_time_only(fleet: Fleet, app: Holdfast, server
     assert len(fleet.noted) == 24
 
 
+@pytest.mark.real_time
 async def test_restarted_redis_costs_time_only(fleet: Fleet, app: Holdfast, server: Valkey) -> None:
     fleet.start()
     assert await (await app.enqueue(app.tasks.get("work").call("before"))).result(WITHIN) == "BEFORE"
@@ -131,6 +138,7 @@ async def test_told_to_leave_lets_its_jobs_end(fleet: Fleet, app: Holdfast) -> N
     assert fleet.noted == ["begin slow", "end slow"]
 
 
+@pytest.mark.real_time
 async def test_told_twice_gives_its_jobs_back(fleet: Fleet, app: Holdfast) -> None:
     fleet.close_gate("slow")
     worker = fleet.start()
@@ -148,6 +156,7 @@ async def test_told_twice_gives_its_jobs_back(fleet: Fleet, app: Holdfast) -> No
     assert (await app.get(handle.public_id)).crashes == 0
 
 
+@pytest.mark.real_time
 async def test_job_may_take_longer_than_arq_gives_a_call(fleet: Fleet, app: Holdfast, backend: ArqQueueBackend) -> None:
     fleet.close_gate("slow")
     fleet.start(timeout="1s")
@@ -167,25 +176,21 @@ async def test_functions_of_the_deployment_run_beside(fleet: Fleet, app: Holdfas
     assert called is not None
     job = await app.enqueue(app.tasks.get("work").call("beside"))
     assert await job.result(WITHIN) == "BESIDE"
-    async with asyncio.timeout(30):
-        while await backend.get_job_result(called) is None:
-            assert await backend.get_job_metadata(called) is not None
+    await until(lambda: backend.get_job_result(called), "it has a result")
     assert await backend.get_job_result(called) == 42
 
 
+@pytest.mark.real_time
 async def test_call_of_a_dead_worker_does_not_pass_for_a_delivery(
-    fleet: Fleet, app: Holdfast, backend: ArqQueueBackend, server: Valkey
+    fleet: Fleet, backend: ArqQueueBackend, server: Valkey
 ) -> None:
     fleet.close_gate("slow")
     first = fleet.start()
-    # From then on lanes are read no more: what runs was delivered.
-    assert await (await app.enqueue(app.tasks.get("work").call("before"))).result(WITHIN) == "BEFORE"
-    await until(lambda: server.ask("ZCARD", fleet.queue) == 0)
-    handle = await app.enqueue(app.tasks.get("work").call("slow"))
+    await backend.enqueue("linger", {"name": "slow"})
     await fleet.until_noted("begin slow")
     first.kill()
     first.wait()
     assert server.ask("ZCARD", fleet.queue) == 1  # it stays for as long as it might have run
     assert await backend.count_waiting(1) == 0
-    await backend.enqueue_many(FUNCTION, {"next": {"job": handle.public_id, "delivery": "next"}})
+    await backend.enqueue("add", {"a": 40, "b": 2})
     assert await backend.count_waiting(1) == 1

@@ -15,6 +15,7 @@ from holdfast.transitions import completed
 from tests.pooler.bouncer import Bouncer, bounced
 from tests.support.connections import connected, insert, register, request
 from tests.support.sizes import size
+from tests.support.wait import PATIENCE_S
 
 CLIENTS, SERVERS = 8, 2
 ROUNDS = size(25, 250)
@@ -154,4 +155,4 @@ async def test_an_app_works_through_it(bouncer: Bouncer, schema: str) -> None:
     async with app:
         handles = [await double.enqueue(number) for number in range(20)]
         await app.run_worker(concurrency=4, until="empty")
-        assert [await handle.result(timeout=20) for handle in handles] == [2 * number for number in range(20)]
+        assert [await handle.result(timeout=PATIENCE_S) for handle in handles] == [2 * number for number in range(20)]

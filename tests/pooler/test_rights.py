@@ -16,6 +16,7 @@ from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import quoted
 from holdfast.transitions import completed
 from tests.support.connections import connected, insert, register, request
+from tests.support.wait import PATIENCE_S
 from tests.support.web import PAGE, bearing, filled, made_pass, routes_of, visit
 
 
@@ -85,7 +86,7 @@ async def test_it_enqueues_works_and_serves(rights: Rights) -> None:
         handles = [await work.using(key=f"k{number}", unique=f"u{number}").enqueue(number) for number in range(5)]
         assert (await anext(events)).job_id == handles[0].id
         await app.run_worker(until="empty")
-        assert [await handle.result(timeout=10) for handle in handles] == [0, 2, 4, 6, 8]
+        assert [await handle.result(timeout=PATIENCE_S) for handle in handles] == [0, 2, 4, 6, 8]
         assert await app.prune() == 0
     await serves(rights)
 

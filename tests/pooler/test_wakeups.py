@@ -12,27 +12,23 @@ from holdfast.stores.postgres.store import PostgresStore
 from tests.pooler.bouncer import Bouncer
 from tests.support.connections import connected
 from tests.support.hints import Heard, until_live
+from tests.support.moments import Moments
 from tests.support.wait import until
 
 _LISTENERS = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND position($1 IN query) > 0"
 
 
 async def test_nobody_listens_through_it_and_it_is_said_once(
-    pooled: PostgresStore, dsn: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    pooled: PostgresStore,
+    dsn: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    moments: Moments,
 ) -> None:
     monkeypatch.setattr(wakeups, "PROBE_EVERY_S", 0.05)
-    tries: list[float] = []
-    sleep = asyncio.sleep
-
-    async def spy(seconds: float) -> None:
-        tries.append(seconds)
-        await sleep(seconds)
-
-    monkeypatch.setattr(asyncio, "sleep", spy)
     with caplog.at_level(logging.INFO, "holdfast"):
         async with pooled.listen(["default"], Heard()) as state, connected(dsn) as admin:
-            while len(tries) < 3:
-                await sleep(0.001)
+            await moments.wait("hints_lost", times=3)
             assert not state.is_live
             await pooled.announce(["default"])
             assert await admin.fetchval(_LISTENERS, await pooled.fetch_value("wake_channel")) == 0

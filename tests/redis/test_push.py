@@ -74,6 +74,7 @@ async def test_pushed_ids_are_marked_together_a_moment_later(
     assert marked.batches == [list(range(10))]
 
 
+@pytest.mark.guards("late-mark")
 async def test_no_id_is_marked_while_a_worker_may_be_claiming_its_job(
     two_shards: RedisDelivery, sqlite_memory: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

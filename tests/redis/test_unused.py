@@ -121,6 +121,7 @@ def test_ids_of_a_claim_that_nobody_answered_take_no_room() -> None:
     assert pump.room == 2
 
 
+@pytest.mark.guards("room-for-ids")
 def test_ids_of_a_queue_without_room_are_left_to_others_and_hold_up_no_other_queue() -> None:
     pump = Pump(1, ["mail", "tight"], Slots(4, {"tight": 1}), lambda _: None)
     first = pump.next_claim()

@@ -17,6 +17,7 @@ from holdfast.policies.limits import Limit
 from holdfast.services.exporting import of_lanes
 from holdfast.stores.values import LaneGauge, QueueRow
 from holdfast.telemetry.settings import TelemetrySettings
+from tests.support.wait import until
 
 ON = TelemetrySettings(metrics=True)
 
@@ -60,11 +61,12 @@ def counted(text: str, name: str) -> dict[str, float]:
     return {labels: float(value) for labels, value in found}
 
 
-async def until(app: Holdfast, name: str, expected: dict[str, float]) -> str:
-    async with asyncio.timeout(20):
-        while counted(text := await app.metrics(), name) != expected:
-            await asyncio.sleep(0.02)
-    return text
+async def until_shown(app: Holdfast, name: str, expected: dict[str, float]) -> str:
+    async def is_shown() -> bool:
+        return counted(await app.metrics(), name) == expected
+
+    await until(is_shown, f"{name} is {expected}")
+    return await app.metrics()
 
 
 async def test_ends_retries_and_waits_are_counted_as_the_store_has_them(app: Holdfast) -> None:
@@ -95,9 +97,9 @@ async def test_the_leader_shows_the_store_and_each_worker_its_own_slots(app: Hol
         await app.pause("default")
         working = asyncio.create_task(app.run_worker())
         try:
-            await until(app, "holdfast_running_jobs", {'queue="shots"': 2.0})
-            await until(app, "job_queue_backlog_total", {'queue="default"': 0.0, 'queue="shots"': 3.0})
-            text = await until(app, "holdfast_queue_backlog", {'queue="default"': 0.0, 'queue="shots"': 5.0})
+            await until_shown(app, "holdfast_running_jobs", {'queue="shots"': 2.0})
+            await until_shown(app, "job_queue_backlog_total", {'queue="default"': 0.0, 'queue="shots"': 3.0})
+            text = await until_shown(app, "holdfast_queue_backlog", {'queue="default"': 0.0, 'queue="shots"': 5.0})
             assert counted(text, "shots_in_use") == {"": 2.0}
             assert counted(text, "holdfast_limit_slots") == {
                 'limit="shots",state="taken"': 2.0,
@@ -118,14 +120,15 @@ async def test_two_workers_of_one_store_show_its_numbers_once(tmp_path: Path) ->
     async with one, two:
         tasks = [asyncio.create_task(app.run_worker()) for app in (one, two)]
         try:
-            async with asyncio.timeout(20):
-                while True:
-                    texts = [await one.metrics(), await two.metrics()]
-                    leads = [counted(text, "holdfast_leader").get("", 0.0) for text in texts]
-                    both = all(counted(text, "holdfast_slots") for text in texts)
-                    if both and sum(leads) == 1 and counted(texts[leads.index(1.0)], "job_queue_backlog_total"):
-                        break
-                    await asyncio.sleep(0.02)
+            texts, leads = list[str](), list[float]()
+
+            async def is_shown() -> bool:
+                texts[:] = [await one.metrics(), await two.metrics()]
+                leads[:] = [counted(text, "holdfast_leader").get("", 0.0) for text in texts]
+                both = all(counted(text, "holdfast_slots") for text in texts)
+                return both and sum(leads) == 1 and bool(counted(texts[leads.index(1.0)], "job_queue_backlog_total"))
+
+            await until(is_shown, "both show their slots, and one leads")
             assert [bool(counted(text, "job_queue_backlog_total")) for text in texts] == [lead == 1 for lead in leads]
             assert [counted(text, "holdfast_slots") for text in texts] == [{"": 10.0}] * 2
             memory = [counted(text, "holdfast_worker_memory_bytes") for text in texts]

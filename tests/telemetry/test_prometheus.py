@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,13 +19,13 @@ from holdfast import Holdfast
 from holdfast.job import JobState
 from tests.support import debian
 from tests.support.sizes import size
+from tests.support.wait import until, wait_until
 from tests.telemetry.prometheus import Prometheus, free_ports, scraping
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = DEPLOY / "prometheus" / "alerts.yml"
 BACKLOG = 'holdfast_queue_backlog{queue="bulk"}'
 DASHBOARD = DEPLOY / "grafana" / "holdfast.json"
-PATIENCE_S = 30.0
 
 SOURCE = """
 from holdfast import Context, Holdfast, Queue, Retry, Service
@@ -115,13 +114,6 @@ def started(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         process.wait(20)
 
 
-def wait_for(what: str, is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < end, what
-        time.sleep(0.2)
-
-
 async def ends_of(app: Holdfast) -> tuple[Counter[str], int]:
     """What the store says: how jobs ended, and how often one was tried again."""
     ends: Counter[str] = Counter()
@@ -148,15 +140,14 @@ def shows(prometheus: Prometheus, ends: Counter[str], retries: int) -> Callable[
 
 
 async def drained(app: Holdfast, expected: int) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while True:
+    async def is_drained() -> bool:
         ends, _ = await ends_of(app)
-        if sum(ends[state] for state in (JobState.COMPLETED, JobState.FAILED)) == expected:
-            return
-        assert time.monotonic() < end, ends
-        time.sleep(0.2)
+        return sum(ends[state] for state in (JobState.COMPLETED, JobState.FAILED)) == expected
+
+    await until(is_drained, f"{expected} jobs have ended")
 
 
+@pytest.mark.real_time
 @pytest.mark.timeout(180)
 async def test_two_workers_and_a_server_are_scraped_and_every_query_runs(app: Holdfast, tmp_path: Path) -> None:
     jobs = size(100, 5_000)
@@ -171,34 +162,34 @@ async def test_two_workers_and_a_server_are_scraped_and_every_query_runs(app: Ho
             stack.enter_context(started(tmp_path, "serve", "--port", str(ports[3]), "--metrics"))
             prometheus = stack.enter_context(scraping(tmp_path, ports, RULES))
             await drained(app, 2 * jobs)
-            wait_for("the sums are those of the store", shows(prometheus, *await ends_of(app)))
+            wait_until(shows(prometheus, *await ends_of(app)), "the sums are those of the store")
 
             # A child dies: what it had counted stays, and what follows is counted once.
             victim = next(row for row in await app.store.list_workers() if row.dead_at is None)
             os.kill(victim.info.pid, signal.SIGKILL)
-            wait_for("it is gone", lambda: not Path(f"/proc/{victim.info.pid}").exists())
-            wait_for("what it had counted stays", shows(prometheus, *await ends_of(app)))
+            wait_until(lambda: not Path(f"/proc/{victim.info.pid}").exists(), "it is gone")
+            wait_until(shows(prometheus, *await ends_of(app)), "what it had counted stays")
             await enqueue(app, 20)
             await drained(app, 2 * jobs + 40)
-            wait_for("the sums are those of the store again", shows(prometheus, *await ends_of(app)))
+            wait_until(shows(prometheus, *await ends_of(app)), "the sums are those of the store again")
 
             spent = sum(entry.amount for entry in await app.store.read_ledger(None, 1_000)) / 1_000_000
             assert spent == pytest.approx((jobs // 10 + 2) * 0.004)
             # A target that answers too late once is missing until its next scrape, so all of this is waited for.
             sum_of_spent = "sum(job_budget_consumed_dollars_total)"
-            wait_for("so much was spent", lambda: prometheus.value(sum_of_spent) == pytest.approx(spent))
-            wait_for("one leads", lambda: prometheus.value("sum(holdfast_leader)") == 1)
-            wait_for("the server is scraped too", lambda: prometheus.value("sum(up)") == 4)
-            wait_for("the leader alone tells the backlog", lambda: len(prometheus.query(BACKLOG)) == 1)
-            wait_for("nothing is left", lambda: prometheus.value(f"sum({BACKLOG})") == 0)
+            wait_until(lambda: prometheus.value(sum_of_spent) == pytest.approx(spent), "so much was spent")
+            wait_until(lambda: prometheus.value("sum(holdfast_leader)") == 1, "one leads")
+            wait_until(lambda: prometheus.value("sum(up)") == 4, "the server is scraped too")
+            wait_until(lambda: len(prometheus.query(BACKLOG)) == 1, "the leader alone tells the backlog")
+            wait_until(lambda: prometheus.value(f"sum({BACKLOG})") == 0, "nothing is left")
             look_at_queries(prometheus)
 
 
 def look_at_queries(prometheus: Prometheus) -> None:
     for query in SEED:
-        wait_for(query, lambda: bool(prometheus.query(query)))  # noqa: B023 - called before the next turn
+        wait_until(lambda: bool(prometheus.query(query)), query)  # noqa: B023 - called before the next turn
     both = {"bulk", "screenshot"}
-    wait_for("both queues", lambda: {one["metric"]["queue"] for one in prometheus.query(SEED[0])} >= both)
+    wait_until(lambda: {one["metric"]["queue"] for one in prometheus.query(SEED[0])} >= both, "both queues")
     late = [one["metric"]["queue"] for one in prometheus.query(SEED[1]) if float(one["value"][1]) > 0]
     assert set(late) >= both, "a P95 of each queue"
     for query in (*dashboard_queries(), *alert_queries()):

@@ -65,7 +65,9 @@ class Marks:
     def _next_batch(self) -> list[int]:
         """Take ids that have lain there for a while; where there are many, or no time is left, the others too."""
         is_urgent = self._is_closing or len(self._ids) >= BATCH
-        count = min(len(self._ids) if is_urgent else len(self._ids) - self._fresh, BATCH)
+        count = min(len(self._ids), BATCH)
+        if not is_urgent:  # guard: late-mark
+            count -= self._fresh
         batch, self._ids = self._ids[:count], self._ids[count:]
         self._fresh = 0
         return batch

@@ -204,7 +204,7 @@ class Pump:
         for job in jobs:
             if job.queue not in rooms:
                 rooms[job.queue] = self._room(job.queue) - sum(named.queue == job.queue for named in self._named)
-            if rooms[job.queue] > 0 and len(fitting) < most:
+            if rooms[job.queue] > 0 and len(fitting) < most:  # guard: room-for-ids, without: if len(fitting) < most:
                 rooms[job.queue] -= 1
                 fitting.append(job)
             else:

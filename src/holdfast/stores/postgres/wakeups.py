@@ -178,6 +178,7 @@ class Listener:
 
     def _lose(self, error: Exception) -> None:
         self.is_live = False
+        moments.reach("hints_lost")
         now = time.monotonic()
         if not self._is_lost and now - self._told_at >= QUIET_S:  # or a link that flickers would fill the log
             self._is_lost, self._told_at = True, now
