@@ -25,6 +25,7 @@ FUNCTION = "holdfast_run"
 """The name by which Arq workers know what runs Holdfast's jobs."""
 
 _FAREWELL_S = 1.0
+_CALLS_AT_ONCE = 500
 
 
 class ArqLink(Link):
@@ -36,13 +37,14 @@ class ArqLink(Link):
         self._backend = ArqQueueBackend(json_pool(self._quick.connection_pool, settings.queue))
 
     async def add(self, jobs: Sequence[Ready]) -> list[Ready]:
-        """Let Arq call for each job."""
-        payloads = {}
-        for job in jobs:
-            shown = public_id.encode(job.id)
-            delivery = f"{shown}-{job.claim}"
-            payloads[delivery] = {"job": shown, "delivery": delivery}
-        await self._read(self._backend.enqueue_many(FUNCTION, payloads), ANSWER_S)
+        """Let Arq call for each job; each part of them has its own deadline, for many take this process a while."""
+        for start in range(0, len(jobs), _CALLS_AT_ONCE):
+            payloads = {}
+            for job in jobs[start : start + _CALLS_AT_ONCE]:
+                shown = public_id.encode(job.id)
+                delivery = f"{shown}-{job.claim}"
+                payloads[delivery] = {"job": shown, "delivery": delivery}
+            await self._read(self._backend.enqueue_many(FUNCTION, payloads), ANSWER_S)
         return []
 
     async def count_waiting(self, most: int) -> int:
