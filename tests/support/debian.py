@@ -43,13 +43,14 @@ def found(package: str, names: Sequence[str] = ()) -> str | None:
 def install(*packages: str) -> None:
     """Install packages; processes that do so at the same time wait for each other."""
     assert set(packages) <= set(PACKAGES), f"{packages} must stand in PACKAGES"
-    apt = shutil.which("apt-get")
-    if apt is None or os.geteuid() != 0:
+    apt, sudo = shutil.which("apt-get"), shutil.which("sudo")
+    if apt is None or (os.geteuid() != 0 and sudo is None):
         message = f"install these programs as your system does it, or on Debian as root: {', '.join(packages)}"
         raise RuntimeError(message)
+    as_root = [] if os.geteuid() == 0 else [str(sudo), "--non-interactive"]
     with Path(apt).open("rb") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
-        subprocess.run([apt, *_INSTALL, *packages], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([*as_root, apt, *_INSTALL, *packages], check=True, stdout=subprocess.DEVNULL)
 
 
 def _first(names: Sequence[str]) -> str | None:
