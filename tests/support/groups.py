@@ -1,15 +1,15 @@
 """Real worker processes: started as a user starts them, found, stopped, continued and killed."""
 
-import asyncio
 import contextlib
 import os
 import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
+
+from tests.support.wait import PATIENCE_S, until
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,15 +65,10 @@ class Group:
         """Send a signal to the supervisor."""
         send(self.pid, number)
 
-    async def ended(self, timeout: float) -> int:
+    async def ended(self, patience_s: float = PATIENCE_S) -> int:
         """Wait for the end of the supervisor; its exit code."""
-        until = time.monotonic() + timeout
-        while (code := self.process.poll()) is None:
-            if time.monotonic() > until:
-                message = f"the worker had not ended after {timeout} s: {self.said()}"
-                raise AssertionError(message)
-            await asyncio.sleep(0.02)
-        return code
+        await until(lambda: self.process.poll() is not None, "the worker has ended", patience_s)
+        return int(self.process.returncode)
 
     def said(self) -> str:
         """What it logged."""

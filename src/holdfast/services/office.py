@@ -1,12 +1,14 @@
 """Running the services: whoever leads does, all others stand by; what each one did is told to the store."""
 
 import asyncio
+import contextlib
 import logging
 import math
 import random
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from holdfast import moments
 from holdfast.cadence import Service, overridden
@@ -38,6 +40,12 @@ _REPORT_S = 10.0
 _AFTER_ERROR_S = 1.0
 _QUIET_S = 10.0
 PREFIX = "services."
+
+InTime = Callable[[Coroutine[Any, Any, None]], Awaitable[None]]  # waits for it, or raises TimeoutError
+
+
+async def _at_leisure(work: Coroutine[Any, Any, None]) -> None:
+    await work
 
 
 class _Desk:
@@ -92,15 +100,16 @@ class Office:
         self._desks = [_Desk(service, settings.services[service.name]) for service in services]
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[None]:
-        """Serve while the block runs, and let another lead at once afterwards."""
+    async def open(self, in_time: InTime = _at_leisure) -> AsyncIterator[None]:
+        """Serve while the block runs, and let another lead at once afterwards; `in_time` bounds that farewell."""
         serving = asyncio.create_task(self._keep_serving(), name="holdfast services")
         try:
             yield
         finally:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
-            await self.leadership.resign()
+            with contextlib.suppress(TimeoutError):
+                await in_time(self.leadership.resign())
 
     async def _keep_serving(self) -> None:
         while True:

@@ -291,7 +291,7 @@ def serve(end: socket.socket, load: Callable[[Start], Parts]) -> None:
         os._exit(1)
     try:
         parts = load(start)
-        own_marks = _make_marks(parts, start)
+        own_marks = _make_marks(end, parts, start)
     except BaseException as error:  # noqa: BLE001 - importing runs the user's code, SystemExit too
         end.sendall(orders.write(_unable(start, error)))
         os._exit(1)
@@ -330,7 +330,7 @@ def _unable(start: Start, error: BaseException) -> orders.Unable:
     return orders.Unable(f"{start.app} could not be started: {found.error_class}: {found.message}", found.traceback)
 
 
-def _make_marks(parts: Parts, start: Start) -> Marks:
+def _make_marks(end: socket.socket, parts: Parts, start: Start) -> Marks:
     worker, folder = parts.settings.worker, folder_of(parts.settings)
     if folder is None:
         message = "the app's store is in memory and ends with its process, so no worker process can share it; give the"
@@ -338,12 +338,15 @@ def _make_marks(parts: Parts, start: Start) -> Marks:
         raise ConfigError(message)
     concurrency = worker.concurrency if start.concurrency is None else start.concurrency
     file = marks.file_of(folder, start.instance, os.getpid())
+    end.sendall(orders.write(orders.Marking(str(file))))
     try:
-        return Marks.create(file, marks_for(concurrency))
+        made = Marks.create(file, marks_for(concurrency))
     except OSError as error:
         message = f"the folder {folder}, in which worker processes mark what they begin, cannot be used: {error};"
         message += " correct the store's path, or the permissions of the folder around it"
         raise ConfigError(message) from error
+    moments.reach("marked")
+    return made
 
 
 def run_through(main: Coroutine[Any, Any, None]) -> bool:

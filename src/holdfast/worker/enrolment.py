@@ -52,7 +52,7 @@ class Enrolment:
         while not self._parent.is_told:
             sent = time.monotonic_ns()
             try:
-                worker = await self._in_time(self._leases.register_worker(info, self._lease_ms))
+                worker = await self.in_time(self._leases.register_worker(info, self._lease_ms))
             except TimeoutError:
                 break
             except HoldfastError as error:
@@ -84,9 +84,9 @@ class Enrolment:
         while not self._parent.is_told or time.monotonic() < until:
             try:
                 if child.has_left:
-                    await self._in_time(self._leases.retire_worker(child.worker))
+                    await self.in_time(self._leases.retire_worker(child.worker))
                 else:
-                    released = await self._in_time(self._leases.release_worker(child.worker, culprits))
+                    released = await self.in_time(self._leases.release_worker(child.worker, culprits))
                     _logger.warning(
                         "worker process %d %s; %d jobs were given back", child.pid, how, len(released.requeued)
                     )
@@ -109,7 +109,7 @@ class Enrolment:
         suspects = [(entry.id, entry.claim) for entry in child.marks.suspects()]
         return how, crashes(suspects, f"its worker process {child.pid} {how}")
 
-    async def _in_time(self, work: Coroutine[Any, Any, T]) -> T:
+    async def in_time(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for the store; once the instance has to be gone, only a moment longer."""
         task = asyncio.ensure_future(work)
         await asyncio.wait((task, self.leaving), return_when=asyncio.FIRST_COMPLETED)

@@ -104,20 +104,22 @@ class Instance:
         leaving = self._enrolment.leaving = asyncio.create_task(self._leave())
         started: list[Offspring | None] = [first, *others]
         started += [None] * (self._hello.processes - len(started))
-        keepers = [
-            asyncio.create_task(self._keep(index, child, is_greeted=child is first))
-            for index, child in enumerate(started)
-        ]
+        kept = asyncio.gather(
+            *(self._keep(index, child, is_greeted=child is first) for index, child in enumerate(started))
+        )
         office = Office(self._store, delivery, self._settings, make_leadership(self._settings, self._store))
         try:
             with self._shown(office):
-                async with office.open():
-                    await asyncio.gather(*keepers)
+                # Once everything has to be over, the leader's farewell must not come on top of those of the children.
+                async with office.open(self._enrolment.in_time):
+                    await asyncio.wait((kept, leaving), return_when=asyncio.FIRST_COMPLETED)
+                await kept
         finally:
             leaving.cancel()
+            kept.cancel()
             for loop in (*loops, *self._watch.background):
                 loop.cancel()
-            await asyncio.gather(*loops, *self._watch.background, return_exceptions=True)
+            await asyncio.gather(kept, *loops, *self._watch.background, return_exceptions=True)
             await delivery.close()
             if own_marks is not None:
                 own_marks.close()
@@ -220,7 +222,7 @@ class Instance:
         await child.ended()
         self._parent.forget(child)
         await self._enrolment.sign_off(child)
-        child.close()
+        await child.close()
 
     # ---- leaving ---------------------------------------------------------------------------------------------------
 

@@ -8,14 +8,16 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from holdfast.telemetry.meter import Gauge
 from holdfast.transitions import Transition
 from holdfast.worker import orders
 from holdfast.worker.marks import Marks
-from holdfast.worker.orders import FromChild, ToChild
+from holdfast.worker.orders import FromChild, Marking, ToChild
 
 _LARGEST = 64 * 1024 * 1024
+_LAST_WORDS_S = 0.1  # for what a dead child had said; a program that it started may keep the line open
 
 
 class Offspring:
@@ -39,6 +41,7 @@ class Offspring:
         self.is_accused = False  # a handler of it ignores its timeout
         self.sentence: tuple[str, list[Transition]] | None = None  # why it was killed, and who answers for it
         self.exit_code: int | None = None
+        self._marks_file: Path | None = None
         self._process = process
         self._reader = reader
         self._writer = writer
@@ -71,21 +74,25 @@ class Offspring:
 
     async def receive(self) -> FromChild | None:
         """Wait for the next word of the child; None when it is gone."""
-        try:
-            line = await self._reader.readline()
-        except (ConnectionError, ValueError):
-            line = b""
-        return orders.read_answer(line) if line.endswith(b"\n") else None
+        while True:
+            try:
+                line = await self._reader.readline()
+            except (ConnectionError, ValueError):
+                line = b""
+            answer = orders.read_answer(line) if line.endswith(b"\n") else None
+            if not isinstance(answer, Marking):
+                return answer
+            self._marks_file = Path(answer.path)
 
     async def receive_or(self, event: asyncio.Event) -> FromChild | None:
         """Wait for the next word of the child, or for an event, which is answered with None."""
         word, other = asyncio.ensure_future(self.receive()), asyncio.ensure_future(event.wait())
-        await asyncio.wait({word, other}, return_when=asyncio.FIRST_COMPLETED)
-        other.cancel()
-        if not word.done():
+        try:
+            await asyncio.wait({word, other}, return_when=asyncio.FIRST_COMPLETED)
+            return word.result() if word.done() else None
+        finally:
+            other.cancel()
             word.cancel()
-            return None
-        return word.result()
 
     # ---- its end ---------------------------------------------------------------------------------------------------
 
@@ -115,13 +122,19 @@ class Offspring:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
 
-    def close(self) -> None:
-        """Let go of its line and its marks."""
+    async def close(self) -> None:
+        """Wait for its end, then let go of its line and remove its marks, even those of which nothing was heard yet."""
+        await self.ended()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS_S):
+                while await self.receive() is not None:
+                    pass
         self._writer.close()
         if self.marks is not None:
-            self.marks.remove()
             self.marks.close()
             self.marks = None
+        if self._marks_file is not None:
+            self._marks_file.unlink(missing_ok=True)
 
 
 async def spawn(command: Sequence[str]) -> Offspring:

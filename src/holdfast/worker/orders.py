@@ -110,6 +110,12 @@ class Wire(msgspec.Struct, kw_only=True):
     escalations: list[dict[str, Any]] = []
 
 
+class Marking(msgspec.Struct, tag="marking"):
+    """From a child that is about to make the file of its marks: killed at any later moment, it may have left one."""
+
+    path: str
+
+
 class Hello(msgspec.Struct, tag="hello", kw_only=True):
     """From a child that has imported the app."""
 
@@ -141,7 +147,7 @@ class Bye(msgspec.Struct, tag="bye"):
 
 
 ToChild = Start | Go | Adopt | Renewed | Revoked | Bounds | Drain | Halt
-FromChild = Hello | Unable | Counted | Bye
+FromChild = Marking | Hello | Unable | Counted | Bye
 
 
 def wire_of(parts: Parts) -> Wire:

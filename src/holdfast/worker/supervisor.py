@@ -80,8 +80,8 @@ class Supervisor:
             self._problem = str(error)
             return self._exit_code()
         finally:
-            for child in self._children:
-                child.kill()
+            await self._dismiss(*self._children)
+            moments.reach("left")
 
     def _shown(self) -> contextlib.AbstractAsyncContextManager[None]:
         if self._metrics is None or self._exporter is None:
@@ -216,6 +216,7 @@ class Supervisor:
         else:
             _logger.info("%s: nothing more is claimed; what runs may end, a second signal gives it back", name)
         self._told.set()
+        moments.reach("signalled", signal=name)
 
     @property
     def is_told(self) -> bool:
@@ -291,7 +292,7 @@ class Supervisor:
         for child in children:
             child.kill()
         for child in children:
-            await child.ended()
+            await child.close()
             self._children.discard(child)
 
     def forget(self, child: Offspring) -> None:

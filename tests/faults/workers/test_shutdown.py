@@ -19,6 +19,7 @@ from holdfast.stores.values import JobFilter
 from tests.faults.workers.looking import running
 from tests.support.figures import show
 from tests.support.groups import ROOT, Group, is_running, send
+from tests.support.moments import MomentsFile
 from tests.support.oracle import Note, Oracle, all_ended
 from tests.support.place import Place, own_url
 from tests.support.proxy import proxied
@@ -318,11 +319,13 @@ def namespace_pid(pid: int) -> int:
 
 
 @pytest.mark.timeout(120)
-async def test_a_signal_while_the_store_is_silent(postgres_place: Place, dsn: str, tmp_path: Path) -> None:
-    """Row J6: nobody can be told, so it leaves all the same, and its jobs are rescued."""
+async def test_a_signal_while_the_store_is_silent(
+    postgres_place: Place, dsn: str, tmp_path: Path, moments_file: MomentsFile
+) -> None:
+    """Row J6: the store hears nothing, so the worker leaves all the same, and its jobs are rescued."""
     place, grace, lease, gate = postgres_place, size(1, 5), size(3, 10), tmp_path / "gate"
     async with proxied(dsn) as proxy:
-        env = {"CHAOS_LEASE": str(lease), "CHAOS_GRACE": str(grace)}
+        env = {"CHAOS_LEASE": str(lease), "CHAOS_GRACE": str(grace), **moments_file.env}
         group = place.start(CHAOS_URL=own_url(proxy.dsn, place.schema), **env)
         ids = await place.enqueue("patient", "default", plain(60_000))
         ids += await place.enqueue("threaded", "default", plain(60_000))
@@ -332,10 +335,10 @@ async def test_a_signal_while_the_store_is_silent(postgres_place: Place, dsn: st
         proxy.silence()
         gate.touch()  # it ends in time, and nobody can be told
         group.signal(signal.SIGTERM)
-        told_at = time.monotonic()
-        code = await group.ended(grace + 2 * PATIENCE)
-        show(f"left {time.monotonic() - told_at:.2f} s after SIGTERM, grace {grace} s")
-        assert code == 124
+        assert await group.ended() == 124
+        took = moments_file.read("left")[0]["at"] - moments_file.read("signalled")[0]["at"]
+        show(f"left {took:.2f} s after SIGTERM, grace {grace} s")
+        assert took < grace + 2
         assert not [pid for pid in children if is_running(pid)]
     other = place.start(CHAOS_LEASE=str(lease))
     await until(lambda: len(begun(place.notes())) == 6, "all of them run again", lease + 5 * PATIENCE)
@@ -437,6 +440,38 @@ async def test_a_sqlite_file_is_left_tidy(sqlite_place: Place) -> None:
     assert not list(path.with_name(f"{path.name}-workers").glob("*"))
     with contextlib.closing(sqlite3.connect(path)) as database:
         assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def stopping_child(fired: Path) -> dict[str, str]:
+    """Let the first child that has made its marks stand still, before it says a word."""
+    return {"HOLDFAST_FAILPOINTS": "child.marked:stop@1", "HOLDFAST_FAILPOINTS_FIRED": str(fired)}
+
+
+async def leaves_nothing(place: Place, group: Group, fired: Path) -> None:
+    """See that a worker leaves no file of marks while one of its children starts."""
+    await until(fired.exists, "a child has made its marks and stands still")
+    group.signal(signal.SIGTERM)
+    assert await group.ended() == 0
+    assert not list((place.folder / "jobs.db-workers").glob("*"))
+
+
+@pytest.mark.timeout(120)
+async def test_a_first_child_that_was_starting_leaves_no_marks(sqlite_place: Place, tmp_path: Path) -> None:
+    """Row J9: its supervisor does not know the folder yet."""
+    fired = tmp_path / "fired"
+    await leaves_nothing(sqlite_place, sqlite_place.start(**stopping_child(fired)), fired)
+
+
+@pytest.mark.timeout(120)
+async def test_a_later_child_that_was_starting_leaves_no_marks(sqlite_place: Place, tmp_path: Path) -> None:
+    """Row J9: its supervisor has never seen its marks."""
+    fired = tmp_path / "fired"
+    fired.touch()  # so that the first child starts
+    group = sqlite_place.start(**stopping_child(fired))
+    await sqlite_place.arrived(1)
+    fired.unlink()
+    assert group.kill_child()
+    await leaves_nothing(sqlite_place, group, fired)
 
 
 # ---- leaving by itself -----------------------------------------------------------------------------------------------
