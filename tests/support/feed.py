@@ -1,6 +1,5 @@
 """A client that goes on enqueuing, whatever the store does, and remembers what it was told."""
 
-import asyncio
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -8,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.errors import StoreError
+from tests.support.pace import every
 from tests.support.place import Place
 
 MANY = 25
@@ -28,10 +28,10 @@ class Feed:
     async def serve(self, jobs: int, seconds: float) -> None:
         """Enqueue jobs, ten at a time, evenly over a time."""
         batch = 10
-        for number in range(jobs // batch):
-            kind, queue = self._kinds[number % len(self._kinds)]
+        kinds = [self._kinds[number % len(self._kinds)] for number in reversed(range(jobs // batch))]
+        async for _ in every(seconds * batch / jobs, lambda: kinds):
+            kind, queue = kinds.pop()
             await self.give(kind, queue, [f'{{"ms": {random.randint(0, self._longest_ms)}}}' for _ in range(batch)])
-            await asyncio.sleep(seconds * batch / jobs)
 
     async def give(self, kind: str, queue: str, payloads: Sequence[str]) -> bool:
         """Enqueue jobs once; True when they were accepted."""

@@ -5,13 +5,16 @@ import os
 import re
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 from holdfast import Context, Holdfast, WorkerSettings, backoff
+from tests.support.wait import until
 
 ENV = os.environ
+_GATE_S = 600.0  # for which a handler waits: longer than any test
 EFFECTS = "effects"
 
 
@@ -57,8 +60,17 @@ async def write_effect(connection: Any, ctx: Context) -> None:
 
 async def opened(gate: str) -> None:
     """Wait until the test has made a file: it is another process, and a file is what it can tell all of these by."""
-    while not Path(gate).exists():
-        await asyncio.sleep(0.02)
+    await until(Path(gate).exists, "the test has opened the gate", _GATE_S)
+
+
+async def work_for(ms: float) -> None:
+    """Be busy on the event loop as a handler that waits for another system is: the load that faults strike."""
+    await asyncio.sleep(ms / 1_000)
+
+
+def block_for(ms: float) -> None:
+    """Be busy likewise, and keep the thread."""
+    time.sleep(ms / 1_000)
 
 
 @app.task(queue="effects")
@@ -75,7 +87,7 @@ async def gated_effect(ctx: Context, gate: str) -> None:
 async def effect(ctx: Context, ms: int) -> int:
     """Work a while, then write a row in the transaction that completes the job."""
     note("begin", ctx)
-    await asyncio.sleep(ms / 1_000)
+    await work_for(ms)
     async with ctx.transaction() as tx:
         await write_effect(tx.connection, ctx)
         tx.result = ms
@@ -87,7 +99,7 @@ async def effect(ctx: Context, ms: int) -> int:
 async def plain(ctx: Context, ms: int) -> int:
     """Work a while on the event loop."""
     note("begin", ctx)
-    await asyncio.sleep(ms / 1_000)
+    await work_for(ms)
     note("end", ctx)
     return ms
 
@@ -96,7 +108,7 @@ async def plain(ctx: Context, ms: int) -> int:
 def threaded(ctx: Context, ms: int) -> int:
     """Work a while in a thread."""
     note("begin", ctx)
-    time.sleep(ms / 1_000)
+    block_for(ms)
     note("end", ctx)
     return ms
 
@@ -105,7 +117,7 @@ def threaded(ctx: Context, ms: int) -> int:
 def spawned(ctx: Context, ms: int) -> int:
     """Work a while in a process."""
     note("begin", ctx)
-    time.sleep(ms / 1_000)
+    block_for(ms)
     note("end", ctx)
     return ms
 
@@ -122,7 +134,7 @@ async def poison(ctx: Context, way: str) -> None:
         hoard = []
         while True:
             hoard.append(bytearray(8_000_000))
-            time.sleep(0.01)
+            block_for(10)
 
 
 @app.task(timeout=ENV.get("CHAOS_HOG_TIMEOUT", "20s"), max_attempts=1)
@@ -130,7 +142,7 @@ async def hog(ctx: Context, way: str) -> None:
     """Keep the event loop, or the whole interpreter, from going on."""
     note("begin", ctx)
     if way == "loop":
-        time.sleep(600)
+        threading.Event().wait()
     elif way == "gil":
         re.match(r"(a+)+$", "a" * 60 + "b")
     else:
@@ -142,7 +154,7 @@ async def patient(ctx: Context, ms: int) -> int:
     """Work a while, and write down when somebody asks to stop."""
     note("begin", ctx)
     try:
-        await asyncio.sleep(ms / 1_000)
+        await work_for(ms)
     except asyncio.CancelledError:
         note("cancel", ctx)
         raise
@@ -173,7 +185,7 @@ if "CHAOS_OLD" not in ENV:  # what a release before this one did not know
     async def newcomer(ctx: Context, ms: int) -> int:
         """Work a while, in new releases only."""
         note("begin", ctx)
-        await asyncio.sleep(ms / 1_000)
+        await work_for(ms)
         note("end", ctx)
         return ms
 
@@ -183,7 +195,7 @@ async def life(ctx: Context, ms: int) -> int:
     """Do whatever a job can do: report, enqueue another job, fail once, and write a row as it completes."""
     note("begin", ctx)
     ctx.progress(10, "begun")
-    await asyncio.sleep(ms / 1_000)
+    await work_for(ms)
     async with app:
         await plain.using(key=f"child of {ctx.job.id}").enqueue(ms=0)
     if ctx.job.attempt == 1:
@@ -201,14 +213,14 @@ async def life(ctx: Context, ms: int) -> int:
 async def forker(ctx: Context) -> None:
     """Start a program that would outlive the job by far."""
     _start_a_program(ctx)
-    await asyncio.sleep(600)
+    await asyncio.Event().wait()
 
 
 @app.task(executor="process")
 def spawned_forker(ctx: Context) -> None:
     """Start such a program from a process task."""
     _start_a_program(ctx)
-    time.sleep(600)
+    threading.Event().wait()
 
 
 def _start_a_program(ctx: Context) -> None:

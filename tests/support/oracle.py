@@ -1,8 +1,6 @@
 """What must be true at the end of every run, whatever went wrong in it."""
 
-import asyncio
 import re
-import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import NamedTuple
 from holdfast.job import TERMINAL, Job, JobState
 from holdfast.stores.store import Store
 from holdfast.transitions import is_legal
+from tests.support.wait import PATIENCE_S, until
 
 _PARTICULARS = re.compile(r"[0-9a-z]{4}-[0-9a-z]{4}-[0-9a-z]+-\d\d|\d[\d.]*")
 
@@ -35,20 +34,23 @@ def read_ledger(path: Path) -> list[Note]:
     return notes
 
 
-async def all_ended(store: Store, ids: Sequence[int], timeout: float) -> dict[int, Job]:
+async def all_ended(store: Store, ids: Sequence[int], patience_s: float = 2 * PATIENCE_S) -> dict[int, Job]:
     """Wait until every job has ended, and read them."""
-    end = time.monotonic() + timeout
     left = list(ids)
-    while left:
+
+    async def have_ended() -> bool:
         ended: set[int] = set()
         for start in range(0, len(left), 1_000):
             ended |= {job.id for job in await store.finished_jobs(left[start : start + 1_000])}
-        left = [job_id for job_id in left if job_id not in ended]
-        if left and time.monotonic() > end:
-            states = Counter(job.state for job in await store.get_jobs(left))
-            message = f"{len(left)} of {len(ids)} jobs had not ended after {timeout} s: {dict(states)}"
-            raise AssertionError(message)
-        await asyncio.sleep(0.05)
+        left[:] = [job_id for job_id in left if job_id not in ended]
+        return not left
+
+    try:
+        await until(have_ended, "every job has ended", patience_s)
+    except AssertionError as error:
+        states = Counter(job.state for job in await store.get_jobs(left[:1_000]))
+        message = f"{len(left)} of {len(ids)} jobs have not ended: {dict(states)}"
+        raise AssertionError(message) from error
     found: dict[int, Job] = {}
     for start in range(0, len(ids), 1_000):
         found |= {job.id: job for job in await store.get_jobs(ids[start : start + 1_000])}

@@ -1,10 +1,8 @@
 """A place for chaos: a store that other processes can reach, its ledger, and worker groups that end with the test."""
 
-import asyncio
 import os
 import random
 import sqlite3
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +17,7 @@ from holdfast.stores.sqlite.store import SqliteStore
 from tests.support.disks import disk
 from tests.support.groups import Group
 from tests.support.oracle import Note, read_ledger
+from tests.support.wait import until
 
 __all__ = ["disk"]
 
@@ -85,10 +84,11 @@ class Place:
 
     async def arrived(self, count: int) -> None:
         """Wait until so many worker processes are alive in the store."""
-        end = time.monotonic() + 30
-        while (found := len([row for row in await self.store.list_workers() if row.dead_at is None])) != count:
-            assert time.monotonic() < end, f"there are {found} workers, not {count}"
-            await asyncio.sleep(0.05)
+
+        async def are_there() -> bool:
+            return len([row for row in await self.store.list_workers() if row.dead_at is None]) == count
+
+        await until(are_there, f"{count} worker processes are alive")
 
     def close(self) -> None:
         """End every worker group, and show what it said if the test failed."""

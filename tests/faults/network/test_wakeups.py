@@ -146,15 +146,15 @@ async def test_where_hints_never_arrive_it_is_not_tried_again_at_once(
     monkeypatch.setattr(wakeups, "PROBE_EVERY_S", 3_600.0)
     postgres.queries["wake_channel"] = "SELECT 'elsewhere'"
     pauses: list[float] = []
-    sleep = asyncio.sleep
+    real = asyncio.sleep
 
     async def spy(seconds: float) -> None:
         pauses.append(seconds)
-        await sleep(seconds)
+        await real(seconds)
 
     monkeypatch.setattr(asyncio, "sleep", spy)
     async with postgres.listen(["default"], Heard()):
-        await until(lambda: sleep(0, any(pause > 60 for pause in pauses)), "it waits")
+        await until(lambda: any(pause > 60 for pause in pauses), "it waits")
 
 
 # ---- ends ----------------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from tests.support.figures import show
 from tests.support.programs import Program
 from tests.support.sizes import CHAOS, size
 from tests.support.sqlite_neighbour import Renewed
+from tests.support.wait import until
 
 pytestmark = pytest.mark.real_time
 
@@ -58,15 +59,15 @@ async def numbers(store: SqliteStore) -> list[int]:
 
 async def until_taken_back(connection: Any) -> None:
     """Use a connection until that is refused."""
-    ends_at = time.monotonic() + ENOUGH_S
-    while time.monotonic() < ends_at:
+
+    def is_refused() -> bool:
         try:
             connection.execute("SELECT 1").fetchall()
         except TransactionTooLong:
-            return
-        await asyncio.sleep(0)
-    message = "the connection was never taken back"
-    raise AssertionError(message)
+            return True
+        return False
+
+    await until(is_refused, "the connection is taken back")
 
 
 # ---- over the budget -------------------------------------------------------------------------------------------------
@@ -123,7 +124,7 @@ async def test_a_body_that_blocks_the_event_loop_is_rolled_back_too(sqlite_file:
         async with sqlite_file.transaction(BUDGET_S) as tx:
             tx.connection.execute(INSERT, (1,))
             has_begun.set()
-            time.sleep(20 * BUDGET_S)  # the fault: a handler that blocks
+            rival.join(ENOUGH_S)  # the fault: a handler that blocks the event loop
             ended.append(time.monotonic())
             await tx.finish(completed(job.id, job.claim))
         return 0

@@ -4,7 +4,6 @@
 of `tests.faults.workers.holed` changes its children. CHAOS_HOLES names what is changed.
 """
 
-import asyncio
 import os
 import signal
 import sqlite3
@@ -26,6 +25,7 @@ from holdfast.worker.enrolment import Enrolment
 from holdfast.worker.marks import Way
 from holdfast.worker.watch import Watch
 from holdfast.worker.worker import Worker
+from tests.support.pace import lasts
 
 FENCE = ("state = 'running' AND claim = t.fence", "state = 'running'")  # of finish_jobs, on PostgreSQL
 _STOPPED_CLAIM = 3
@@ -99,7 +99,7 @@ def _stopping(claim_jobs: Any) -> Any:
 
     async def stop_and_claim(self: Any, claim: Claim) -> list[Job]:
         if next(numbers) == _STOPPED_CLAIM and _is_first():
-            await asyncio.sleep(0.1)  # on SQLite, until the last call has let go of the turn: nobody waits for it yet
+            await lasts(0.1)  # on SQLite, until the last call has let go of the turn: no other call waits for it yet
             os.kill(os.getpid(), signal.SIGSTOP)
         claimed: list[Job] = await claim_jobs(self, claim)
         return claimed

@@ -1,11 +1,10 @@
 """The app that chaos runs with limits: slots of a key, a pace, and a few at once in each instance."""
 
-import asyncio
 import os
 from pathlib import Path
 
 from holdfast import Context, Holdfast, Limit, backoff
-from tests.support.ledger_app import ENV, _worker, note, opened
+from tests.support.ledger_app import ENV, _worker, note, opened, work_for
 
 SLOTS = 3
 RATE = 50
@@ -30,7 +29,7 @@ async def keyed(ctx: Context, tenant: str, ms: int) -> str:
     written.write_text(str(os.getppid()))
     written.replace(f"{ENV['CHAOS_LEDGER']}-parent-{os.getpid()}")  # whole, whenever it is killed
     note("begin", ctx)
-    await asyncio.sleep(ms / 1_000)
+    await work_for(ms)
     note("end", ctx)
     return tenant
 
@@ -47,5 +46,5 @@ async def shot(ctx: Context, ms: int, gate: str) -> None:
     """Work until a file is there, and a while."""
     note("begin", ctx)
     await opened(gate)
-    await asyncio.sleep(ms / 1_000)
+    await work_for(ms)
     note("end", ctx)

@@ -1,7 +1,7 @@
 """The app whose handlers hold a lock until they are killed, or for a moment."""
 
 import asyncio
-import time
+import threading
 
 from holdfast import Context, Holdfast
 from tests.support import ledger_app as work
@@ -15,11 +15,11 @@ app = Holdfast(
 
 
 @app.task
-async def hold(ctx: Context, name: str, seconds: float) -> int:
+async def hold(ctx: Context, name: str) -> int:
     """Hold a lock, and write down when that began and ended."""
     async with ctx.lock(name) as lock:
         work.note("begin", ctx)
-        await asyncio.sleep(seconds)
+        await asyncio.Event().wait()
         work.note("end", ctx)
         return lock.token
 
@@ -35,10 +35,10 @@ async def hold_until(ctx: Context, name: str, gate: str) -> int:
 
 
 @app.task(executor="process")
-def hold_in_a_process(ctx: Context, name: str, seconds: float) -> int:
+def hold_in_a_process(ctx: Context, name: str) -> int:
     """Do the same in a process of its own."""
     with ctx.lock(name) as lock:
         work.note("begin", ctx)
-        time.sleep(seconds)
+        threading.Event().wait()
         work.note("end", ctx)
         return lock.token

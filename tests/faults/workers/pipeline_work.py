@@ -1,13 +1,14 @@
 """An app with one pipeline, whose phases write down that they began; the second one lasts until it is told to end."""
 
-import asyncio
 import os
 from pathlib import Path
 from typing import Any
 
 from holdfast import Context, Holdfast, Pipeline, WorkerSettings, phase
+from tests.support.wait import until
 
 ENV = os.environ
+_GATE_S = 600.0  # longer than any test
 
 app = Holdfast(
     ENV.get("CHAOS_URL", "sqlite://"),
@@ -43,8 +44,8 @@ class Work(Pipeline):
 
         async def one(key: str) -> None:
             note(f"item-{key}", ctx)
-            while key == "last" and not Path(ENV["CHAOS_LEDGER"] + ".go").exists():
-                await asyncio.sleep(0.01)
+            if key == "last":
+                await until(Path(ENV["CHAOS_LEDGER"] + ".go").exists, "the test has opened the gate", _GATE_S)
 
         async with ctx.items("parts", ["first", "second", "last"], concurrency=1) as items:
             await ctx.progress(50, "holding", claim=ctx.job.claim)

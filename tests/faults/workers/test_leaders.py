@@ -1,6 +1,5 @@
 """`kill -9` of whoever leads: every nominal time fires exactly once, and no two lead at once (E7, D6, F26)."""
 
-import asyncio
 import itertools
 import os
 import random
@@ -22,8 +21,10 @@ from holdfast.stores.cluster import FireRow
 from holdfast.stores.values import JobFilter
 from tests.support.figures import show
 from tests.support.groups import ROOT, send
+from tests.support.pace import every, lasts
 from tests.support.place import Place
 from tests.support.sizes import size
+from tests.support.wait import until
 
 APP = "tests.faults.workers.ticking:app"
 UPKEEPERS = 3
@@ -35,7 +36,7 @@ REPEATS = size(1, 3)
 SECOND = timedelta(seconds=1)
 PATIENCE_S = 60.0
 
-pytestmark = pytest.mark.timeout(size(60, 600))
+pytestmark = [pytest.mark.real_time, pytest.mark.sample, pytest.mark.timeout(size(120, 600))]
 
 
 class Upkeepers:
@@ -71,11 +72,14 @@ class Upkeepers:
 
     async def found_leader(self) -> int:
         """Wait until one leads."""
-        end = time.monotonic() + PATIENCE_S
-        while (pid := await self.leader()) is None:
-            assert time.monotonic() < end, "nobody leads"
-            await asyncio.sleep(0.02)
-        return pid
+        found: list[int | None] = []
+
+        async def one_leads() -> bool:
+            found[:] = [await self.leader()]
+            return found[0] is not None
+
+        await until(one_leads, "one leads", PATIENCE_S)
+        return found[0] or 0
 
     def kill(self, pid: int) -> None:
         """Kill one, and start another in its place at once."""
@@ -121,10 +125,13 @@ async def all_fires(place: Place) -> list[FireRow]:
 
 async def fired_until(place: Place, moment: datetime) -> list[FireRow]:
     """Wait until the schedule has come as far as a moment, and read its fires."""
-    end = time.monotonic() + PATIENCE_S
-    while not (fires := await all_fires(place)) or fires[-1].nominal < moment - SECOND:
-        assert time.monotonic() < end, f"nothing has fired since {fires[-1].nominal if fires else None}"
-        await asyncio.sleep(0.05)
+    fires: list[FireRow] = []
+
+    async def have_fired() -> bool:
+        fires[:] = await all_fires(place)
+        return bool(fires) and fires[-1].nominal >= moment - SECOND
+
+    await until(have_fired, f"the schedule has come as far as {moment}", PATIENCE_S)
     return fires
 
 
@@ -160,8 +167,7 @@ async def test_leaders_are_killed_and_every_second_fires_once(place: Place, chan
         await place.arrived(1)
         begin = time.monotonic()
         dues = await promised(place)
-        while time.monotonic() < begin + KILLING_S:
-            await asyncio.sleep(EVERY_S)
+        async for _ in every(EVERY_S, lambda: time.monotonic() < begin + KILLING_S):
             pid = await upkeepers.leader()
             if pid is not None:
                 upkeepers.kill(pid)
@@ -191,10 +197,13 @@ async def promised(place: Place) -> list[int]:
 
 async def started_late(place: Place, ids: list[int]) -> list[float]:
     """Wait until all these jobs have begun; how long after their time each did, once."""
-    end = time.monotonic() + PATIENCE_S
-    while len(found := {int(job): float(at) - float(run_at) for _, job, at, run_at in lines(place, "due")}) < len(ids):
-        assert time.monotonic() < end, f"{len(ids) - len(found)} of {len(ids)} due jobs have not begun"
-        await asyncio.sleep(0.05)
+    found: dict[int, float] = {}
+
+    def have_begun() -> bool:
+        found.update((int(job), float(at) - float(run_at)) for _, job, at, run_at in lines(place, "due"))
+        return len(found) == len(ids)
+
+    await until(have_begun, "all due jobs have begun", PATIENCE_S)
     assert sorted(found) == sorted(ids)
     return list(found.values())
 
@@ -207,7 +216,7 @@ async def test_a_leader_that_dies_around_the_tick_neither_loses_nor_doubles_it(p
             moment = tick + timedelta(milliseconds=offset_ms)
             if moment < datetime.now(UTC):
                 moment += SECOND
-            await asyncio.sleep((moment - datetime.now(UTC)).total_seconds())
+            await lasts((moment - datetime.now(UTC)).total_seconds())
             upkeepers.kill(pid)
         await upkeepers.found_leader()
         fires = await fired_until(place, datetime.now(UTC))

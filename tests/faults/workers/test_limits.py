@@ -16,6 +16,7 @@ from tests.faults.workers.limited import RATE, SLOTS
 from tests.support.figures import show
 from tests.support.groups import Group, send
 from tests.support.oracle import Note, all_ended
+from tests.support.pace import every
 from tests.support.place import Place
 from tests.support.sizes import size
 from tests.support.wait import until
@@ -55,9 +56,11 @@ def overlaps(notes: Iterable[Note], died: Mapping[int, float], ids: set[int]) ->
 
 async def published(place: Place, name: str) -> None:
     """Wait until the workers have told the store of their limits."""
-    async with asyncio.timeout(30):
-        while await place.store.limit_usage(name) is None:
-            await asyncio.sleep(0.02)
+
+    async def is_known() -> bool:
+        return await place.store.limit_usage(name) is not None
+
+    await until(is_known, f"the store knows the limit {name}")
 
 
 class Kills:
@@ -71,8 +74,7 @@ class Kills:
     async def rage(self, seconds: float, worked: set[int]) -> None:
         """Kill for a while; only who has worked, or no process would ever."""
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            await asyncio.sleep(1)
+        async for _ in every(1, lambda: time.monotonic() < end):
             children = [pid for pid in self._group.children if pid in worked and pid not in self.died]
             if children:
                 pid = self._chance.choice(children)
@@ -99,14 +101,13 @@ async def test_no_more_run_than_the_slots_of_their_key_and_no_slot_is_lost_to_ki
     used: list[int] = []
 
     async def look() -> None:
-        while True:
+        async for _ in every(LOOK_S, lambda: True):
             worked.update(note.pid for note in place.notes())
             for tenant in TENANTS:
                 usage = await store.limit_usage("tenants", tenant)
                 assert usage is not None
                 if worked:
                     used.append(usage.taken)
-            await asyncio.sleep(LOOK_S)
 
     looking = asyncio.create_task(look())
     await kills.rage(KILLING_S, worked)
@@ -158,9 +159,9 @@ async def test_each_instance_runs_no_more_than_its_slots(postgres_place: Place) 
     gate = place.folder / "gate"
     ids = await place.enqueue("shot", "shots", [json.dumps({"ms": 100, "gate": str(gate)})] * size(40, 300))
     children = [set(group.children) for group in groups]
-    await until(lambda: len(place.notes()) >= 2 * SLOTS, "both instances have taken their slots", 30)
+    await until(lambda: len(place.notes()) >= 2 * SLOTS, "both instances have taken their slots")
     gate.touch()
-    await all_ended(place.store, ids, 60)
+    await all_ended(place.store, ids)
     notes = place.notes()
     for mine in children:
         ran = {note.job for note in notes if note.pid in mine}

@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import asyncpg
@@ -19,6 +20,7 @@ from tests.faults.workers.servers import own_folder, served
 from tests.support.figures import show
 from tests.support.groups import ROOT, Group, send
 from tests.support.oracle import all_ended
+from tests.support.pace import lasts
 from tests.support.place import Place
 from tests.support.sizes import size
 from tests.support.wait import until
@@ -26,13 +28,14 @@ from tests.support.wait import until
 pytestmark = [pytest.mark.real_time, pytest.mark.sample]
 
 APP = "tests.faults.workers.locked:app"
+HOLDER_LASTS_S = 2.0  # of a program that is killed
 SECONDS = 8.0  # in which another one holds the lock of one who was killed
 LOCKS, WAITERS = size(200, 1_000), size(50, 200)
 HOLDER = """
 import asyncio, sys
 from holdfast import Holdfast
 from holdfast.client.locks import Locks
-Locks.lasts_s = 2.0
+Locks.lasts_s = float(sys.argv[3])
 async def main():
     async with Holdfast(sys.argv[1], schema=sys.argv[2]) as app, app.lock("x"):
         print("held", flush=True)
@@ -54,13 +57,24 @@ def app_of(place: Place) -> Holdfast:
 
 async def row_of(app: Holdfast, waiters: int) -> LockRow:
     """Wait until one lock is held and so many wait for it."""
-    end = time.monotonic() + 30
-    while True:
-        rows = await app.locks()
-        if [row.waiters for row in rows] == [waiters]:
-            return rows[0]
-        assert time.monotonic() < end, f"there is {rows}"
-        await asyncio.sleep(0.02)
+    rows: list[LockRow] = []
+
+    async def is_so() -> bool:
+        rows[:] = await app.locks()
+        return [row.waiters for row in rows] == [waiters]
+
+    await until(is_so, f"one lock is held, and {waiters} wait for it")
+    return rows[0]
+
+
+async def outlasted(app: Holdfast, row: LockRow) -> None:
+    """Wait until a lock is held for longer than it lasts without a renewal."""
+
+    async def is_renewed() -> bool:
+        (now,) = await app.locks()
+        return now.token == row.token and now.until > row.until + timedelta(seconds=HOLDER_LASTS_S)
+
+    await until(is_renewed, "the lock was renewed for longer than it lasts")
 
 
 async def taken(app: Holdfast) -> tuple[float, int]:
@@ -91,8 +105,8 @@ async def test_the_lock_of_a_killed_job_is_soon_another_one_s(place: Place, kind
     if whom == "the group":  # somebody has to notice
         place.start("--concurrency", "1", "--queues", "other", app=APP)
     async with app_of(place) as app:
-        (job_id,) = await place.enqueue(kind, "default", ['{"name": "x", "seconds": 600}'])
-        await until(lambda: bool(place.notes()), "the job holds the lock", 30)
+        (job_id,) = await place.enqueue(kind, "default", ['{"name": "x"}'])
+        await until(lambda: bool(place.notes()), "the job holds the lock")
         waiting = asyncio.create_task(taken(app))
         before = await row_of(app, 1)
         assert (before.job_id, before.claim) == (job_id, 1)
@@ -108,7 +122,7 @@ async def test_a_killed_job_that_waited_keeps_nobody_waiting(place: Place) -> No
     group = place.start("--concurrency", "1", app=APP)
     async with app_of(place) as app:
         async with app.lock("x"):
-            await place.enqueue("hold", "default", ['{"name": "x", "seconds": 600}'])
+            await place.enqueue("hold", "default", ['{"name": "x"}'])
             await row_of(app, 1)
             waiting = asyncio.create_task(taken(app))
             await row_of(app, 2)
@@ -119,7 +133,14 @@ async def test_a_killed_job_that_waited_keeps_nobody_waiting(place: Place) -> No
 
 async def test_the_lock_of_a_killed_program_ends_with_its_time(place: Place) -> None:
     program = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", HOLDER, place.url, place.schema, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        sys.executable,
+        "-c",
+        HOLDER,
+        place.url,
+        place.schema,
+        str(HOLDER_LASTS_S),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
     )
     assert program.stdout is not None
     assert await program.stdout.readline() == b"held\n"
@@ -127,7 +148,7 @@ async def test_the_lock_of_a_killed_program_ends_with_its_time(place: Place) -> 
         waiting = asyncio.create_task(taken(app))
         before = await row_of(app, 1)
         assert before.owner.endswith(f"/{program.pid}")
-        await asyncio.sleep(3)  # longer than the time of a lock: it is renewed
+        await outlasted(app, before)
         assert not waiting.done()
         program.kill()
         await program.wait()
@@ -140,10 +161,10 @@ async def test_a_job_runs_again_after_its_holder_was_killed_and_completes(place:
     gate = place.folder / "gate"
     group = place.start("--concurrency", "2", app=APP)
     ids = await place.enqueue("hold_until", "default", [json.dumps({"name": "x", "gate": str(gate)})] * 4)
-    await until(lambda: bool(place.notes()), "one of them holds the lock", 30)
+    await until(lambda: bool(place.notes()), "one of them holds the lock")
     assert group.kill_child() is not None
     gate.touch()
-    await all_ended(place.store, ids, 40)
+    await all_ended(place.store, ids)
     jobs = await place.store.get_jobs(ids)
     assert {job.state for job in jobs} == {JobState.COMPLETED}
     tokens = [job.result for job in jobs]
@@ -173,16 +194,19 @@ async def test_many_locks_need_few_connections(server_folder: Path) -> None:
             began = time.monotonic()
             for number in range(LOCKS):
                 group.create_task(hold(number))
-            await until(lambda: held == LOCKS, "all locks are held", 60)
+            await until(lambda: held == LOCKS, "all locks are held")
             held_s = time.monotonic() - began
             for number in range(WAITERS):
                 group.create_task(wait(others[number % 2]))
-            while max(row.waiters for row in await app.locks()) < WAITERS:
-                await asyncio.sleep(0.05)
+
+            async def all_wait() -> bool:
+                return max(row.waiters for row in await app.locks()) == WAITERS
+
+            await until(all_wait, "all wait")
             sessions = await sessions_of(server.dsn)
             began = time.monotonic()
             release.set()
-            await until(lambda: len(order) == WAITERS, "everybody had the lock", 60)
+            await until(lambda: len(order) == WAITERS, "everybody had the lock")
             show(
                 f"{LOCKS} locks taken in {held_s:.2f} s, {WAITERS} waiters served in {time.monotonic() - began:.2f} s,"
                 f" {sessions} sessions"
@@ -199,7 +223,7 @@ async def test_a_restart_of_the_server_costs_nobody_a_lock(server_folder: Path) 
                 waiting = asyncio.create_task(taken(app))
                 await row_of(app, 1)
                 server.stop()
-                await asyncio.sleep(2)
+                await lasts(2)
                 server.start()
                 await server.ready()
                 row = await row_of(app, 1)
@@ -218,7 +242,7 @@ async def test_a_body_is_stopped_while_the_server_is_away(server_folder: Path, m
             async def hold() -> None:
                 async with app.lock("x"):
                     server.stop()
-                    await asyncio.sleep(60)
+                    await asyncio.Event().wait()
 
             began = time.monotonic()
             with pytest.raises(LockLost):

@@ -26,17 +26,17 @@ async def worked_through(
     """Let a worker do jobs while it loses replies to a statement; the last answer is how long it took."""
     group = place.start("--concurrency", "4", CHAOS_LEASE=str(LEASE_S), CHAOS_URL=own_url(proxy.dsn, place.schema))
     warm = await place.enqueue("plain", "default", ['{"ms": 0}'])
-    await all_ended(place.store, warm, 30)
+    await all_ended(place.store, warm)
     proxy.arm(Fault.CUT_REPLY, marker, times=CUTS)
     (child,) = group.children
     began = time.monotonic()
     ids: list[int] = []
     for _ in range(0, jobs, at_once):
         ids += await place.enqueue("plain", "default", ['{"ms": 20}'] * at_once)
-        await all_ended(place.store, ids[-at_once:], 60)
-    found = await all_ended(place.store, ids, 60)
+        await all_ended(place.store, ids[-at_once:])
+    found = await all_ended(place.store, ids)
     took = time.monotonic() - began
-    await until(lambda: proxy.faults == CUTS, "replies are lost", 10)
+    await until(lambda: proxy.faults == CUTS, "replies are lost")
     assert group.children == [child], "the process lives through it"
     Oracle(found, place.notes(), await place.effects()).check(ids)
     assert all(job.state is JobState.COMPLETED for job in found.values())

@@ -21,7 +21,7 @@ async def test_a_program_that_a_job_started_is_gone(sqlite_place: Place, kind: s
     place, note = sqlite_place, sqlite_place.folder / "program"
     group = place.start("--concurrency", "2", CHAOS_PROGRAM=str(note))
     await place.enqueue(kind, "default", ["{}"])
-    await until(lambda: note.exists() and note.read_text().endswith("\n"), "the job has started its program", 30)
+    await until(lambda: note.exists() and note.read_text().endswith("\n"), "the job has started its program")
     program, own = map(int, note.read_text().split())
     (child,) = group.children
     assert (own == child) == (kind == "forker"), "it runs where it was meant to"

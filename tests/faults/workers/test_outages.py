@@ -22,6 +22,7 @@ from tests.support.feed import Feed
 from tests.support.figures import show
 from tests.support.groups import Group, is_running
 from tests.support.oracle import Note, Oracle, all_ended, loudest
+from tests.support.pace import every, lasts
 from tests.support.place import Place, own_url, place_in
 from tests.support.programs import Program
 from tests.support.proxy import proxied
@@ -72,15 +73,13 @@ class Crew:
         assert self.pids == self._pids
         assert all(is_running(pid) for pid in self._pids)
         idle = {pid for group in self.groups for pid in group.children}
-        ids: list[int] = []
-        end = time.monotonic() + 20
-        while idle:
-            assert time.monotonic() < end, f"{idle} do not work any more, of {self._pids}"
-            # As many as can run at once, again and again: whoever was quicker has claimed some more.
-            ids += await self.place.enqueue("plain", "default", ['{"ms": 300}'] * 4 * len(self.groups))
-            await asyncio.sleep(0.2)
-            idle -= {note.pid for note in self.place.notes() if note.job in ids}
-        await all_ended(self.place.store, ids, 30)
+        gate = self.place.folder / f"gate-{len(self.place.notes())}"
+        payload = json.dumps({"gate": str(gate)})
+        # More than run at once, and than are claimed ahead: none ends before each process has begun some.
+        ids = await self.place.enqueue("gated", "default", [payload] * 16 * len(self.groups))
+        await until(lambda: not idle - {note.pid for note in self.place.notes() if note.job in ids}, "each works")
+        gate.touch()
+        await all_ended(self.place.store, ids)
 
     async def check_supervisors(self) -> None:
         """No supervisor has exited, a child only because its lease was about to end; each process works."""
@@ -126,10 +125,9 @@ async def test_a_server_that_restarts_again_and_again(tmp_path: Path, server_fol
         await crew.arrive()
         feed = Feed(place, longest_ms=400)  # which keeps every slot busy
         feeding = asyncio.create_task(feed.serve(jobs, seconds))
-        while not feeding.done():
-            await asyncio.sleep(random.uniform(5, 10) / size(3, 1))
+        async for _ in every(lambda: random.uniform(5, 10) / size(3, 1), lambda: not feeding.done()):
             server.stop()
-            await asyncio.sleep(random.uniform(0, 2))
+            await lasts(random.uniform(0, 2))
             server.start()
             readies.append(await server.ready())
         await feeding
@@ -153,8 +151,7 @@ async def test_sessions_that_are_ended(postgres_place: Place, dsn: str) -> None:
     feeding = asyncio.create_task(feed.serve(size(500, 5_000), FAULT_S))
     own = await asyncpg.connect(dsn)
     ended = 0
-    while not feeding.done():
-        await asyncio.sleep(0.1)
+    async for _ in every(0.1, lambda: not feeding.done()):
         sql = "SELECT pid FROM pg_stat_activity WHERE application_name = $1"
         sessions = [row["pid"] for row in await own.fetch(sql, postgres_place.schema)]
         if sessions:
@@ -179,7 +176,7 @@ async def test_a_table_that_is_locked(postgres_place: Place, dsn: str) -> None:
     own = await asyncpg.connect(dsn)
     await own.execute(f"BEGIN; LOCK TABLE {quoted(postgres_place.schema)}.jobs IN ACCESS EXCLUSIVE MODE")
     locked_at = time.monotonic()
-    await asyncio.sleep(locked_s)
+    await lasts(locked_s)
     begun = [at for at in starts(postgres_place.notes()) if at > locked_at]
     await own.execute("COMMIT")
     unlocked_at = time.monotonic()
@@ -212,17 +209,19 @@ async def test_a_server_that_takes_no_more_connections(tmp_path: Path, server_fo
         await crew.arrive()
         own = await asyncpg.connect(server.dsn)
         running = await place.enqueue("patient", "default", [f'{{"ms": {(famine_s - 1) * 1_000}}}'] * 3)
-        await until(lambda: len(starts(place.notes())) == 3, "the long jobs run", 10)
+        await until(lambda: len(starts(place.notes())) == 3, "the long jobs run")
         waiting = await place.enqueue("plain", "default", ['{"ms": 20}'] * size(200, 1_000))
         leases: set[int] = set()
-        while len(leases) < len(crew.groups):
-            leases |= {row["pid"] for row in await own.fetch(_LEASES, place.schema)}
-            await asyncio.sleep(0.05)
+
+        async def all_seen() -> bool:
+            leases.update(row["pid"] for row in await own.fetch(_LEASES, place.schema))
+            return len(leases) == len(crew.groups)
+
+        await until(all_seen, "the sessions of all leases are seen")
         starving, end, ended = Famine(server.dsn), time.monotonic() + famine_s, 0
-        while time.monotonic() < end:
+        async for _ in every(0.05, lambda: time.monotonic() < end):
             await starving.fill()
             ended += len(await own.fetch(_STARVE, place.schema, leases))
-            await asyncio.sleep(0.05)
         waiting += await place.enqueue("plain", "default", ['{"ms": 20}'] * size(100, 1_000))
         await starving.end()
         fed_at = time.monotonic()
@@ -256,12 +255,12 @@ async def test_a_server_that_refuses_logins(tmp_path: Path, server_folder: Path)
         await crew.arrive()
         own = await asyncpg.connect(server.dsn)
         ended_in_vain = await place.enqueue("plain", "default", ['{"ms": 1500}'] * 8)
-        await until(lambda: len(starts(place.notes())) == 8, "as many run as can", 20)
+        await until(lambda: len(starts(place.notes())) == 8, "as many run as can")
         waiting = await place.enqueue("effect", "effects", ['{"ms": 20}'] * size(100, 1_000))
         await own.execute("ALTER ROLE postgres NOLOGIN")
         sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1"
         ended = len(await own.fetch(sql, place.schema))
-        await asyncio.sleep(refused_s)
+        await lasts(refused_s)
         await own.execute("ALTER ROLE postgres LOGIN")
         welcome_at = time.monotonic()
         await own.close()
@@ -346,7 +345,7 @@ async def test_a_log_of_the_server_that_has_no_room(tmp_path: Path, server_folde
 
 async def take_room(disk: Disk, dsn: str) -> None:
     """Take the room that is left, and write as an application next door does; the server goes down for it."""
-    while True:
+    async for _ in every(0.02, lambda: True):
         fill(disk)
         with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
             own = await asyncpg.connect(dsn)
@@ -356,7 +355,6 @@ async def take_room(disk: Disk, dsn: str) -> None:
                     await own.execute("INSERT INTO next_door SELECT repeat('x', 1000) FROM generate_series(1, 500)")
             finally:
                 own.terminate()
-        await asyncio.sleep(0.02)
 
 
 @pytest.mark.timeout(size(120, 300))
@@ -370,13 +368,13 @@ async def test_a_disk_without_room(tmp_path: Path, disk: Disk) -> None:
         await crew.arrive()
         gate = tmp_path / "gate"
         ids = await place.enqueue("gated", "default", [json.dumps({"gate": str(gate)})] * 8)
-        await until(lambda: len(starts(place.notes())) == 8, "as many run as can", 20)
+        await until(lambda: len(starts(place.notes())) == 8, "as many run as can")
         waiting = await place.enqueue("plain", "default", ['{"ms": 0}'] * size(50, 500))
         filling = fill(disk)
         ids += await write_until_full(place)
         full_at = time.monotonic()
         gate.touch()
-        await asyncio.sleep(full_s)
+        await lasts(full_s)
         notes = place.notes()
         done = [job for job in await place.store.get_jobs(ids) if job.is_finished]
         lines = len(crew.said().splitlines())
@@ -475,12 +473,12 @@ async def test_a_worker_that_is_cut_off_alone(postgres_place: Place, dsn: str) -
         env = {"CHAOS_LEASE": str(lease), "CHAOS_DEADLINE": "2s"}
         cut_off = place.start(CHAOS_URL=own_url(proxy.dsn, place.schema), **env)
         long = await place.enqueue("patient", "default", [f'{{"ms": {lease * 1_500}}}'])
-        await until(lambda: len(starts(place.notes())) == 1, "the long job runs", 20)
+        await until(lambda: len(starts(place.notes())) == 1, "the long job runs")
         place.start(**env)
         await place.arrived(2)
         # Some of these run where nobody can be told of their end.
         short = await place.enqueue("plain", "default", ['{"ms": 1000}'] * 16)
-        await until(lambda: len(starts(place.notes())) >= 7, "as many run as can", 10)
+        await until(lambda: len(starts(place.notes())) >= 7, "as many run as can")
         proxy.silence()
         lease_ends = await end_of_lease(place, cut_off)
         jobs = await all_ended(place.store, long + short, 4 * lease + 20)
@@ -493,13 +491,13 @@ async def test_a_worker_that_is_cut_off_alone(postgres_place: Place, dsn: str) -
         assert {note.job for note in again} > set(long)
         assert not {note.pid for note in again} & set(cut_off.children)
         assert all(note.at > told[0].at for note in again if note.job in long)
-        await until(lambda: "was taken from this worker" in cut_off.said(), "its late word is refused", 10)
+        await until(lambda: "was taken from this worker" in cut_off.said(), "its late word is refused")
         assert all(job.state is JobState.COMPLETED for job in jobs.values())
         show(f"lease {lease} s: the handler was told {lease_ends - told[0].at:.2f} s before its end")
         # Under a fresh id it works on.
         await place.arrived(2)
         more = await place.enqueue("plain", "default", ['{"ms": 700}'] * 16)
-        await all_ended(place.store, more, 20)
+        await all_ended(place.store, more)
         assert {note.pid for note in place.notes() if note.job in more} > set(cut_off.children)
 
 
@@ -522,8 +520,7 @@ async def test_a_storm_of_resets(postgres_place: Place, dsn: str) -> None:
         feed = Feed(postgres_place, longest_ms=30)
         feeding = asyncio.create_task(feed.serve(size(500, 5_000), seconds))
         storms = 0
-        while not feeding.done():
-            await asyncio.sleep(0.2)
+        async for _ in every(0.2, lambda: not feeding.done()):
             await proxy.cut_all()
             storms += 1
         await feeding

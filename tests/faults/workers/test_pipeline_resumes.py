@@ -31,7 +31,7 @@ async def half_way(place: Place, job_id: int) -> Job:
         items = found[0].items
         return bool(items) and items["parts"]["parts_completed"] == ["first", "second"]
 
-    await until(lambda: ("item-last", 1) in went(place), "the second phase is in its last item", 30)
+    await until(lambda: ("item-last", 1) in went(place), "the second phase is in its last item")
     await until(is_stored, "the store knows of the items before")
     return found[0]
 
@@ -48,9 +48,9 @@ async def killed_and_gone_on(place: Place, kind: str, who: str, **env: str) -> t
         pid = place.notes()[-1].pid
         assert pid not in (group.pid, *group.children)
         assert send(pid, signal.SIGKILL)
-    await until(lambda: any(what == "item-last" and claim > 1 for what, claim in went(place)), "it goes on", 40)
+    await until(lambda: any(what == "item-last" and claim > 1 for what, claim in went(place)), "it goes on")
     place.ledger.with_name(f"{place.ledger.name}.go").touch()
-    return before, (await all_ended(place.store, [job_id], 30))[job_id]
+    return before, (await all_ended(place.store, [job_id]))[job_id]
 
 
 @pytest.mark.timeout(90)

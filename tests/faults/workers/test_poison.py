@@ -4,7 +4,6 @@ import asyncio
 import random
 import signal
 import sys
-import time
 
 import pytest
 
@@ -13,6 +12,7 @@ from tests.faults.workers.looking import descendants, resident_bytes
 from tests.support.figures import show
 from tests.support.groups import Group, send
 from tests.support.oracle import Oracle, all_ended
+from tests.support.pace import every
 from tests.support.place import Place
 from tests.support.sizes import CHAOS, size
 from tests.support.wait import until
@@ -27,27 +27,26 @@ BACKOFF_S = (7.5, 12.5)
 
 async def watch_memory(group: Group, killed: list[int]) -> None:
     """Kill whatever of a group has grown too large, as the kernel or a container would."""
-    while True:
+    async for _ in every(0.02, lambda: True):
         large = [pid for pid in descendants(group.pid) if resident_bytes(pid) > TOO_LARGE]
         killed += [pid for pid in large if send(pid, signal.SIGKILL)]
-        await asyncio.sleep(0.02)
 
 
 async def buried(place: Place, poisons: list[int]) -> dict[int, Job]:
     """Wait until poison is buried; at every commit without waiting for the backoff, only looking at it."""
     waits: dict[int, float] = {}
-    end = time.monotonic() + 100
-    while True:
-        jobs = {job.id: job for job in await place.store.get_jobs(poisons)}
+    jobs: dict[int, Job] = {}
+
+    async def are_buried() -> bool:
+        jobs.update((job.id, job) for job in await place.store.get_jobs(poisons))
         for job in jobs.values():
             if job.state is JobState.SCHEDULED and job.id not in waits:
                 waits[job.id] = (job.run_at - job.attempts[-1].ended_at).total_seconds()
                 if not CHAOS:
                     await place.store.reschedule_jobs([job.id], run_at=None, delay_ms=0)
-        if all(job.is_finished for job in jobs.values()):
-            break
-        assert time.monotonic() < end, jobs
-        await asyncio.sleep(0.02)
+        return all(job.is_finished for job in jobs.values())
+
+    await until(are_buried, "the poison is buried")
     assert waits.keys() == set(poisons), "the second crash was not followed by a backoff"
     shortest, longest = BACKOFF_S
     assert all(shortest <= wait <= longest for wait in waits.values()), waits
@@ -67,7 +66,7 @@ async def test_poison_is_buried_and_its_neighbours_are_not_charged(
     watching = asyncio.create_task(watch_memory(group, killed))
     try:
         found = await buried(place, poisons)
-        jobs = await all_ended(place.store, ids, 60)
+        jobs = await all_ended(place.store, ids)
     finally:
         watching.cancel()
     notes = place.notes()
@@ -118,6 +117,6 @@ async def test_a_charge_for_a_neighbours_crash_is_noticed(sqlite_place: Place) -
     await place.enqueue("poison", "default", ['{"way": "kill"}'])
     ids += await place.enqueue("plain", "default", ['{"ms": 30}'] * 40)
     place.start("--concurrency", "8", before=before, CHAOS_HOLES="charging")
-    await until(lambda: any(note.job not in ids for note in place.notes()), "the poison has begun", 30)
-    jobs = await all_ended(place.store, ids, 60)
+    await until(lambda: any(note.job not in ids for note in place.notes()), "the poison has begun")
+    jobs = await all_ended(place.store, ids)
     assert [job for job in jobs.values() if job.crashes], "the hole is not there"

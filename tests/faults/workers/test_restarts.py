@@ -24,12 +24,12 @@ async def test_a_worker_that_starts_takes_over_from_the_dead_at_once(place: Plac
     options = ("--concurrency", "2")  # everything else as it comes: leases of 10 s, embedded 60 s
     group = place.start(*options, before=before, CHAOS_CONCURRENCY="2")
     ids = await place.enqueue("plain", "default", [f'{{"ms": {JOB_MS}}}'] * JOBS)
-    await until(lambda: len(place.notes()) >= 6, "two have ended and two more run", 30)
+    await until(lambda: len(place.notes()) >= 6, "two have ended and two more run")
     assert len(running(place.notes())) == 2
     group.kill_all()
     killed_at = time.monotonic()
     place.start(*options, before=before, CHAOS_CONCURRENCY="2")
-    jobs = await all_ended(place.store, ids, 60)
+    jobs = await all_ended(place.store, ids)
     took = time.monotonic() - killed_at
     notes = place.notes()
     Oracle(jobs, notes, await place.effects()).check(ids)

@@ -18,6 +18,7 @@ from tests.support.feed import Feed
 from tests.support.figures import show
 from tests.support.groups import send
 from tests.support.oracle import Oracle, all_ended
+from tests.support.pace import every
 from tests.support.place import Place
 from tests.support.sizes import size
 from tests.support.wait import until
@@ -48,11 +49,14 @@ async def test_rows_of_workers_can_vanish_at_any_time(place: Place, chance: rand
     await place.arrived(4)
     feed = Feed(place, longest_ms=30, kinds=[("effect", "effects"), ("plain", "default")])
     feeding = asyncio.create_task(feed.serve(JOBS, SECONDS))
-    deleted, kills, end = 0, 0, time.monotonic() + SECONDS
-    turn = 0
-    # Until that was often enough: on a busy machine those that were killed take their time to come again.
-    while time.monotonic() < end or kills < SECONDS or deleted <= SECONDS // 2:
-        await asyncio.sleep(0.5)
+    deleted = kills = turn = 0
+    end = time.monotonic() + SECONDS
+
+    def goes_on() -> bool:
+        # Until that was often enough: on a busy machine those that were killed take their time to come again.
+        return time.monotonic() < end or kills < SECONDS or deleted <= SECONDS // 2
+
+    async for _ in every(0.5, goes_on):
         turn += 1
         kills += chance.choice(groups).kill_child() is not None
         deleted += await delete_workers(place, "dead_at IS NOT NULL")
@@ -60,7 +64,7 @@ async def test_rows_of_workers_can_vanish_at_any_time(place: Place, chance: rand
             rows = [row for row in await place.store.list_workers() if row.dead_at is None]
             deleted += await delete_workers(place, f"id = {chance.choice(rows).id}") if rows else 0
     await feeding
-    jobs = await all_ended(place.store, feed.accepted, 60)
+    jobs = await all_ended(place.store, feed.accepted)
     oracle = Oracle(jobs, place.notes(), await place.effects())
     oracle.check(feed.accepted)
     assert all(job.state is JobState.COMPLETED for job in jobs.values())
@@ -82,30 +86,33 @@ async def test_a_worker_that_was_declared_dead_and_pruned_claims_nothing(place: 
     holes = "deaf stopping" if is_refused else "deaf stopping claiming"
     env = {"CHAOS_LEASE": str(LEASE_S), "CHAOS_STOPPED": str(stopped)}
     victim = place.start("--concurrency", "4", app="tests.faults.workers.holed:app", CHAOS_HOLES=holes, **env)
-    await until(lambda: stopped.exists() and is_stopped(victim.children[0]), "it stands still before a claim", 30)
+    await until(lambda: stopped.exists() and is_stopped(victim.children[0]), "it stands still before a claim")
     victim.signal(signal.SIGSTOP)
     other = place.start("--concurrency", "4", CHAOS_LEASE=str(LEASE_S))
     await place.arrived(1)
-    end = time.monotonic() + 30
-    while await delete_workers(place, "dead_at IS NOT NULL") == 0:
-        assert time.monotonic() < end, "nobody declared it dead"
-        await asyncio.sleep(0.05)
+
+    async def is_pruned() -> bool:
+        return await delete_workers(place, "dead_at IS NOT NULL") > 0
+
+    await until(is_pruned, "it is declared dead, and its row is gone")
     # Nobody else claims for a moment, so that the dead one finds something.
     (child,) = victim.children
     others = [other.pid, *other.children]
     await stop(place, others)
     ids = await place.enqueue("plain", "default", ['{"ms": 100}'] * 5)
     send(child, signal.SIGCONT)
-    end = time.monotonic() + 20
-    while not (held := await running_jobs(place, ids)) and "declared dead" not in victim.said():
-        assert time.monotonic() < end, "it never went on"
-        await asyncio.sleep(0.02)
+
+    async def has_gone_on() -> bool:
+        return bool(await running_jobs(place, ids)) or "declared dead" in victim.said()
+
+    await until(has_gone_on, "it has sent its claim")
+    held = await running_jobs(place, ids)
     assert bool(held) != is_refused, held
     assert not running(place.notes(), [child]), "it cannot trust its lease, and begins nothing"
     send(child, signal.SIGKILL)
     victim.close()
     go_on(others)
-    jobs = await all_ended(place.store, ids, 30)
+    jobs = await all_ended(place.store, ids)
     Oracle(jobs, place.notes(), await place.effects()).check(ids)
     assert all(job.state is JobState.COMPLETED for job in jobs.values()), "rescue takes what nobody living owns"
 

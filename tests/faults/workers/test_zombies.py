@@ -1,8 +1,6 @@
 """Processes that stand still past their lease and then go on: what they still write is refused, others took over."""
 
-import asyncio
 import json
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,11 +9,12 @@ import pytest
 from holdfast.job import JobState
 from tests.faults.workers import holes
 from tests.faults.workers.looking import running
-from tests.faults.workers.stopping import go_on, stop
+from tests.faults.workers.stopping import go_on, leases_ended, stop
 from tests.support.connections import connected, replace_function
 from tests.support.figures import show
 from tests.support.groups import Group
 from tests.support.oracle import Oracle, all_ended
+from tests.support.pace import lasts
 from tests.support.place import Place
 from tests.support.sizes import size
 from tests.support.wait import until
@@ -23,10 +22,9 @@ from tests.support.wait import until
 pytestmark = [pytest.mark.real_time, pytest.mark.sample]
 
 LEASE_S = 2  # not less: who is late by half of it, on a busy machine, may not judge others
-STOPPED_S = max(2.5 * LEASE_S, 3.0)  # a child that stands still is noticed after two seconds
 ROUNDS = size(1, 4)
 REFUSED = "was taken from this worker"
-LONG_MS = round(STOPPED_S * 1_000)
+LONG_MS = 2_500 * LEASE_S
 
 
 class Pair:
@@ -42,10 +40,18 @@ class Pair:
 
     async def arrive(self) -> None:
         """Wait until handlers of the one group have begun, then start the other."""
-        await until(lambda: len(self.begun) >= 4, "the first group works", 30)
+        await until(lambda: len(self.begun) >= 4, "the first group works")
         self.other = self.place.start("--concurrency", "4", app="tests.support.ledger_app:app", **self._given)
-        while len(await self.place.store.list_workers()) < 2:
-            await asyncio.sleep(0.02)
+        await self.place.arrived(2)
+
+    async def seen_to_stand_still(self) -> None:
+        """Wait until the supervisor of the first group says of its child that it stands still."""
+        seen = self._seen
+        await until(lambda: self._seen > seen, "the supervisor sees that its child stands still")
+
+    @property
+    def _seen(self) -> int:
+        return self.victim.said().count("worker:unresponsive")
 
     @property
     def begun(self) -> set[int]:
@@ -83,26 +89,32 @@ async def still_held(place: Place, claims: Mapping[int, int]) -> dict[int, int]:
 
 async def taken_away(place: Place, claims: Mapping[int, int]) -> None:
     """Wait until others have taken over."""
-    end = time.monotonic() + 20
-    while left := await still_held(place, claims):
-        assert time.monotonic() < end, f"nobody took them over: {left}"
-        await asyncio.sleep(0.05)
+
+    async def are_taken() -> bool:
+        return not await still_held(place, claims)
+
+    await until(are_taken, "others have taken the jobs over")
 
 
 async def stopped_at_work(pair: Pair, who: str) -> tuple[list[int], dict[int, int]]:
     """Stop processes that hold jobs: which they are, and what they hold."""
-    end = time.monotonic() + 30
-    while True:
-        assert time.monotonic() < end, "the group that is to be stopped has no work"
+    pids: list[int] = []
+    held: dict[int, int] = {}
+
+    async def are_stopped() -> bool:
         children = pair.victim.children
-        pids = {"child": children, "supervisor": [pair.victim.pid], "both": [pair.victim.pid, *children]}[who]
+        pids[:] = {"child": children, "supervisor": [pair.victim.pid], "both": [pair.victim.pid, *children]}[who]
         if children and await still_held(pair.place, pair.at_work):
             await stop(pair.place, pids)
             # Not what it had begun too late, after an earlier stop: that has long been another's.
-            if held := await still_held(pair.place, pair.at_work):
-                return pids, held
+            held.update(await still_held(pair.place, pair.at_work))
+            if held:
+                return True
             go_on(pids)
-        await asyncio.sleep(0.02)
+        return False
+
+    await until(are_stopped, "processes that are at work stand still")
+    return pids, held
 
 
 @pytest.mark.timeout(120)
@@ -116,14 +128,15 @@ async def test_a_stopped_process_changes_nothing_when_it_goes_on(place: Place, w
         ids += await place.enqueue("effect", "effects", [f'{{"ms": {LONG_MS // 2}}}'] * 4)
         ids += await place.enqueue("plain", "default", ['{"ms": 50}'] * 40)
         pids, held = await stopped_at_work(pair, who)
-        await asyncio.sleep(STOPPED_S)  # the fault itself: longer than the lease
         if who == "child":
+            await pair.seen_to_stand_still()
+            await lasts(LEASE_S)  # in which the claims would have been taken, had the lease not been renewed
             assert await still_held(place, held) == held, "taken away although the supervisor lives"
-            assert "worker:unresponsive" in pair.victim.said()
         else:
+            await leases_ended(place, pair.victim.children)
             await taken_away(place, held)
         go_on(pids)
-    jobs = await all_ended(place.store, ids, 60)
+    jobs = await all_ended(place.store, ids)
     oracle = Oracle(jobs, place.notes(), await place.effects())
     oracle.check(ids)
     assert all(job.state is JobState.COMPLETED for job in jobs.values())
@@ -147,18 +160,17 @@ async def test_the_fence_alone_keeps_out_a_worker_that_does_not_know(place: Plac
     await pair.arrive()
     pids = [pair.victim.pid, *pair.victim.children]
     await stop(place, pids)
-    stopped_at = time.monotonic()
-    await until(lambda: len(pair.taken_over) >= 2, "the other group runs what the stopped one had begun", 30)
-    await asyncio.sleep(max(0.0, stopped_at + STOPPED_S - time.monotonic()))
+    await until(lambda: len(pair.taken_over) >= 2, "the other group runs what the stopped one had begun")
+    await leases_ended(place, pids)
     Path(f"{gate}-1").touch()
     go_on(pids)
     if is_fenced:
-        await until(lambda: pair.refused >= 4, "what the stopped handlers write is refused", 30)
+        await until(lambda: pair.refused >= 4, "what the stopped handlers write is refused")
     else:
-        await until(lambda: any(note.what == "end" for note in place.notes()), "one of them has had its way", 30)
+        await until(lambda: any(note.what == "end" for note in place.notes()), "one of them has had its way")
     for claim in range(2, 6):
         Path(f"{gate}-{claim}").touch()
-    jobs = await all_ended(place.store, ids, 60)
+    jobs = await all_ended(place.store, ids)
     oracle = Oracle(jobs, place.notes(), await place.effects())
     show(f"{pair.refused} writes refused, {oracle.overlaps} runs overlapped")
     assert oracle.lease_ends >= 2
