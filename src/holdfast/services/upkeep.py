@@ -78,6 +78,7 @@ class Upkeep:
         try:
             await self.release_vanished()
             # A process may fall asleep between the question and the sweep: what has ended since is left alone.
+            # guard: sweep-judgement, without: before, self._looked_at = self._looked_at, NEVER
             before, self._looked_at = self._looked_at if self._may_judge() else NEVER, NEVER
             rescued = await self._store.rescue_jobs(_BATCH, before=before)
             self._looked_at = rescued.looked_at or NEVER

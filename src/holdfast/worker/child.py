@@ -269,7 +269,7 @@ class Child:
         left = trusted_for(self._marks.renewed, self._lease_s)
         if left > 0:
             return
-        worker.custody.fence()
+        worker.custody.fence()  # guard: lease-fence
         is_unattended = time.monotonic_ns() - self._marks.attended > self._lease_s / 2 * 1e9
         if left < -self._lease_s / MARGIN / 2 and (worker.executor.runs or is_unattended):
             _logger.error("the lease could not be renewed and its end is near: this process leaves")

@@ -158,6 +158,7 @@ class Executor:
         """Mark that the handler begins, just before its first step: beside one that keeps the loop it never does."""
         run.is_waiting = False
         # What is meant for a thread says so itself once it is there.
+        # guard: begin-mark, without: run.mark = -1
         run.mark = self._marks.start(*run.key, run.timeout_s, Way.LOOP if run.way is Way.THREAD else run.way)
         return run.mark
 

@@ -170,7 +170,7 @@ class Finisher:
 
     def _keep_in_doubt(self, batch: Sequence[Ending], claim: Claim | None) -> None:
         if claim is not None:
-            self.doubtful.append((claim.worker, claim.batch))
+            self.doubtful.append((claim.worker, claim.batch))  # guard: lost-claim-reply
         later, self._waiting = self._waiting, {}
         for ending in (*batch, *later.values()):  # of two ends of one claim the first one counts here too
             self.add(ending)

@@ -218,7 +218,7 @@ class Instance:
         begun = [] if child.marks is None else list(child.marks.begun())
         if begun and not child.has_left and self._parent.is_told:
             self._parent.interrupted()  # it was at something, which now begins elsewhere
-        child.kill_all([entry.pid for entry in begun if entry.pid])
+        child.kill_all([entry.pid for entry in begun if entry.pid])  # guard: orphan-kill
         await child.ended()
         self._parent.forget(child)
         await self._enrolment.sign_off(child)
@@ -241,5 +241,5 @@ class Instance:
             pass
         for child in self._living:
             self._parent.interrupted()
-            child.is_killed = True
+            child.is_killed = True  # guard: leaving-acquittal
             child.kill_acquitted()

@@ -184,12 +184,13 @@ class Marks:
         Only one coroutine runs at a time, and it is marked; threads run any time. When nobody's code was being run
         (a task that a handler left behind, a kill from outside), it may have been any of those on the loop.
         """
-        if self._numbers[_ACQUITTED]:
+        if self._numbers[_ACQUITTED]:  # guard: leaving-acquittal
             return []
         begun = [entry for entry in self.begun() if entry.way != Way.ENDED]
         stepping = self._numbers[_STEPPING]
         at = _FIRST + (stepping - 1) * _ENTRY.size
         current = Begun(*_ENTRY.unpack_from(self._memory, at)) if 0 < stepping <= self._entries else None
+        # guard: crash-suspects, without: found = begun
         found = [entry for entry in begun if entry.way == Way.THREAD or entry == current]
         return found or [entry for entry in begun if entry.way == Way.LOOP]
 

@@ -133,7 +133,7 @@ class Offspring:
         if self.marks is not None:
             self.marks.close()
             self.marks = None
-        if self._marks_file is not None:
+        if self._marks_file is not None:  # guard: marks-removal
             self._marks_file.unlink(missing_ok=True)
 
 

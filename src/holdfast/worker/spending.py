@@ -101,7 +101,7 @@ class Spending:
         if answer.outcome is Reserving.FREE or answer.sums is None:
             return None
         run.allowance = self._allowance(row, place, estimate, answer.sums, period)
-        if answer.outcome is Reserving.REFUSED:
+        if answer.outcome is Reserving.REFUSED:  # guard: budget-refusal
             why = failure.from_exception(BudgetExceeded(_refusal(run.allowance)))
             return ends.failed(*run.key, why, started_ago_ms=run.started_ago_ms)
         if self._is_crowded(row, place):

@@ -71,7 +71,7 @@ class Watch:
             self._enrolment.mark_renewal(child, asked_at)
             held = [claim for claim in renewal.held if claim.worker == child.worker]
             if child.is_unresponsive:
-                self._run(self._return_unstarted(child, held))
+                self._run(self._return_unstarted(child, held))  # guard: unstarted-return
             else:
                 child.send(Renewed(held, asked_at))
 

@@ -56,6 +56,7 @@ def flows(place: Place, many: int) -> bool:
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.guards("budget-refusal")
 async def test_the_ledger_is_exact_whoever_is_killed(place: Place, chance: random.Random) -> None:
     payloads = [f'{{"cents": [{chance.randrange(1, 99)}, {chance.randrange(1, 99)}, 98]}}' for _ in range(JOBS)]
     ids = await place.enqueue("pay", "default", payloads)

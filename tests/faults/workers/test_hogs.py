@@ -55,6 +55,7 @@ async def hogged(place: Place, way: str, holes: str = "") -> Hogged:
 
 
 @pytest.mark.parametrize("way", ["gil", "loop", "wait"])
+@pytest.mark.guards("unstarted-return")
 async def test_a_hog_keeps_its_claim_and_nobody_elses(place: Place, way: str) -> None:
     job, began, ids, held, there_at = await hogged(place, way)
     jobs = await all_ended(place.store, ids)

@@ -44,6 +44,7 @@ async def worked_through(
 
 
 @pytest.mark.parametrize("marker", [".claim_jobs(", ".exchange_jobs("])
+@pytest.mark.guards("lost-claim-reply")
 async def test_a_lost_reply_to_a_claim_strands_nothing(postgres_place: Place, dsn: str, marker: str) -> None:
     async with proxied(dsn) as proxy:
         jobs = JOBS if "exchange" in marker else 4

@@ -17,6 +17,7 @@ GONE_S = 2.0
 
 @pytest.mark.parametrize("kind", ["forker", "spawned_forker"])
 @pytest.mark.parametrize("whom", ["the worker process", "the process of the job"])
+@pytest.mark.guards("orphan-kill")
 async def test_a_program_that_a_job_started_is_gone(sqlite_place: Place, kind: str, whom: str) -> None:
     place, note = sqlite_place, sqlite_place.folder / "program"
     group = place.start("--concurrency", "2", CHAOS_PROGRAM=str(note))

@@ -466,6 +466,7 @@ async def test_a_black_hole(postgres_place: Place, dsn: str) -> None:
 
 @pytest.mark.timeout(size(120, 300))
 @pytest.mark.chaos
+@pytest.mark.guards("lease-fence")
 async def test_a_worker_that_is_cut_off_alone(postgres_place: Place, dsn: str) -> None:
     """Row B4: its handlers are stopped before its lease ends, its jobs run elsewhere, its late word is refused."""
     place, lease = postgres_place, size(3, 10)

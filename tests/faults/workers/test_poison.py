@@ -55,6 +55,7 @@ async def buried(place: Place, poisons: list[int]) -> dict[int, Job]:
 
 @pytest.mark.timeout(150)
 @pytest.mark.parametrize("ways", [(way,) for way in WAYS] if CHAOS else [WAYS], ids="-".join)
+@pytest.mark.guards("crash-suspects", "begin-mark")
 async def test_poison_is_buried_and_its_neighbours_are_not_charged(
     place: Place, chance: random.Random, ways: tuple[str, ...]
 ) -> None:

@@ -109,6 +109,7 @@ async def test_what_runs_may_end(place: Place, moments_file: MomentsFile) -> Non
     "stubborn", [("threaded", '{"ms": 60000}'), ("hog", '{"way": "loop"}')], ids=["thread", "loop"]
 )
 @pytest.mark.timeout(120)
+@pytest.mark.guards("leaving-acquittal")
 async def test_the_grace_is_over(place: Place, stubborn: tuple[str, str], moments_file: MomentsFile) -> None:
     """Row J2: what ignores that it is to stop is given back, and starts elsewhere."""
     grace, (kind, payload) = size(1, 5), stubborn
@@ -448,6 +449,7 @@ async def leaves_nothing(place: Place, group: Group, fired: Path) -> None:
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.guards("marks-removal")
 async def test_a_first_child_that_was_starting_leaves_no_marks(sqlite_place: Place, tmp_path: Path) -> None:
     """Row J9: its supervisor does not know the folder yet."""
     fired = tmp_path / "fired"
@@ -455,6 +457,7 @@ async def test_a_first_child_that_was_starting_leaves_no_marks(sqlite_place: Pla
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.guards("marks-removal")
 async def test_a_later_child_that_was_starting_leaves_no_marks(sqlite_place: Place, tmp_path: Path) -> None:
     """Row J9: its supervisor has never seen its marks."""
     fired = tmp_path / "fired"

@@ -92,6 +92,7 @@ class Sleeper:
         return now.state is not JobState.RUNNING
 
 
+@pytest.mark.guards("sweep-judgement")
 async def test_a_rescuer_that_slept_looks_twice(sqlite_memory: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     sleeper = Sleeper(sqlite_memory, monkeypatch)
     job = await sleeper.other_is_late()
@@ -121,6 +122,7 @@ async def test_a_rescuer_that_does_not_look_twice_is_noticed(
 
 
 @pytest.mark.parametrize("asleep_s, looks", [(0.0, [False, True]), (20.0, [False, False, True])])
+@pytest.mark.guards("rescue-gap")
 async def test_the_leader_judges_only_what_it_saw_awake(
     sqlite_memory: SqliteStore, monkeypatch: pytest.MonkeyPatch, asleep_s: float, looks: list[bool]
 ) -> None:

@@ -150,6 +150,7 @@ async def test_a_stopped_process_changes_nothing_when_it_goes_on(place: Place, w
 @pytest.mark.parametrize(
     "is_fenced", [True, pytest.param(False, marks=pytest.mark.chaos)], ids=["guarded", "without the fence"]
 )
+@pytest.mark.guards("finish-fence")
 async def test_the_fence_alone_keeps_out_a_worker_that_does_not_know(place: Place, is_fenced: bool) -> None:
     """Its children do not look at their lease and hear nothing: all that is left is what the store compares."""
     if not is_fenced and not place.is_sqlite:
