@@ -10,7 +10,7 @@ from tests.support.groups import Group
 from tests.support.oracle import Oracle, all_ended
 from tests.support.place import Place, own_url
 from tests.support.proxy import Fault, Proxy, proxied
-from tests.support.sizes import size
+from tests.support.sizes import CHAOS, size
 from tests.support.wait import until
 
 pytestmark = [pytest.mark.real_time, pytest.mark.sample]
@@ -51,7 +51,8 @@ async def test_a_lost_reply_to_a_claim_strands_nothing(postgres_place: Place, ds
         group, found, took = await worked_through(postgres_place, proxy, marker, jobs, jobs)
     given_back = sum(attempt.outcome == "interrupt" for job in found.values() for attempt in job.attempts)
     show(f"{marker}: {proxy.faults} replies lost, {given_back} claims given back, {jobs} jobs took {took:.2f} s")
-    assert took < LEASE_S + 1.5 + 0.1 * CUTS + 0.02 * jobs
+    assert "is not known here" not in group.said(), "the worker waited until it noticed them by itself"
+    assert not CHAOS or took < LEASE_S + 1.5 + 0.1 * CUTS + 0.02 * jobs
     assert given_back, "the claims whose replies were lost had taken nothing"
     assert not any(job.crashes or job.attempt > 1 for job in found.values()), "charged for a lost reply"
     assert "was taken from this worker" not in group.said()

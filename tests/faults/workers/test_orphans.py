@@ -8,11 +8,12 @@ import pytest
 from tests.support.figures import show
 from tests.support.groups import is_running, send
 from tests.support.place import Place
+from tests.support.sizes import size
 from tests.support.wait import until
 
 pytestmark = [pytest.mark.real_time, pytest.mark.sample]
 
-GONE_S = 2.0
+GONE_S = size(30, 2)
 
 
 @pytest.mark.parametrize("kind", ["forker", "spawned_forker"])
