@@ -164,9 +164,13 @@ async def patient(ctx: Context, ms: int) -> int:
 
 @app.task
 async def gated(ctx: Context, gate: str) -> None:
-    """Work until a file is there."""
+    """Work until a file is there, and write down when it is asked to stop."""
     note("begin", ctx)
-    await opened(gate)
+    try:
+        await opened(gate)
+    except asyncio.CancelledError:
+        note("cancel", ctx)
+        raise
     note("end", ctx)
 
 

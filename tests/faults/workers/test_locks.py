@@ -5,7 +5,6 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from holdfast import Holdfast, LockLost, LockRow
 from holdfast.client.locks import Locks
 from holdfast.job import JobState
 from holdfast.stores.postgres.store import PostgresStore
-from tests.faults.workers.servers import own_folder, served
+from tests.faults.workers.servers import served
 from tests.support.figures import show
 from tests.support.groups import ROOT, Group, send
 from tests.support.oracle import all_ended
@@ -42,13 +41,6 @@ async def main():
         await asyncio.Event().wait()
 asyncio.run(main())
 """
-
-
-@pytest.fixture
-def server_folder() -> Iterator[Path]:
-    """Give a folder for a server."""
-    with own_folder() as folder:
-        yield folder
 
 
 def app_of(place: Place) -> Holdfast:

@@ -1,0 +1,44 @@
+"""What the tests of leaving and of deploys share: payloads, and what is seen of jobs and workers afterwards."""
+
+from collections.abc import Iterable, Sequence
+
+from holdfast.job import Job, JobState
+from holdfast.stores.values import JobFilter
+from tests.support.moments import MomentsFile
+from tests.support.oracle import Note
+from tests.support.place import Place
+
+CHARGED = {"retry", "crash", "fail"}
+
+
+def plain(*ms: float) -> list[str]:
+    return [f'{{"ms": {round(one)}}}' for one in ms]
+
+
+def begun(notes: Sequence[Note]) -> list[Note]:
+    return [note for note in notes if note.what == "begin"]
+
+
+def outcomes(job: Job) -> set[str]:
+    """How the claims of a job ended before its last one."""
+    return {attempt.outcome for attempt in job.attempts}
+
+
+def charged(jobs: Iterable[Job]) -> list[tuple[JobState, int, int, set[str]]]:
+    """The jobs that needed more than one attempt, however often they were given back, or did not complete."""
+    return [
+        (job.state, job.attempt, job.crashes, outcomes(job))
+        for job in jobs
+        if job.state is not JobState.COMPLETED or job.attempt > 1 or job.crashes or outcomes(job) & CHARGED
+    ]
+
+
+def left_after(found: MomentsFile, *, signals: int = 1) -> float:
+    """How long after a signal the worker had left, by its own clock."""
+    return float(found.read("left")[0]["at"] - found.read("signalled")[signals - 1]["at"])
+
+
+async def held(place: Place) -> int:
+    """How many jobs are held, and how many workers are alive in the store."""
+    page = await place.store.list_jobs(JobFilter(states=(JobState.RUNNING,)), limit=100)
+    return len(page.jobs) + len([row for row in await place.store.list_workers() if row.dead_at is None])
