@@ -139,12 +139,9 @@ async def test_opening_into_a_black_hole_or_a_closed_door_is_unavailable(proxy: 
 CUTS = (Fault.CUT_BEFORE, Fault.CUT_REPLY, Fault.CUT_WITHIN_REPLY)
 
 
-def tried_with(fault: Fault) -> dict[str, Call]:
-    """The verbs that meet a fault: at every commit each verb meets one of them, another one tomorrow."""
-    if CHAOS:
-        return VERBS
-    turn = datetime.now(UTC).toordinal() + CUTS.index(fault)
-    return {name: call for number, (name, call) in enumerate(VERBS.items()) if (number + turn) % len(CUTS) == 0}
+def has_turn(number: int, fault: Fault) -> bool:
+    """Whether a verb meets a fault: at every commit each verb meets one of them, another one tomorrow."""
+    return CHAOS or (number + CUTS.index(fault) + datetime.now(UTC).toordinal()) % len(CUTS) == 0
 
 
 @pytest.mark.parametrize("fault", CUTS, ids=lambda f: f.name)
@@ -153,9 +150,11 @@ async def test_a_cut_link_is_a_typed_error_and_the_next_call_works(
 ) -> None:
     wrong = {}
     far.pool.deadline = PATIENCE_S  # a link that was cut is noticed without it
-    for name, call in tried_with(fault).items():
+    for number, (name, call) in enumerate(VERBS.items()):
         # Once before, so that the statement is known and the cut meets its execution; its content may be refused.
         before, _ = await outcome(far, call)
+        if not has_turn(number, fault):  # what later verbs find is there all the same
+            continue
         faults = proxy.faults
         proxy.arm(fault, far.schema)
         cut, _ = await outcome(far, call)

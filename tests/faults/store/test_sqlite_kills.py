@@ -19,7 +19,7 @@ from tests.support.sizes import size
 
 pytestmark = pytest.mark.real_time
 
-KILLS = size(20, 200)
+KILLS = size(12, 200)
 
 HALF_STORED = """
 WITH all_jobs AS (SELECT payload FROM holdfast_jobs UNION ALL SELECT payload FROM holdfast_history)

@@ -18,7 +18,7 @@ from tests.support.proxy import proxied
 from tests.support.sizes import size
 from tests.support.wait import until
 
-pytestmark = [pytest.mark.real_time, pytest.mark.sample]
+pytestmark = [pytest.mark.real_time, pytest.mark.sample, pytest.mark.xdist_group("heavy")]
 
 PATIENCE = size(3, 1)  # how much longer anything may take where other tests run beside this one
 

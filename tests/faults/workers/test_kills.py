@@ -20,7 +20,7 @@ from tests.support.place import Place
 from tests.support.sizes import size
 from tests.support.wait import until
 
-pytestmark = [pytest.mark.real_time, pytest.mark.sample]
+pytestmark = [pytest.mark.real_time, pytest.mark.sample, pytest.mark.xdist_group("heavy")]
 
 JOBS = size(300, 3_000)
 KILLING_S = size(4, 20)

@@ -36,7 +36,12 @@ REPEATS = size(1, 3)
 SECOND = timedelta(seconds=1)
 PATIENCE_S = 60.0
 
-pytestmark = [pytest.mark.real_time, pytest.mark.sample, pytest.mark.timeout(size(120, 600))]
+pytestmark = [
+    pytest.mark.real_time,
+    pytest.mark.sample,
+    pytest.mark.timeout(size(120, 600)),
+    pytest.mark.xdist_group("heavy"),
+]
 
 
 class Upkeepers:

@@ -21,7 +21,7 @@ from tests.support.place import Place
 from tests.support.sizes import size
 from tests.support.wait import until
 
-pytestmark = [pytest.mark.real_time, pytest.mark.sample]
+pytestmark = [pytest.mark.real_time, pytest.mark.sample, pytest.mark.xdist_group("heavy")]
 
 APP = "tests.faults.workers.limited:app"
 KILLING_S = size(3, 30)

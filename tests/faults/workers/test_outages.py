@@ -20,7 +20,7 @@ from tests.support.place import Place
 from tests.support.sizes import size
 from tests.support.wait import until
 
-pytestmark = [pytest.mark.real_time, pytest.mark.sample]
+pytestmark = [pytest.mark.real_time, pytest.mark.sample, pytest.mark.xdist_group("heavy")]
 
 FAULT_S = size(6, 60)
 PATIENCE = size(3, 1)  # how much longer anything may take where other tests run beside this one
