@@ -30,7 +30,7 @@ def run_child(work: Callable[[Say], None], killed_after_ms: float | None) -> End
     os.close(writing)
     said = os.read(reading, 65_536)
     if killed_after_ms is not None:
-        time.sleep(killed_after_ms / 1_000)
+        time.sleep(killed_after_ms / 1_000)  # the fault strikes at any moment of the work
         os.kill(pid, signal.SIGKILL)  # nobody has waited for it yet, so the number is still its own
     while more := os.read(reading, 65_536):
         said += more

@@ -107,7 +107,7 @@ class Proxy:
     async def flow(self) -> None:
         """Wait as long as the link is silent or slow."""
         if self.latency_s:
-            await asyncio.sleep(self.latency_s)
+            await asyncio.sleep(self.latency_s)  # the fault itself: a slow link
         await self._flows.wait()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

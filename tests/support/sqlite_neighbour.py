@@ -107,7 +107,7 @@ async def renew(path: str, seconds: float) -> None:
         except StoreError as error:
             renewed.failures.append(f"{type(error).__name__}: {error}")
         renewed.took_ms.append((time.monotonic() - begun) * 1_000)
-        await asyncio.sleep(EVERY_SECONDS)
+        await asyncio.sleep(EVERY_SECONDS)  # as often as many workers would renew
     tell(renewed)
     await store.close()
 
@@ -117,9 +117,9 @@ def hold(path: str, seconds: float, times: int) -> None:
     wait_for_go()
     for _ in range(times):
         database.execute("BEGIN IMMEDIATE")
-        time.sleep(seconds)
+        time.sleep(seconds)  # the fault itself: a lock that is held
         database.execute("COMMIT")
-        time.sleep(GAP_SECONDS)
+        time.sleep(GAP_SECONDS)  # so that waiting callers get the lock
     tell("done")
     database.close()
 

@@ -142,7 +142,7 @@ async def test_the_app_closes_while_the_file_is_held(tmp_path: Path) -> None:
             await keep.enqueue(1)
             foreign.execute("BEGIN IMMEDIATE")
             waiting = asyncio.create_task(timed(lambda: keep.enqueue(2)))
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # it waits for the lock now
             begun = time.monotonic()
         assert time.monotonic() - begun < 4
         error, seconds = await waiting

@@ -63,7 +63,7 @@ class Watched(leader.StoreLeader):
         while True:
             if self.is_leader:
                 note("leads", os.getpid(), time.monotonic(), self.term)
-            time.sleep(LOOK_S)
+            time.sleep(LOOK_S)  # between two looks of a process that acts on it
 
 
 if "CHAOS_URL" in ENV:  # only in the processes under test
