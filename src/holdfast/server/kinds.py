@@ -60,9 +60,7 @@ class Kinds:
         name = names.name(kind, "kind")
         task = self._task(name)
         row = None if task is not None else await self._row(sight, name)
-        home = task.queue if task is not None else row.queue if row is not None else None
-        chosen = options.get("queue")
-        if home is not None and not sight.principal.sees(home) and not (chosen and sight.principal.sees(chosen)):
+        if not _is_known(sight, task, row, options.get("queue")):  # guard: scope-enqueue-home
             await self._refuse(sight, name)
         if task is not None:
             call: Call[Any] = task.call_json(self._encoded(arguments, name), **options)
@@ -74,7 +72,7 @@ class Kinds:
             call = _call(name, queue, self._encoded(arguments, name), Policy(queue=queue), options)
         else:
             await self._refuse(sight, name)
-        sight.require_queue(call.queue)
+        sight.require_queue(call.queue)  # guard: scope-enqueue-queue
         return call
 
     async def replay(self, sight: Sight, old: Job, changes: Mapping[str, Any]) -> Job:
@@ -148,6 +146,17 @@ class Kinds:
     def _encoded(self, arguments: Mapping[str, Any], kind: str) -> str:
         settings = self._settings
         return payload.encode(arguments, kind, most_bytes=settings.max_payload, most_depth=settings.max_depth)
+
+
+def _is_known(sight: Sight, task: AnyTask | None, row: KindRow | None, chosen: str | None) -> bool:
+    """Whether a kind may be named to the asker: its queue is theirs, or its jobs may go to one of theirs."""
+    if task is not None:
+        home, may_leave = task.queue, task.policy.queue_override
+    elif row is not None:
+        home, may_leave = row.queue, bool(msgspec.json.decode(row.definition).get("queue_override"))
+    else:
+        return True
+    return sight.principal.sees(home) or (may_leave and chosen is not None and sight.principal.sees(chosen))
 
 
 def _call(kind: str, queue: str, encoded: str, policy: Policy, options: UsingOptions) -> Call[Any]:

@@ -1,0 +1,71 @@
+"""Where a token of one queue may put jobs: into its own queue, whatever kind or queue the request names."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from holdfast import Holdfast, Queue
+from holdfast.client.definitions import read_definitions
+from holdfast.client.settling import publish
+from holdfast.server.settings import ServerSettings
+from holdfast.stores.values import JobFilter
+from tests.server.asking import asking
+from tests.support.workers import MakeApp
+
+MINE, THEIRS = "mine", "xtheirsx"
+
+
+@pytest.fixture
+async def shop(make_sqlite_memory: MakeApp) -> AsyncIterator[Holdfast]:
+    """Make an app with kinds that may and may not leave their queue, known to workers and published by them."""
+    app = make_sqlite_memory(queues=[Queue(MINE), Queue(THEIRS)])
+    for kind, queue, is_free in (("own", MINE, True), ("foreign", THEIRS, True), ("bound", THEIRS, False)):
+
+        @app.task(kind=kind, queue=queue, queue_override=is_free)
+        async def work() -> None: ...
+
+    async with app:
+        await publish(app.store, app.settings, read_definitions(app.settings, app.tasks, []))
+        yield app
+
+
+OUTSIDE: list[tuple[dict[str, str], int]] = [
+    ({"kind": "own", "queue": THEIRS}, 404),
+    ({"kind": "own", "queue": THEIRS.upper()}, 404),
+    ({"kind": "foreign"}, 422),
+    ({"kind": "foreign", "queue": THEIRS}, 422),
+    ({"kind": "bound"}, 422),
+    ({"kind": "bound", "queue": MINE}, 422),
+    ({"kind": "unheard-of", "queue": THEIRS}, 404),
+    ({"kind": "unheard-of"}, 404),
+]
+"""What a token of the other queue must not enqueue; the last two are kinds that no worker knows: taken here."""
+
+
+@pytest.mark.guards("scope-enqueue-home", "scope-enqueue-queue")
+@pytest.mark.parametrize("knows_tasks", [True, False])
+async def test_a_token_enqueues_into_its_own_queue_only(shop: Holdfast, *, knows_tasks: bool) -> None:
+    settings = ServerSettings(allow_unknown=True)
+    async with asking(shop, "operator", (MINE,), settings=settings, knows_tasks=knows_tasks) as web:
+        for body, status in OUTSIDE:
+            answer = await web.post("/api/v1/jobs", json=body)
+            assert answer.status_code == status, (body, answer.text)
+            if body.get("queue", "").lower() != THEIRS:
+                assert THEIRS not in answer.text, (body, answer.text)
+            (one,) = (await web.post("/api/v1/jobs/batch", json={"jobs": [body]})).json()["jobs"]
+            assert one["status"] == status, (body, one)
+        assert (await shop.list(JobFilter())).jobs == []
+        for body in ({"kind": "own"}, {"kind": "foreign", "queue": MINE}, {"kind": "unheard-of", "queue": MINE}):
+            assert (await web.post("/api/v1/jobs", json=body)).status_code == 201, body
+        assert {job.queue for job in (await shop.list(JobFilter())).jobs} == {MINE}
+
+
+@pytest.mark.guards("scope-enqueue-home")
+async def test_a_token_schedules_kinds_of_its_own_queue_only(shop: Holdfast) -> None:
+    async with asking(shop, "operator", (MINE,)) as web:
+        for kind, status in (("foreign", 422), ("bound", 422), ("own", 201)):
+            asked = {"name": f"s-{kind}", "kind": kind, "cron": "0 3 * * *"}
+            assert (await web.post("/api/v1/schedules", json=asked)).status_code == status, kind
+            page = await web.post("/schedules", data=asked | {"name": f"p-{kind}"})
+            assert page.status_code == (303 if status == 201 else 422), kind
+        assert [state.name for state in await shop.client.stored_schedules()] == ["p-own", "s-own"]
