@@ -77,7 +77,7 @@ def _leaves(settings: Settings, schedules: Iterable[Schedule]) -> dict[Path, tup
     """List every value by its path, each with what it would be if nobody had said anything."""
     found: dict[Path, tuple[Any, Any]] = {}
     store = {
-        "url": masked(settings.url),
+        "url": masked(settings.url),  # guard: store-password, without: "url": settings.url,
         "schema": settings.schema,
         "pool_size": settings.pool_size,
         "deadline": length(round(settings.deadline_s * 1_000)),
@@ -122,7 +122,8 @@ def _entry(value: Any, path: Path, *, sparsely: bool = False) -> dict[Path, tupl
         elif field.name == "max_workers" and given is None:
             continue
         elif not field.repr:
-            found[(*path, *_RENAMED.get(field.name, (field.name,)))] = (HIDDEN if given else None, None)
+            shown = HIDDEN if given else None  # guard: settings-secrets, without: shown = given
+            found[(*path, *_RENAMED.get(field.name, (field.name,)))] = (shown, None)
         else:
             found |= _spread(given, (*path, *_RENAMED.get(field.name, (field.name,))), default)
     return found

@@ -43,6 +43,11 @@ class Group:
         self.jobs: list[Job] = []
 
     @property
+    def is_named(self) -> bool:
+        """Whether an address may name it by its fingerprint, which must not quote a secret."""
+        return hide(self.fingerprint) == self.fingerprint
+
+    @property
     def latest(self) -> Job | None:
         """The job that failed last, of those that were read."""
         return max(self.jobs, key=_failed_at, default=None)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from holdfast.client.covering import Covering
 from holdfast.client.relatives import MOST, Relatives, relatives
 from holdfast.filtering import Term
 from holdfast.job import Job
@@ -41,7 +42,8 @@ async def relations(sight: Sight, job: Job) -> list[Relation]:
         found.append(Relation("schedule", job.schedule, ("schedules", job.schedule)))
     if job.unique_key is not None:
         found.append(Relation("unique key", job.unique_key, asked=Term("unique", (job.unique_key,)).text()))
-    if job.error_fingerprint is not None:
+    # An address that quotes a secret would show it.
+    if job.error_fingerprint is not None and Covering(job).text(job.error_fingerprint) == job.error_fingerprint:
         same = f"{Term('error', (job.error_fingerprint,)).text()} {Term('kind', (job.kind,)).text()}"
         found.append(Relation("same error", "all jobs that have it", asked=same))
     if job.fire_time is not None:
