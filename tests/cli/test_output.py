@@ -64,6 +64,7 @@ def hostile(sqlite_shop: Shop) -> Shop:
     return shop
 
 
+@pytest.mark.guards("terminal-escapes", "terminal-escapes-json")
 def test_no_text_acts_on_a_terminal(hostile: Shop) -> None:
     commands = [["jobs", "list"], ["queues", "list"], ["doctor"]]
     commands += [["jobs", "show", job_id] for job_id in hostile.ok("jobs", "list", "-q").split()]
@@ -115,6 +116,7 @@ def test_the_page_of_a_job_in_a_terminal(hostile: Shop) -> None:
     assert not ACTING.search(plain)
 
 
+@pytest.mark.guards("terminal-passwords")
 def test_passwords_are_hidden_wherever_they_stand() -> None:
     for text in (
         "cannot connect to postgresql://u:s3cret@h:5/db: no",

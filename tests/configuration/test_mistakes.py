@@ -65,6 +65,7 @@ def test_they_are_one_error_with_a_line_each(write: Write) -> None:
     assert isinstance(caught.value, ConfigError)
 
 
+@pytest.mark.guards("configuration-references")
 @pytest.mark.parametrize(
     "text, path, said",
     [

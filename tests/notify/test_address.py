@@ -22,6 +22,7 @@ async def never(host: str, port: int) -> Iterable[str]:
     raise AssertionError(message)
 
 
+@pytest.mark.guards("webhook-host", "webhook-public-address", "webhook-odd-address", "webhook-local-name")
 @pytest.mark.parametrize("url", LOCAL_URLS)
 def test_a_local_address_is_refused_however_it_is_spelled(url: str) -> None:
     with pytest.raises(Refused, match=r"^webhook URL: expected ") as raised:
@@ -30,6 +31,7 @@ def test_a_local_address_is_refused_however_it_is_spelled(url: str) -> None:
     assert str(raised.value).isprintable()
 
 
+@pytest.mark.guards("webhook-user")
 @pytest.mark.parametrize(
     "url",
     [
@@ -109,6 +111,7 @@ def test_what_is_no_plain_url_is_refused(url: Any) -> None:
     assert len(str(raised.value)) < 250
 
 
+@pytest.mark.guards("webhook-port")
 @pytest.mark.parametrize("port", [1, 21, 22, 23, 25, 53, 110, 143, 445, 587, 993, 1023, 2375, 3306, 5432, 6379, 11211])
 def test_ports_of_other_services_are_refused(port: int) -> None:
     with pytest.raises(Refused, match=rf"^webhook URL: expected port 80, 443 or .*, got {port}; allow"):
@@ -169,6 +172,7 @@ def test_any_host_is_plain_or_refused(host: str) -> None:
         assert check_url(target.url, NOWHERE) == target
 
 
+@pytest.mark.guards("webhook-mapped-address")
 @pytest.mark.parametrize(
     "text",
     [
@@ -324,6 +328,7 @@ async def test_a_resolver_that_fails_refuses(error: Exception) -> None:
     assert "hidden" not in str(raised.value)
 
 
+@pytest.mark.guards("webhook-addresses")
 @pytest.mark.parametrize(
     "entries, is_reached",
     [

@@ -243,6 +243,7 @@ async def test_a_resolver_that_never_answers_meets_the_deadline() -> None:
     assert found.error == "no complete answer within 0.05 s"
 
 
+@pytest.mark.guards("webhook-answer-bytes")
 async def test_an_endless_body_is_cut_and_the_connection_closed() -> None:
     endless = hostile.EndlessBody()
     async with serving(endless) as port:

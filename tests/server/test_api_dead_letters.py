@@ -106,6 +106,7 @@ async def broken_off(app: Holdfast, path: str, secret: str, happen: Callable[[],
     return sent
 
 
+@pytest.mark.guards("export-revoked")
 @pytest.mark.parametrize("path", ["/api/v1/dead-letters/export", "/dead-letters/export"])
 @pytest.mark.parametrize("why", ["its token is revoked", "the store goes away"])
 async def test_an_export_breaks_off(

@@ -32,6 +32,7 @@ async def test_a_token_is_shown_once_works_and_is_revoked(memory_app: Holdfast) 
         assert secret not in (await web.get("/api/v1/audit")).text
 
 
+@pytest.mark.guards("own-token")
 async def test_nobody_revokes_the_token_they_came_with(memory_app: Holdfast) -> None:
     async with asking(memory_app) as web:
         (own,) = (await web.get("/api/v1/tokens")).json()["tokens"]
@@ -40,6 +41,7 @@ async def test_nobody_revokes_the_token_they_came_with(memory_app: Holdfast) -> 
         assert (await web.get("/api/v1/tokens")).status_code == 200
 
 
+@pytest.mark.guards("token-gift")
 @pytest.mark.parametrize("queues", [None, ["high"], ["low", "high"]])
 async def test_nobody_gives_more_than_they_have(memory_app: Holdfast, queues: list[str] | None) -> None:
     async with asking(memory_app, "admin", ("low",)) as web:
@@ -49,6 +51,7 @@ async def test_nobody_gives_more_than_they_have(memory_app: Holdfast, queues: li
     assert {row.name for row in await memory_app.store.list_passes("token")} == {"admin", "same"}
 
 
+@pytest.mark.guards("token-end")
 @pytest.mark.parametrize("expires_in", [None, "2h"])
 async def test_nobody_gives_more_time_than_they_have(memory_app: Holdfast, expires_in: str | None) -> None:
     brief = bearing(await made_pass(memory_app, lasts_ms=3_600_000, name="brief"))
@@ -83,6 +86,7 @@ async def test_nobody_hides_the_end_of_their_token_behind_others(memory_app: Hol
         assert (await other.delete(f"/api/v1/tokens/{own.id}")).json()["revoked_by"] == "admin"
 
 
+@pytest.mark.guards("token-scope")
 async def test_tokens_that_see_more_are_not_there(memory_app: Holdfast) -> None:
     async with asking(memory_app) as web, asking(memory_app, "admin", ("low",)) as other:
         (whole,) = [one for one in (await web.get("/api/v1/tokens")).json()["tokens"] if one["queues"] is None]
@@ -107,6 +111,7 @@ async def test_the_audit_goes_page_by_page_and_is_narrowed(memory_app: Holdfast)
             assert (await other.get("/api/v1/audit?queue=high")).status_code == 404
 
 
+@pytest.mark.guards("request-rate")
 async def test_who_asks_too_often_waits(memory_app: Holdfast) -> None:
     settings = ServerSettings(rate="3/m")
     async with asking(memory_app, settings=settings) as web:

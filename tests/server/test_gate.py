@@ -41,6 +41,7 @@ async def test_a_token_holds_until_it_is_revoked(memory_app: Holdfast) -> None:
         assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
+@pytest.mark.guards("token-kind")
 @pytest.mark.parametrize("kind", ["session", "link"])
 async def test_no_other_secret_passes_for_a_token(memory_app: Holdfast, kind: str) -> None:
     secret = await made_pass(memory_app, kind="session" if kind == "session" else "link")
@@ -48,6 +49,7 @@ async def test_no_other_secret_passes_for_a_token(memory_app: Holdfast, kind: st
         assert (await web.get(QUEUES, headers=bearing(secret))).status_code == 401
 
 
+@pytest.mark.guards("session-kind")
 async def test_a_token_is_no_login(memory_app: Holdfast) -> None:
     secret = await made_pass(memory_app)
     async with visit(memory_app) as web:
@@ -55,13 +57,16 @@ async def test_a_token_is_no_login(memory_app: Holdfast) -> None:
         assert (await web.get(QUEUES)).status_code == 401
 
 
+@pytest.mark.guards("one-authorization")
 async def test_odd_headers_are_nobody(memory_app: Holdfast) -> None:
     async with visit(memory_app) as web:
         for given in ("Bearer ", "Bearer \xff", "b\xe4rer x", "Basic YTpi", "x"):
             answer = await web.get(QUEUES, headers=[(b"authorization", given.encode("latin-1"))])
             assert answer.status_code == 401, given
         twice = [("authorization", f"Bearer {await made_pass(memory_app)}"), ("authorization", "Bearer other")]
-        for headers in (twice, twice[::-1], [twice[0]] * 2):
+        parted = [("authorization", "Bearer "), ("authorization", await made_pass(memory_app))]
+        empty = [("authorization", ""), twice[0]]
+        for headers in (twice, twice[::-1], [twice[0]] * 2, parted, empty, empty[::-1]):
             assert (await web.get(QUEUES, headers=headers)).status_code == 401, "whose is it?"
         assert (await web.get(QUEUES, headers=twice[:1])).status_code == 200
 
@@ -69,6 +74,7 @@ async def test_odd_headers_are_nobody(memory_app: Holdfast) -> None:
 # ---- being on this machine -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.guards("local-without-forwarded", "local-without-proxy", "local-address")
 async def test_an_open_server_lets_in_this_machine_alone(memory_app: Holdfast) -> None:
     async with visit(memory_app, is_open=True) as web:
         assert (await web.get(QUEUES)).status_code == 200
@@ -89,6 +95,7 @@ async def test_an_open_server_lets_in_this_machine_alone(memory_app: Holdfast) -
         assert (await web.get(QUEUES)).status_code == 401
 
 
+@pytest.mark.guards("local-until-token")
 async def test_an_open_server_closes_with_the_first_token_and_stays_closed(
     memory_app: Holdfast, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -143,6 +150,7 @@ BELIEVED: list[tuple[str, dict[str, str], int]] = [
 ]
 
 
+@pytest.mark.guards("proxy-address")
 async def test_only_a_named_proxy_is_believed(memory_app: Holdfast) -> None:
     async with visit(memory_app, PROXIED) as web:
         for client, headers, status in BELIEVED:
@@ -152,6 +160,7 @@ async def test_only_a_named_proxy_is_believed(memory_app: Holdfast) -> None:
             assert (await web.get(QUEUES, headers=headers)).status_code == status, (client, headers)
 
 
+@pytest.mark.guards("proxy-name")
 async def test_a_second_name_is_what_somebody_sent(memory_app: Holdfast) -> None:
     async with visit(memory_app, PROXIED, client=PROXY) as web:
         twice = [("x-user", "admin"), ("x-user", "ada"), ("x-role", "viewer")]
@@ -235,6 +244,7 @@ async def test_a_hook_says_who_asks(memory_app: Holdfast) -> None:
         assert (await web.get(QUEUES)).status_code == 200, "who is not known to the hook may have logged in"
 
 
+@pytest.mark.guards("hook-answer")
 async def test_a_hook_that_errs_lets_nobody_in(memory_app: Holdfast, caplog: pytest.LogCaptureFixture) -> None:
     def odd(request: Request) -> Authorized:
         del request
@@ -257,6 +267,7 @@ async def test_a_hook_that_errs_lets_nobody_in(memory_app: Holdfast, caplog: pyt
 # ---- those who guess -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guards("guess-lockout")
 async def test_guessing_is_slowed_down_and_nobody_else_is(memory_app: Holdfast) -> None:
     good, late = await made_pass(memory_app), await made_pass(memory_app)
     settings = ServerSettings(proxies=("127.0.0.1",))
@@ -298,6 +309,7 @@ async def test_a_store_that_is_away_is_no_wrong_token(memory_app: Holdfast, monk
         assert (await web.get(QUEUES, headers=bearing(secret))).status_code == 200
 
 
+@pytest.mark.guards("guess-network")
 def test_failures_are_forgiven_one_after_the_other() -> None:
     now = [0.0]
     failing = Failing(lambda: now[0])

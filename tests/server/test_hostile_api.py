@@ -110,6 +110,7 @@ async def test_pages_are_clamped_and_huge_numbers_are_refused(memory_app: Holdfa
                 assert (await web.get(f"/api/v1/{path}?limit={wrong}")).status_code == 422, (path, wrong)
 
 
+@pytest.mark.guards("json-names", "json-values")
 @pytest.mark.parametrize(
     "body",
     [

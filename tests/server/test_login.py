@@ -20,6 +20,7 @@ async def log_in(web: httpx2.AsyncClient, after: str = "", **fields: str) -> htt
     return await web.post("/login", data=data, headers=PAGE | {"origin": str(web.base_url).rstrip("/")})
 
 
+@pytest.mark.guards("cookie-httponly")
 async def test_a_token_becomes_a_login(memory_app: Holdfast) -> None:
     secret = await made_pass(memory_app, "operator", queues=("high",))
     async with visit(memory_app) as web:
@@ -43,6 +44,7 @@ async def test_a_token_becomes_a_login(memory_app: Holdfast) -> None:
         assert secret not in str(deeds)
 
 
+@pytest.mark.guards("login-lockout")
 async def test_a_wrong_token_is_told_and_counted(memory_app: Holdfast) -> None:
     async with visit(memory_app) as web:
         answer = await log_in(web, "/jobs", token="hf_wrong")
@@ -55,6 +57,7 @@ async def test_a_wrong_token_is_told_and_counted(memory_app: Holdfast) -> None:
         assert "text/html" in found[-1].headers["content-type"]
 
 
+@pytest.mark.guards("login-token-kind")
 @pytest.mark.parametrize("kind", ["session", "link"])
 async def test_only_a_token_is_a_token(memory_app: Holdfast, kind: str) -> None:
     secret = await made_pass(memory_app, kind="session" if kind == "session" else "link")
@@ -74,6 +77,7 @@ async def test_a_link_lets_in_once_and_looking_at_it_changes_nothing(memory_app:
         assert (answer.status_code, "used before" in answer.text) == (401, True)
 
 
+@pytest.mark.guards("login-replaces")
 async def test_each_login_is_a_new_one_and_ends_the_last(memory_app: Holdfast) -> None:
     secret = await made_pass(memory_app)
     async with visit(memory_app) as web, visit(memory_app) as thief:
@@ -93,6 +97,7 @@ async def test_each_login_is_a_new_one_and_ends_the_last(memory_app: Holdfast) -
         assert (await thief.get(QUEUES, headers=PAGE)).status_code == 303
 
 
+@pytest.mark.guards("logout-revokes")
 async def test_logging_out_ends_it_on_the_server_too(memory_app: Holdfast) -> None:
     secret = await made_pass(memory_app)
     async with visit(memory_app) as web, visit(memory_app) as other:
@@ -109,6 +114,7 @@ async def test_logging_out_ends_it_on_the_server_too(memory_app: Holdfast) -> No
         assert (await other.get(QUEUES, headers=PAGE)).status_code == 303
 
 
+@pytest.mark.guards("login-parent")
 async def test_a_login_ends_with_its_token(memory_app: Holdfast) -> None:
     secret = await made_pass(memory_app)
     async with visit(memory_app) as web:
@@ -145,6 +151,7 @@ PLACES = [
 ]
 
 
+@pytest.mark.guards("login-target")
 @pytest.mark.parametrize("root", ["", "/tools/jobs"])
 async def test_a_login_leads_to_pages_of_ours_only(memory_app: Holdfast, root: str) -> None:
     secret = await made_pass(memory_app)

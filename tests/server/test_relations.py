@@ -159,6 +159,7 @@ async def test_relatives_in_queues_of_others_are_neither_shown_nor_counted_nor_n
     assert panel((await web.get(f"/jobs/{order.public_id}", headers=theirs)).text, "Children") == ""
 
 
+@pytest.mark.guards("scope-kinship")
 async def test_what_came_of_a_job_of_others_is_not_found_by_trying_ids(
     family: Holdfast, web: httpx2.AsyncClient
 ) -> None:
@@ -175,6 +176,7 @@ async def test_what_came_of_a_job_of_others_is_not_found_by_trying_ids(
     assert [one["id"] for one in await listed(web, "kind:greet", **mine)] == [child["id"]]
 
 
+@pytest.mark.guards("scope-origins")
 async def test_what_a_job_replays_in_a_queue_of_others_is_not_named(family: Holdfast, web: httpx2.AsyncClient) -> None:
     """It was there before its kind was moved."""
     old = await done(family, "audit", name="ann")

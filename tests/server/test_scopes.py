@@ -18,6 +18,7 @@ from tests.support.workers import MakeApp, drained
 RESUMING = ("/api/v1/bulk/{run}/resume", "/jobs/runs/{run}/resume", "/dead-letters/runs/{run}/resume")
 
 
+@pytest.mark.guards("api-run-role")
 @pytest.mark.parametrize("path", RESUMING)
 async def test_a_run_that_deletes_goes_on_for_admins_only(memory_app: Holdfast, path: str) -> None:
     run = await memory_app.client.start_bulk(BulkVerb.DELETE, JobFilter(kinds=("nothing",)))
@@ -35,6 +36,7 @@ async def test_a_run_that_deletes_goes_on_for_admins_only(memory_app: Holdfast, 
         assert (await ask("operator", path.replace("resume", "cancel"))).status_code in (200, 303), "that does no harm"
 
 
+@pytest.mark.guards("scope-why")
 async def test_jobs_of_others_are_not_named_as_those_that_one_waits_for(make_sqlite_memory: MakeApp) -> None:
     app = make_sqlite_memory(
         limits=[
@@ -150,6 +152,7 @@ async def test_what_is_done_to_a_group_is_done_to_the_queues_that_one_may_see(sp
         assert len(await spread.bulk_runs()) == 4
 
 
+@pytest.mark.guards("scope-escalation")
 async def test_an_escalation_names_no_jobs_of_other_queues_that_failed_alike(spread: Holdfast) -> None:
     store = spread.store
     jobs = {job.id: job for job in (await spread.list(JobFilter())).jobs}
@@ -183,6 +186,7 @@ async def test_an_escalation_names_no_jobs_of_other_queues_that_failed_alike(spr
         assert words[0] == words[1] == (404, words[0][1]), "what is not theirs is not there, in the same words"
 
 
+@pytest.mark.guards("scope-unique")
 async def test_a_job_of_another_queue_that_holds_a_unique_key_is_not_named(make_sqlite_memory: MakeApp) -> None:
     app = make_sqlite_memory(queues=[Queue("theirs")])
 

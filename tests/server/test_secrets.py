@@ -107,6 +107,7 @@ def add_tasks(app: Holdfast) -> tuple[Any, Any]:
     return pay, give
 
 
+@pytest.mark.guards("job-secrets", "settings-secrets")
 async def test_no_page_shows_a_secret(make_sqlite_memory: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of jobs, of the app and of logins, after the first attempt and after the last: every route, the stream."""
     hook = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -148,6 +149,7 @@ async def test_no_page_shows_a_secret(make_sqlite_memory: MakeApp, monkeypatch: 
         assert (await job.get()).state == "failed"
 
 
+@pytest.mark.guards("known-secrets")
 async def test_what_an_error_or_an_alarm_quotes_of_the_app_is_covered(
     town: Holdfast, web: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +196,7 @@ def test_no_command_shows_a_secret(sqlite_shop: Shop) -> None:
         assert failed in sqlite_shop.ok(*args), "it is in what is looked through"
 
 
+@pytest.mark.guards("log-lines")
 async def test_one_event_is_one_line(memory_app: Holdfast, caplog: pytest.LogCaptureFixture) -> None:
     """A path or an error that would begin another line, or act on a terminal, does not."""
     hostile = "a\r\nERROR forged \x1b[2J \x85 \u2028 b"

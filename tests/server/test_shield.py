@@ -67,6 +67,7 @@ HOSTS = [
 ]
 
 
+@pytest.mark.guards("host-check")
 async def test_the_server_is_asked_by_its_names_only(memory_app: Holdfast) -> None:
     settings = ServerSettings(url="https://jobs.example.org/x", hosts=("other.example.org",))
     async with visit(memory_app, settings, is_open=True) as web:
@@ -110,6 +111,7 @@ ORIGINS: list[tuple[str, dict[str, str], int]] = [
 ]
 
 
+@pytest.mark.guards("origin-check")
 async def test_pages_of_other_sites_may_link_here_and_no_more(memory_app: Holdfast) -> None:
     await memory_app.pause("high")
     async with visit(memory_app, is_open=True) as web:
@@ -202,6 +204,7 @@ async def test_a_stream_is_for_our_own_pages(memory_app: Holdfast) -> None:
 # ---- sizes ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guards("body-bytes", "stranger-body")
 async def test_a_body_is_bounded_also_when_its_length_is_not_told(memory_app: Holdfast) -> None:
     sent = 0
 
@@ -241,6 +244,29 @@ async def asked(application: Any, scope: dict[str, Any]) -> list[dict[str, Any]]
     return sent
 
 
+@pytest.mark.guards("body-length", "body-length-once")
+async def test_a_length_that_is_too_large_or_told_twice_is_refused_and_nothing_is_read(memory_app: Holdfast) -> None:
+    application = make_application(memory_app.served(ServerSettings(max_body=50_000)))
+    scope: dict[str, Any] = {"type": "http", "method": "POST", "path": f"{QUEUES}/a/pause", "query_string": b""}
+    scope |= {"scheme": "http", "root_path": "", "server": ("127.0.0.1", 80), "client": ("127.0.0.1", 1)}
+    secret = bearing(await made_pass(memory_app))["authorization"].encode()
+    head = [(b"host", b"127.0.0.1"), (b"authorization", secret), (b"content-type", b"application/json")]
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        raise AssertionError(scope)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    twice = [(b"content-length", b"2"), (b"transfer-encoding", b"chunked")]
+    for headers, status in (([(b"content-length", b"50001")], 413), (twice, 400)):
+        sent.clear()
+        await application(scope | {"headers": [*head, *headers]}, receive, send)
+        assert sent[0]["status"] == status
+
+
+@pytest.mark.guards("body-length", "websocket-refusal")
 async def test_a_length_that_is_no_number_and_a_websocket(memory_app: Holdfast) -> None:
     application = make_application(memory_app.served(ServerSettings()))
     scope: dict[str, Any] = {"type": "http", "method": "GET", "path": "/healthz", "query_string": b"", "root_path": ""}
@@ -266,6 +292,7 @@ async def test_what_a_program_around_us_keeps_is_not_believed(memory_app: Holdfa
 # ---- every answer --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guards("answer-headers", "no-store")
 async def test_every_route_has_the_headers_and_is_closed(memory_app: Holdfast) -> None:
     """Answers of all kinds: nobody, somebody, wrong paths, files, errors."""
     secret = await made_pass(memory_app)
@@ -358,3 +385,15 @@ async def test_strangers_who_ask_whether_it_is_ready_cost_the_store_nothing(
         answers = await asyncio.gather(*(web.get("/readyz") for _ in range(50)))
     assert {answer.text for answer in answers} == {"ready"}
     assert asked <= 3
+
+
+@pytest.mark.guards("asked-before-body")
+async def test_strangers_learn_nothing_from_what_a_body_must_look_like(memory_app: Holdfast) -> None:
+    async with visit(memory_app) as web:
+        for route in routes_of(memory_app):
+            if route.method in SAFE or route.role is None:
+                continue
+            for body in (b"{", b'{"a": 1, "a": 2}', b'{"nonsense": 1}'):
+                headers = {"content-type": "application/json"}
+                answer = await web.request(route.method, filled(route.path), headers=headers, content=body)
+                assert answer.status_code == 401, (route, body, answer.text)

@@ -171,6 +171,7 @@ async def test_nobody_follows_without_a_token_or_a_login(memory_app: Holdfast) -
         await page.taken("snapshot")
 
 
+@pytest.mark.guards("stream-origin")
 async def test_a_page_of_another_site_holds_no_place(memory_app: Holdfast) -> None:
     """It could not read it, but a hundred windows or images of it would keep the owner out."""
     asgi, (session, _) = memory_app.asgi(), await made_pass(memory_app, kind="session", lasts_ms=60_000)
@@ -194,6 +195,7 @@ async def test_pages_of_this_server_may_follow(memory_app: Holdfast) -> None:
         assert page.status == 200
 
 
+@pytest.mark.guards("stream-revoked")
 @pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize("is_busy", [False, True])
 async def test_a_revoked_token_ends_its_stream_with_the_next_ping(memory_app: Holdfast, is_busy: bool) -> None:
@@ -263,6 +265,7 @@ async def test_a_check_that_fails_ends_the_stream(memory_app: Holdfast) -> None:
 # ---- how many, and how they end --------------------------------------------------------------------------------------
 
 
+@pytest.mark.guards("streams-each", "streams-all")
 async def test_one_may_have_so_many_streams_and_all_so_many(memory_app: Holdfast) -> None:
     asgi = memory_app.asgi(ServerSettings(max_streams=3, max_streams_each=2))
     tokens = [(await made_pass(memory_app))[0] for _ in range(3)]

@@ -41,7 +41,7 @@ STATE_STYLES = {
 
 def one_line(text: str) -> str:
     """Make text safe to print inside a line: line ends and tabs are escaped too."""
-    return _ACTING.sub(_escaped, text)
+    return _ACTING.sub(_escaped, text)  # guard: terminal-escapes, without: return text
 
 
 def block(text: str) -> str:
@@ -51,7 +51,7 @@ def block(text: str) -> str:
 
 def without_passwords(text: str) -> str:
     """Hide the passwords of URLs that a message quotes."""
-    return _PASSWORD.sub(lambda found: f"{found[1]}:***@" if found[1] else f"{found[2]}***", text)
+    return _PASSWORD.sub(_starred, text)  # guard: terminal-passwords, without: return text
 
 
 def is_terminal() -> bool:
@@ -114,7 +114,7 @@ def indented(encoded: bytes | str, by: int = 2) -> str:
 
 def _safe_json(text: str) -> str:
     # Such characters stand only inside JSON's strings, where \u is their other spelling.
-    return _ACTING_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _ACTING_IN_JSON.sub(_escaped_in_json, text)  # guard: terminal-escapes-json, without: return text
 
 
 # ---- tables --------------------------------------------------------------------------------------------------------
@@ -195,3 +195,11 @@ def _console() -> Console:
 
 def _escaped(found: re.Match[str]) -> str:
     return ascii(found[0])[1:-1]
+
+
+def _starred(found: re.Match[str]) -> str:
+    return f"{found[1]}:***@" if found[1] else f"{found[2]}***"
+
+
+def _escaped_in_json(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"

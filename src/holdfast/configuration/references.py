@@ -39,4 +39,5 @@ def _check(given: Any, path: Path, known: set[str], what: str, report: Report) -
     for at, name in enumerate(listed):
         if isinstance(name, str) and name not in known:
             place = (*path, str(at)) if isinstance(given, list) else path
-            report.add(place, f"expected {what} that is defined, got {name!r}; {among(known, name)}")
+            message = f"expected {what} that is defined, got {name!r}; {among(known, name)}"
+            report.add(place, message)  # guard: configuration-references

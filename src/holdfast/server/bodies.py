@@ -32,7 +32,7 @@ class BodyRoute(APIRoute):
             strict = _StrictRequest(request.scope, request.receive)
             for asking in self.dependencies:
                 if asking.dependency is not None:
-                    await asking.dependency(strict)
+                    await asking.dependency(strict)  # guard: asked-before-body
             if request.method in SAFE:
                 return await handle(strict)
             body = await strict.body()
@@ -72,7 +72,7 @@ def read_json(body: bytes, most_depth: int = payload.DEPTH + _AROUND) -> Any:
     except ValueError as error:
         detail = f"body: expected JSON in UTF-8, got something else: {error}"
         raise Problem(422, detail, "json") from None
-    payload.check(value, "body", most_depth)
+    payload.check(value, "body", most_depth)  # guard: json-values
     return value
 
 
@@ -84,7 +84,7 @@ def _is_json(content_type: str) -> bool:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in found:  # guard: json-names
             message = f"the name {shown(name)} comes twice in one object"
             raise ValueError(message)
         found[name] = value

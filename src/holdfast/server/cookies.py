@@ -50,7 +50,8 @@ def form_token(request: Request, value: str) -> str:
 
     It belongs to one login: whoever has put a value of their own there still does not know this.
     """
-    told = f"holdfast form {value} {session_of(request) or ''}"
+    login = session_of(request) or ""  # guard: form-of-login, without: login = ""
+    told = f"holdfast form {value} {login}"
     return hashlib.sha256(told.encode(errors="surrogatepass")).hexdigest()
 
 
@@ -74,6 +75,6 @@ def _set(response: Response, name: str, value: str, *, is_secure: bool, lasts_s:
         max_age=lasts_s,
         path="/",
         secure=is_secure,
-        httponly=True,
+        httponly=True,  # guard: cookie-httponly, without: httponly=False,
         samesite="lax",
     )

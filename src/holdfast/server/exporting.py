@@ -28,7 +28,7 @@ async def export_lines(request: Request, sight: Sight, which: JobFilter) -> Asyn
             yield msgspec.json.encode(exported(job)) + b"\n"
         if page.next is None:
             return
-        if not await live.still_holds(request, sight.principal):
+        if not await live.still_holds(request, sight.principal):  # guard: export-revoked
             message = f"{sight.principal.name} may read no more"
             raise BrokenOff(message)
         after = page.next

@@ -64,4 +64,7 @@ def _place(address: str) -> str:
         return address
     if isinstance(parsed, ipaddress.IPv4Address):
         return address
-    return address if parsed.ipv4_mapped else str(ipaddress.ip_network((parsed.packed, _NETWORK), strict=False))
+    if parsed.ipv4_mapped:
+        return address
+    network = ipaddress.ip_network((parsed.packed, _NETWORK), strict=False)
+    return str(network)  # guard: guess-network, without: return address

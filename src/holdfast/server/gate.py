@@ -44,7 +44,7 @@ class Gate:
         """Refuse another guess of those who guess before anything is done for it: all others would wait for that."""
         scheme, _, given = connection.headers.get("authorization", "").partition(" ")
         if scheme.lower() == _SCHEME and not self._is_welcome(secrets.digest_of(given.strip())):
-            self.failing.require_few(address_of(connection, self._settings))
+            self.failing.require_few(address_of(connection, self._settings))  # guard: guess-lockout
 
     def _is_welcome(self, digest: str) -> bool:
         return digest in self._welcome or digest in self._trying
@@ -52,7 +52,8 @@ class Gate:
     async def principal(self, request: Request) -> Principal | None:
         """Find out who asks; None for nobody, and a problem for somebody who is refused."""
         said = request.headers.getlist("authorization")
-        if len(said) > 1:  # somebody on the way may have looked at the other
+        # Somebody on the way may have looked at the other.
+        if len(said) > 1:  # guard: one-authorization
             raise Problem(401, "say who asks once: there are several Authorization headers", "token", headers=CHALLENGE)
         scheme, _, given = "".join(said).partition(" ")
         if scheme.lower() == _SCHEME:  # what a proxy asked for, as Basic does, is not meant for us
@@ -63,7 +64,7 @@ class Gate:
             return proxied
         if (secret := session_of(request)) is not None:
             found = await self.known(secret)
-            if found is not None and found.kind == "session":
+            if found is not None and found.kind == "session":  # guard: session-kind, without: if found is not None:
                 return principal_of(found, "session")
         if self._is_here(request) and await self._latch.is_up():
             return Principal(LOCAL, Role.ADMIN, None, "loopback")
@@ -79,7 +80,7 @@ class Gate:
         address, digest = address_of(request, self._settings), secrets.digest_of(secret)
         is_counted = not self._is_welcome(digest)
         if is_counted:
-            self.failing.begin(address)
+            self.failing.begin(address)  # guard: guess-lockout
         self._trying.add(digest)
         try:
             found = await self.known(secret)
@@ -89,7 +90,7 @@ class Gate:
             raise
         finally:
             self._trying.discard(digest)
-        if found is None or found.kind != "token":
+        if found is None or found.kind != "token":  # guard: token-kind, without: if found is None:
             self._welcome.pop(digest, None)
             if not is_counted:
                 self.failing.failed(address)
@@ -112,7 +113,7 @@ class Gate:
             raise _unauthorized() from error
         if isinstance(said, Role):
             return Principal("authorized", said, None, "hook")
-        if said is not None and not isinstance(said, Principal):
+        if said is not None and not isinstance(said, Principal):  # guard: hook-answer
             kind = type(said).__name__
             _logger.error("authorize(request): expected a Principal, a Role or None, got a %s; nobody is let in", kind)
             raise _unauthorized()
@@ -122,10 +123,10 @@ class Gate:
         """Believe what a proxy says of who asks, if it says one thing."""
         settings = self._settings
         names = request.headers.getlist(settings.user_header or "")
-        if not names or not is_from_proxy(request, settings):
+        if not names or not is_from_proxy(request, settings):  # guard: proxy-address, without: if not names:
             return None
         # A second one is what somebody sent and the proxy left there.
-        if len(names) > 1 or not names[0] or not names[0].isprintable():
+        if len(names) > 1 or not names[0] or not names[0].isprintable():  # guard: proxy-name
             raise Problem(403, "the proxy does not say plainly who asks", "proxy")
         said = request.headers.getlist(settings.role_header) if settings.role_header else []
         role = settings.role_of(names[0]) if not said else _one_role(said)
@@ -135,11 +136,13 @@ class Gate:
 
     def _is_here(self, request: Request) -> bool:
         """Whether somebody on this machine asks, and not a proxy for others."""
-        if request.client is None or any(name.startswith(_FORWARDED) for name in request.headers):
+        if request.client is None:
             return False
-        if request.scope.get("http_version") == _AS_PROXIES_DO:
+        if any(name.startswith(_FORWARDED) for name in request.headers):  # guard: local-without-forwarded
             return False
-        return is_loopback(request.client.host)
+        if request.scope.get("http_version") == _AS_PROXIES_DO:  # guard: local-without-proxy
+            return False
+        return is_loopback(request.client.host)  # guard: local-address, without: return True
 
 
 def principal_of(found: Pass, via: Via) -> Principal:

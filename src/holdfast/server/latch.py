@@ -27,7 +27,7 @@ class Latch:
         async with self._looking:
             now = time.monotonic()
             if self._is_up and (self._looked_at is None or now - self._looked_at >= LOOK_S):
-                self._is_up = not await (await self._served.opened()).store.has_token()
+                self._is_up = not await (await self._served.opened()).store.has_token()  # guard: local-until-token
                 self._looked_at = now
                 if not self._is_up:
                     _logger.warning("somebody has made a token, so nobody is let in without one any more")

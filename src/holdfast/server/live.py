@@ -50,10 +50,10 @@ class Live:
     def place(self, principal: Principal) -> Iterator["asyncio.Future[None]"]:
         """Hold a place for a stream; what is given is done when the stream is to end."""
         key = (principal.via, principal.name, principal.pass_id)
-        if self._held[key] >= self._most_each:
+        if self._held[key] >= self._most_each:  # guard: streams-each
             detail = f"{principal.name} has {self._most_each} streams open, which is the most (server.max_streams_each)"
             raise Problem(429, f"{detail}; close one", "too-many-streams", headers=_PATIENCE)
-        if self.open >= self._most:
+        if self.open >= self._most:  # guard: streams-all
             detail = f"{self._most} streams are open, which is the most (server.max_streams); try again in a moment"
             raise Problem(503, detail, "too-many-streams", headers=_PATIENCE)
         ending = self._begun()

@@ -127,20 +127,20 @@ def _requires(role: Role, *, is_whole: bool = False) -> Callable[[Request], Awai
         if request.scope.get(_LET_IN) is require:  # a route asks before it reads the body, and FastAPI once more
             return
         principal = await gate(request).principal(request)
-        if principal is None:
+        if principal is None:  # guard: authentication
             detail = "say who asks: Authorization: Bearer hf_..., or log in"
             raise Problem(401, detail, "nobody", headers=CHALLENGE)
         request.state.principal = principal
         pacing: Pacing | None = request.app.state.pacing
         if pacing is not None:
-            pacing.take(principal)
-        if not principal.may(role):
+            pacing.take(principal)  # guard: request-rate
+        if not principal.may(role):  # guard: route-role
             detail = f"this needs the role {role.word}, and {principal.name} has the role {principal.role.word}"
             raise Problem(403, detail, "role")
-        if is_whole and principal.queues is not None:
+        if is_whole and principal.queues is not None:  # guard: scope-whole-routes
             detail = f"this concerns all queues, and {principal.name} may see {len(principal.queues)} of them only"
             raise Problem(403, detail, "scope")
-        if request.method not in SAFE and principal.via != "token" and _is_from_browser(request):
+        if request.method not in SAFE and principal.via != "token" and _is_from_browser(request):  # guard: form-token
             await _require_form(request)
         request.scope[_LET_IN] = require
 
@@ -154,7 +154,8 @@ def _is_from_browser(request: Request) -> bool:
 async def _require_small(request: Request) -> None:
     """Refuse what no form of ours can be: strangers are not given the time that reading a large one takes."""
     length = request.headers.get("content-length", "")
-    if request.method not in SAFE and not (length.isdecimal() and len(length) <= _DIGITS and int(length) <= _SMALL):
+    is_small = length.isdecimal() and len(length) <= _DIGITS and int(length) <= _SMALL
+    if request.method not in SAFE and not is_small:  # guard: stranger-body
         raise Problem(413, f"a form here has at most {_SMALL:,} bytes, and says how many", "too-large")
 
 
@@ -166,7 +167,7 @@ async def _require_form(request: Request) -> None:
         await request.body()  # kept, so that the handler can read it again
         value = (await request.form()).get("form_token")
         given = value if isinstance(value, str) else None
-    if not is_our_form(request, given):
+    if not is_our_form(request, given):  # guard: form-token-check
         raise Problem(403, "the form is not one of this server, or is too old: load the page again", "form")
 
 
@@ -202,7 +203,7 @@ async def remember(request: Request, status: int) -> None:
         request=request.state.request_id,
     )
     try:
-        await (await served(request).opened()).store.add_deed(deed)
+        await (await served(request).opened()).store.add_deed(deed)  # guard: audit-row
     except HoldfastError as error:
         _logger.error("what %s did could not be written down (%s): %s", deed.actor, error, deed)  # noqa: TRY400 - no traceback of ours helps
 

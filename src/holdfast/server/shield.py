@@ -53,7 +53,7 @@ class Shield:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer why not."""
         if scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": _REFUSED})
+            await send({"type": "websocket.close", "code": _REFUSED})  # guard: websocket-refusal
         elif scope["type"] == "http":
             await self._shielded(scope, receive, send)
         else:
@@ -66,9 +66,9 @@ class Shield:
         try:
             self._turn_away(connection)
             state = self._state_of(connection, answering.request_id)
-            self._require_host(connection.headers, scope)
-            self._require_origin(connection.headers, scope, is_secure=state["is_secure"])
-            bounded.require_length(connection.headers)
+            self._require_host(connection.headers, scope)  # guard: host-check
+            self._require_origin(connection.headers, scope, is_secure=state["is_secure"])  # guard: origin-check
+            bounded.require_length(connection.headers)  # guard: body-length
             await self.app({**scope, "state": state}, bounded, answering)
         except Problem as problem:
             await answering.tell(problem)
@@ -156,8 +156,8 @@ class _Answering:
             self._has_begun = True
             headers = MutableHeaders(scope=message)
             for name, value in _HEADERS.items():
-                headers.setdefault(name, value)
-            headers.setdefault("cache-control", "no-store")
+                headers.setdefault(name, value)  # guard: answer-headers
+            headers.setdefault("cache-control", "no-store")  # guard: no-store
             headers["x-request-id"] = self.request_id
         await self._send(message)
 
@@ -192,7 +192,7 @@ class _Bounded:
     def require_length(self, headers: Headers) -> None:
         """Refuse what is said to be too large, and what is said in two ways: others may have read it in the other."""
         length = headers.get("content-length", "")
-        if length and "transfer-encoding" in headers:
+        if length and "transfer-encoding" in headers:  # guard: body-length-once
             raise Problem(400, "the length of the body is told in two ways; tell it in one", "length")
         if length.isdecimal() and (len(length) > _DIGITS or int(length) > self._most):
             raise self._problem()
@@ -201,7 +201,7 @@ class _Bounded:
         """Read a part."""
         part = await self._part()
         self._read += len(part.get("body", b""))
-        if self._read > self._most:
+        if self._read > self._most:  # guard: body-bytes
             self._answering.refusal = self._problem()
             raise self._answering.refusal
         return part

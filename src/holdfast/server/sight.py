@@ -37,7 +37,7 @@ class Sight:
     async def job(self, job: str) -> Job:
         """Read a job; one in a queue that is not theirs is not there."""
         found = await self.client.get(job)
-        if not self.principal.sees(found.queue):
+        if not self.principal.sees(found.queue):  # guard: scope-job
             raise JobNotFound(missing(found.id))  # in the words of one that is not there
         return (await self._without_strangers([found]))[0]
 
@@ -52,7 +52,8 @@ class Sight:
         if self.principal.queues is None or not named:
             return list(jobs)
         there = await self.client.get_many(sorted(named))
-        known = {other.id for other in there.values() if self.principal.sees(other.queue)}
+        sees = self.principal.sees
+        known = {one.id for one in there.values() if sees(one.queue)}  # guard: scope-origins, without: known = named
 
         def seen(other: int | None) -> int | None:
             return other if other in known else None
@@ -70,15 +71,16 @@ class Sight:
             if other is not None and self.principal.sees(other.queue):
                 raise
             message = f"retry {job.public_id}: another job is live and holds its unique key; wait for that one"
-            raise UniqueConflict(message) from None
+            raise UniqueConflict(message) from None  # guard: scope-unique, without: raise
 
     async def why(self, job: Job) -> Why:
         """Say why a job stands where it stands; other jobs are named to those who may see all."""
-        return await self.client.why(job.id, naming=self.principal.queues is None)
+        names_others = self.principal.queues is None  # guard: scope-why, without: names_others = True
+        return await self.client.why(job.id, naming=names_others)
 
     def require_queue(self, queue: str) -> None:
         """Refuse a queue that is not theirs, as one that is not there."""
-        if not self.principal.sees(queue):
+        if not self.principal.sees(queue):  # guard: scope-queue
             raise not_found("queue", queue)
 
     def narrowed(self, which: JobFilter) -> JobFilter:
@@ -95,11 +97,13 @@ class Sight:
             return self.narrowed(which)
         there = await self.client.get_many(named)
         is_theirs = all(other in there and self.principal.sees(there[other].queue) for other in named)
-        return self.narrowed(which) if is_theirs else msgspec.structs.replace(which, queues=(NOWHERE,))
+        if not is_theirs:  # guard: scope-kinship
+            return msgspec.structs.replace(which, queues=(NOWHERE,))
+        return self.narrowed(which)
 
     def among(self, asked: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Narrow the queues that were asked for, which are all where none is named, to those that they may see."""
-        mine = self.principal.queues
+        mine = self.principal.queues  # guard: scope-filters, without: mine = None
         if mine is None:
             return asked
         wanted = tuple(queue for queue in asked if queue in mine) if asked else tuple(sorted(mine))
@@ -151,7 +155,7 @@ class Sight:
         """Read one escalation, and the messages about it; one that they may not know of is not there."""
         found = await self.client.escalation(number)
         seen = await self.escalations([found.escalation])
-        if not seen:
+        if not seen:  # guard: scope-escalation, without: if not (seen := seen or [found.escalation]):
             raise missing_escalation(number)
         return msgspec.structs.replace(found, escalation=seen[0])
 

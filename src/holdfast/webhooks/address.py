@@ -82,8 +82,8 @@ def check_url(url: str, allowed: Allowed) -> Target:
         scheme = _SCHEME.match(url)
         _refuse("http://host/path or https://host/path", f"the scheme {scheme[0]}" if scheme else "no scheme")
     target = _read_target(parts)
-    _judge_host(target.host, target.port, allowed)
-    _judge_port(target.host, target.port, allowed)
+    _judge_host(target.host, target.port, allowed)  # guard: webhook-host
+    _judge_port(target.host, target.port, allowed)  # guard: webhook-port
     if len(target.url) > URL_LENGTH:
         _refuse(f"at most {URL_LENGTH} characters once percent-encoded", _size(target.url))
     return target
@@ -109,7 +109,8 @@ async def resolve(target: Target, allowed: Allowed, lookup: Lookup = look_up) ->
     addresses = list(dict.fromkeys(answers))
     is_trusted = allowed.allows(target.host, target.port)
     # Which address it is stays unsaid: the owner of a URL must not map our network by its errors.
-    if not addresses or not all(_may_reach(text, target.port, allowed, is_trusted=is_trusted) for text in addresses):
+    reaches = [_may_reach(text, target.port, allowed, is_trusted=is_trusted) for text in addresses]
+    if not addresses or not all(reaches):  # guard: webhook-addresses
         got = "one that is not" if addresses else "no address"
         message = f"webhook address: expected only public addresses for {shown(target.host)}, got {got}"
         message += "; allow the host or its network if it is yours"
@@ -130,7 +131,7 @@ def _read_target(parts: re.Match[str]) -> Target:
 
 
 def _read_authority(authority: str, default_port: int) -> tuple[str, int]:
-    if "@" in authority:
+    if "@" in authority:  # guard: webhook-user
         _refuse("no user name and no password", "one before '@'; let the signature prove who sends")
     found = _AUTHORITY.fullmatch(authority)
     if found is None:
@@ -145,7 +146,7 @@ def _read_host(text: str) -> str:
     if text.startswith("["):
         return _read_ipv6(text)
     host = (text if text.isascii() else _in_ascii(text)).lower().removesuffix(".")
-    if _ENDS_IN_NUMBER.fullmatch(host) and read_address(host) is None:
+    if _ENDS_IN_NUMBER.fullmatch(host) and read_address(host) is None:  # guard: webhook-odd-address
         meant = _ipv4_as_browsers_read(host)
         _refuse("an IPv4 address as four plain numbers", shown(text) + (f", which is {meant}" if meant else ""))
     if not NAME.fullmatch(host):
@@ -191,9 +192,9 @@ def _judge_host(host: str, port: int, allowed: Allowed) -> None:
     if allowed.allows(host, port):
         return
     address = read_address(host)
-    if address is not None and not is_public(address):
+    if address is not None and not is_public(address):  # guard: webhook-public-address
         _refuse("a public address", f"{shown(host)}; allow it if it is yours")
-    if address is None and ("." not in host or host.endswith(_LOCAL_DOMAINS)):
+    if address is None and ("." not in host or host.endswith(_LOCAL_DOMAINS)):  # guard: webhook-local-name
         _refuse("a name of the public internet", f"{shown(host)}; allow it if it is yours")
 
 

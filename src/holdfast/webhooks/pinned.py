@@ -125,7 +125,7 @@ async def _first_bytes(answer: httpcore2.Response) -> bytes:
     async with aclosing(aiter(stream)) as parts:
         async for part in parts:
             body += part
-            if len(body) >= BODY_BYTES:
+            if len(body) >= BODY_BYTES:  # guard: webhook-answer-bytes
                 break
     return bytes(body[:BODY_BYTES])
 

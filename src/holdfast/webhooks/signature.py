@@ -49,7 +49,8 @@ def signature(secrets: Sequence[bytes], message_id: str, timestamp: int, body: b
     if not secrets:
         message = "webhook secrets: expected at least one, got none; an unsigned webhook proves nothing"
         raise InvalidValue(message)
-    if not message_id or "." in message_id:  # with a dot, one signature could fit two messages
+    # With a dot, one signature could fit two messages.
+    if not message_id or "." in message_id:  # guard: signature-id
         message = f"webhook id: expected text without '.', got {shown(message_id)}"
         raise InvalidValue(message)
     return " ".join(_signed(secret, f"{message_id}.{timestamp}.", body) for secret in secrets)
@@ -71,7 +72,7 @@ def verify(
         message = f"{TIMESTAMP_HEADER}: expected seconds since 1970, got {shown(timestamp)}"
         raise SignatureRefused(message)
     age_s = (time.time() if now is None else now) - int(timestamp)
-    if abs(age_s) > tolerance_s:
+    if abs(age_s) > tolerance_s:  # guard: signature-age
         message = f"{TIMESTAMP_HEADER}: expected at most {tolerance_s} s from now, got {abs(age_s):.0f} s "
         message += "ago; it may be a replay" if age_s > 0 else "ahead; check both clocks"
         raise SignatureRefused(message)
@@ -79,7 +80,7 @@ def verify(
     offered = [text.encode(errors="replace") for text in given.split()]
     # Every pair is compared, each in constant time: how long it takes tells nothing about what fits.
     fits = [hmac.compare_digest(one, other) for one in expected for other in offered]
-    if not any(fits):
+    if not any(fits):  # guard: signature
         message = f"{SIGNATURE_HEADER}: expected one made with a secret of ours, got {len(offered)} that do not fit"
         raise SignatureRefused(message)
 

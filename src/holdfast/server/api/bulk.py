@@ -61,7 +61,7 @@ async def start_bulk(
     which = await _which(sight, asked)
     noted(request, verb=asked.verb, q=asked.q, ids=asked.ids, reason=asked.reason)
     noted(request, priority=asked.priority, run_at=asked.run_at, delay=asked.delay)
-    require_role(sight.principal, asked.verb)
+    require_role(sight.principal, asked.verb)  # guard: bulk-delete-role
     run = await sight.client.start_bulk(
         asked.verb,
         which,
@@ -126,7 +126,7 @@ def require_role(principal: Principal, verb: BulkVerb) -> None:
 async def _run(sight: Sight, number: str) -> BulkRun:
     """Find a run; one that touches queues which are not theirs is not there."""
     run = await sight.client.bulk_run(int(number))
-    if not _is_seen(sight.principal, run):
+    if not _is_seen(sight.principal, run):  # guard: scope-run
         message = f"bulk run {run.id}: there is no such run; those that ended 30 days ago are forgotten"
         raise BulkNotFound(message)
     return run
@@ -134,7 +134,7 @@ async def _run(sight: Sight, number: str) -> BulkRun:
 
 async def _changeable(sight: Sight, number: str) -> BulkRun:
     run = await _run(sight, number)
-    require_role(sight.principal, run.verb)
+    require_role(sight.principal, run.verb)  # guard: api-run-role
     return run
 
 

@@ -46,7 +46,7 @@ async def list_queues(sight: Seen) -> QueueList:
 async def read_queue(name: Name, sight: Seen) -> QueueShape:
     """Read one queue."""
     wanted = names.name(name, "queue")
-    sight.require_queue(wanted)
+    sight.require_queue(wanted)  # guard: scope-queue-read
     for family in await sight.client.families():
         if family.row.name == wanted:
             return queue_shape(family, await sight.store.read_gauges())
@@ -59,7 +59,7 @@ async def pause_queue(
 ) -> QueueShape:
     """Let no job of a queue start until it is resumed; what runs goes on."""
     wanted = names.name(name, "queue")
-    sight.require_queue(wanted)
+    sight.require_queue(wanted)  # guard: scope-pause
     reason = None if asked is None else asked.reason
     noted(request, queue=wanted, reason=reason)
     await sight.client.pause(wanted, actor=who.name, reason=reason)
@@ -70,7 +70,7 @@ async def pause_queue(
 async def resume_queue(name: Name, sight: Seen, request: Request) -> QueueShape:
     """Let jobs of a queue start again."""
     wanted = names.name(name, "queue")
-    sight.require_queue(wanted)
+    sight.require_queue(wanted)  # guard: scope-resume
     noted(request, queue=wanted)
     await sight.client.resume(wanted)
     return await read_queue(wanted, sight)

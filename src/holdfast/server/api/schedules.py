@@ -171,7 +171,9 @@ async def delete_window(name: WindowName, sight: Seen) -> None:
 async def _found(sight: Sight, name: str) -> ScheduleState:
     """Find a schedule; one whose jobs go to a queue that is not the asker's is not there."""
     for state in await sight.client.stored_schedules():
-        if state.name == name.lower() and sight.principal.sees(state.plan.job.queue):
+        if not sight.principal.sees(state.plan.job.queue):  # guard: scope-schedule
+            continue
+        if state.name == name.lower():
             return state
     message = f"there is no schedule {name}"
     raise ScheduleNotFound(message)

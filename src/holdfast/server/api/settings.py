@@ -84,7 +84,12 @@ async def list_overrides(sight: Seen) -> OverrideList:
     return OverrideList(overrides=[override_shape(row) for row in await sight.client.overrides()])
 
 
-@routes.put("/{path}", Role.ADMIN, whole=True, summary="Set a setting")
+@routes.put(
+    "/{path}",
+    Role.ADMIN,  # guard: settings-role, without: Role.OPERATOR,
+    whole=True,  # guard: settings-scope, without: whole=False,
+    summary="Set a setting",
+)
 async def set_setting(path: SettingPath, asked: NewValue, sight: Seen, who: Who, request: Request) -> OverrideShape:
     """Change a setting of a limit, budget, queue or service for everybody, within five seconds and until it is reset.
 

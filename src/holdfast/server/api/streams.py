@@ -68,7 +68,7 @@ async def follow_all(request: Request, sight: Seen, wanted: AsWanted, queues: Qu
 )
 async def follow_queue(request: Request, name: Name, sight: Seen, wanted: AsWanted) -> LiveResponse:
     """Follow what happens in one queue."""
-    sight.require_queue(name)
+    sight.require_queue(name)  # guard: scope-queue-stream
     return _stream(request, sight, wanted, [name])
 
 
@@ -82,14 +82,14 @@ def _stream(
     request: Request, sight: Sight, wanted: Wanted, queues: Iterable[str], *, job: int | None = None
 ) -> LiveResponse:
     """Stream what the asker may see of it, for as long as they may."""
-    live.require_own_page(request)
+    live.require_own_page(request)  # guard: stream-origin
     principal, streams = sight.principal, _live(request)
     # Of a queue that they may not see nothing is even picked out for them, neither as an event nor in a snapshot.
     named = tuple(names.name(queue, "queue") for queue in queues)
     visible = sight.narrowed(JobFilter(queues=named)).queues
 
     async def check() -> bool:
-        return await streams.still_holds(request, principal)
+        return await streams.still_holds(request, principal)  # guard: stream-revoked, without: return True
 
     stream = EventStream(
         sight.client,

@@ -78,11 +78,11 @@ async def create_token(asked: NewToken, sight: Seen, who: Who, request: Request)
     """Make a token; nobody can give more than they have, and its secret is shown in this answer only."""
     queues = None if asked.queues is None else tuple(sorted({names.name(queue, "queues") for queue in asked.queues}))
     noted(request, name=asked.name, role=asked.role, queues=queues, expires_in=asked.expires_in)
-    if not who.may(read_role(asked.role)) or not is_within(who, queues):
+    if not who.may(read_role(asked.role)) or not is_within(who, queues):  # guard: token-gift
         detail = f"{who.name} can make tokens for what they may see themselves: {', '.join(sorted(who.queues or ()))}"
         raise Problem(403, detail, "scope")
     lasts_ms = None if asked.expires_in is None else positive_ms(asked.expires_in, "expires_in")
-    await _require_end(sight, lasts_ms)
+    await _require_end(sight, lasts_ms)  # guard: token-end
     secret = secrets.new_secret()
     made = await sight.store.add_pass(
         NewPass(
@@ -104,9 +104,9 @@ async def create_token(asked: NewToken, sight: Seen, who: Who, request: Request)
 async def revoke_token(number: Number, sight: Seen, who: Who) -> TokenShape:
     """Let a token, and the logins begun with it, hold no more; nobody can revoke the one they came with."""
     found = next(iter(await sight.store.list_passes("token", number=int(number))), None)
-    if found is None or not is_within(who, found.queues):
+    if found is None or not is_within(who, found.queues):  # guard: token-scope, without: if found is None:
         raise not_found("token", number)
-    if found.id in await _own(sight):
+    if found.id in await _own(sight):  # guard: own-token
         detail = f"token {number} is the one you came with: revoke it with another, or with `holdfast tokens revoke`"
         raise Problem(409, detail, "own-token")
     revoked = await sight.store.revoke_pass(found.id, actor=who.name)

@@ -121,7 +121,7 @@ async def change_run_here(request: Request, run: int, verb: str, sight: Seen, q:
     if verb not in known:
         raise Problem(404, f"there is nothing at {request.url.path}", "not-found")
     if verb != "cancel":
-        require_role(sight.principal, (await client.bulk_run(run)).verb)
+        require_role(sight.principal, (await client.bulk_run(run)).verb)  # guard: bulk-run-role
     try:
         await known[verb](run)
     except (InvalidValue, Conflict) as error:
@@ -132,7 +132,7 @@ async def change_run_here(request: Request, run: int, verb: str, sight: Seen, q:
 def _verb(verb: str, who: Principal) -> str:
     if verb not in VERBS:
         raise Problem(422, f"verb: expected one of {', '.join(VERBS)}, got {verb[:40]!r}", "invalid-value")
-    if verb == "delete" and not who.may(Role.ADMIN):
+    if verb == "delete" and not who.may(Role.ADMIN):  # guard: bulk-page-role
         raise Problem(403, f"deleting needs the role admin, and {who.name} has the role {who.role.word}", "role")
     return verb
 
@@ -196,7 +196,8 @@ async def _run(sight: Sight, wanted: Wanted, who: Principal) -> Said:
 async def _each(sight: Sight, wanted: Wanted, who: Principal) -> Said:
     await _preview(sight, wanted)
     seen = {job.public_id: job for job in (await sight.client.get_many(wanted.jobs)).values()}
-    mine = [name for name, job in seen.items() if sight.principal.sees(job.queue)]
+    sees = sight.principal.sees
+    mine = [name for name, job in seen.items() if sees(job.queue)]  # guard: scope-chosen, without: mine = list(seen)
     answers: list[Answered] = await _deed(sight, wanted, mine, who) if mine else []
     done = [encode(answer.id) for answer in answers if answer.answer in {Answer.DONE, Answer.REQUESTED}]
     gone = len(dict.fromkeys(wanted.jobs)) - len(answers)

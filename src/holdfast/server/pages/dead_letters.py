@@ -109,10 +109,12 @@ async def change_run_here(request: Request, run: int, verb: str, sight: Seen) ->
     """Pause, go on with or cancel a run."""
     known = await sight.client.bulk_run(run)
     ask = {"pause": sight.client.pause_bulk, "resume": sight.client.resume_bulk, "cancel": sight.client.cancel_bulk}
-    if verb not in ask or not sees_run(sight, known):
+    if verb not in ask:
+        raise not_found("run", run)
+    if not sees_run(sight, known):  # guard: scope-dead-run
         raise not_found("run", run)
     if verb != "cancel":
-        require_role(sight.principal, known.verb)
+        require_role(sight.principal, known.verb)  # guard: dead-run-role
     await ask[verb](run)
     return turned(request, url(request, "dead-letters"), f"run {run}: {verb}")
 

@@ -50,7 +50,9 @@ async def log_in(
     if (old := cookies.session_of(request)) is not None:
         former = await routing.gate(request).known(old)
         if former is not None and former.kind == "session":  # and no token that somebody has put there
-            await store.revoke_pass(former.id, actor=principal.name)
+            await store.revoke_pass(former.id, actor=principal.name)  # guard: login-replaces
+    # A link has ended with its use.
+    parent = found.id if found.kind == "token" else None  # guard: login-parent, without: parent = None
     secret = secrets.new_secret()
     await store.add_pass(
         NewPass(
@@ -62,7 +64,7 @@ async def log_in(
             queues=found.queues,
             created_by=found.name,
             lasts_ms=routing.served(request).server.session_ms,
-            parent=found.id if found.kind == "token" else None,  # a link has ended with its use
+            parent=parent,
         )
     )
     response = RedirectResponse(own_path(request, after), 303)
@@ -74,7 +76,8 @@ async def log_in(
 async def log_out(request: Request, who: Who) -> Response:
     """Let a login end, on the server too."""
     if who.via == "session" and who.pass_id is not None:
-        await (await routing.served(request).opened()).store.revoke_pass(who.pass_id, actor=who.name)
+        store = (await routing.served(request).opened()).store
+        await store.revoke_pass(who.pass_id, actor=who.name)  # guard: logout-revokes
     response = RedirectResponse(url(request, "login"), 303)
     cookies.end_session(response)
     return response
@@ -97,20 +100,23 @@ def own_path(request: Request, given: str) -> str:
         and "\\" not in path
         and ".." not in path.split("/")
     )
-    return given if is_own and path not in {url(request, "login"), url(request, "logout")} else home
+    if not is_own or path in {url(request, "login"), url(request, "logout")}:  # guard: login-target
+        return home
+    return given
 
 
 async def _found(request: Request, token: str, link: str) -> Pass | None:
     """Look up what somebody came with; what is wrong counts against where they come from."""
     gate, served = routing.gate(request), routing.served(request)
     address = address_of(request, served.server)
-    gate.failing.begin(address)
+    gate.failing.begin(address)  # guard: login-lockout
     try:
         if link:
             found = await (await served.opened()).store.use_link(secrets.digest_of(link))
         else:
-            known = await gate.known(token)
-            found = known if known is not None and known.kind == "token" else None
+            found = await gate.known(token)
+            if found is not None and found.kind != "token":  # guard: login-token-kind
+                found = None
     except HoldfastError:
         gate.failing.forgive(address)
         raise

@@ -118,7 +118,7 @@ async def queue_page(request: Request, queue: str, sight: Seen, within: str = Qu
 @routes.post("/queues/{queue}/pause", Role.OPERATOR)
 async def pause_queue_here(request: Request, queue: str, sight: Seen, who: Who, reason: str = Form("")) -> Response:
     """Let a queue rest."""
-    sight.require_queue(queue)
+    sight.require_queue(queue)  # guard: scope-pause-page
     noted(request, reason=reason or None)
     await sight.client.pause(queue, actor=who.name, reason=reason or None)
     said = Said(f"{queue} is paused", undo=("queues", queue, "resume"))
@@ -128,7 +128,7 @@ async def pause_queue_here(request: Request, queue: str, sight: Seen, who: Who, 
 @routes.post("/queues/{queue}/resume", Role.OPERATOR)
 async def resume_queue_here(request: Request, queue: str, sight: Seen) -> Response:
     """Let a queue go on."""
-    sight.require_queue(queue)
+    sight.require_queue(queue)  # guard: scope-resume-page
     await sight.client.resume(queue)
     said = Said(f"{queue} goes on", undo=("queues", queue, "pause"))
     return turned(request, url(request, "queues", queue), said)
@@ -146,7 +146,7 @@ async def set_queue_here(
     reason: str = Form("", max_length=500),
 ) -> Response:
     """Change what holds for a queue, for everybody."""
-    sight.require_queue(queue)
+    sight.require_queue(queue)  # guard: scope-setting-page
     noted(request, field=field, value=value, reason=reason or None)
     given = read_value(value)
     await sight.client.set_policy(f"queues.{queue}.{field}", given, actor=who.name, reason=reason or None)
@@ -156,7 +156,7 @@ async def set_queue_here(
 @routes.post("/queues/{queue}/reset", Role.ADMIN)
 async def reset_queue_here(request: Request, queue: str, sight: Seen, field: str = Form(max_length=64)) -> Response:
     """Let a queue be again as programs say."""
-    sight.require_queue(queue)
+    sight.require_queue(queue)  # guard: scope-reset-page
     noted(request, field=field)
     await sight.client.reset_policy(f"queues.{queue}.{field}")
     return turned(request, url(request, "queues", queue), f"{queue}: {field} is again as programs say")

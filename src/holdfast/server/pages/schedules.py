@@ -209,7 +209,9 @@ async def delete_schedule_here(request: Request, name: str, sight: Seen) -> Resp
 
 async def _state(sight: Sight, name: str) -> ScheduleState:
     for state in await sight.client.stored_schedules():
-        if state.name == name and sight.principal.sees(state.plan.job.queue):
+        if not sight.principal.sees(state.plan.job.queue):  # guard: scope-schedule-page
+            continue
+        if state.name == name:
             return state
     raise not_found("schedule", name)
 
