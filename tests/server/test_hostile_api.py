@@ -110,7 +110,6 @@ async def test_pages_are_clamped_and_huge_numbers_are_refused(memory_app: Holdfa
                 assert (await web.get(f"/api/v1/{path}?limit={wrong}")).status_code == 422, (path, wrong)
 
 
-@pytest.mark.guards("json-names", "json-values")
 @pytest.mark.parametrize(
     "body",
     [
@@ -132,6 +131,26 @@ async def test_bodies_that_are_none(memory_app: Holdfast, body: bytes) -> None:
             answer = await web.post("/api/v1/tokens", content=body, headers={"content-type": kind})
             assert answer.status_code == 422, answer.text
             assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.guards("json-names")
+@pytest.mark.parametrize("body", [b'{"name": "a", "name": "b"}', b'{"name": "a", "role": "viewer", "role": "admin"}'])
+async def test_a_name_that_comes_twice_means_nothing(memory_app: Holdfast, body: bytes) -> None:
+    async with asking(memory_app) as web:
+        answer = await web.post("/api/v1/tokens", content=body, headers={"content-type": "application/json"})
+        assert (answer.status_code, answer.json()["type"]) == (422, "urn:holdfast:json"), answer.text
+        assert len(await memory_app.store.list_passes("token")) == 1, "the one that asks"
+
+
+@pytest.mark.guards("json-values")
+@pytest.mark.parametrize("reason", [b'"a\\u0000b"', b'"a\\ud800b"'])
+async def test_a_text_that_a_database_does_not_keep_is_refused(memory_app: Holdfast, reason: bytes) -> None:
+    async with asking(memory_app) as web:
+        headers = {"content-type": "application/json"}
+        for path in ("/api/v1/queues/high/pause", "/api/v1/queues/high/purge"):
+            answer = await web.post(path, content=b'{"reason": %b}' % reason, headers=headers)
+            assert answer.status_code == 422, answer.text
+        assert await memory_app.store.list_queues() == []
 
 
 ODD_NAMES = ("", "x" * 10_000, "x" * 65, "emoji 💥", "\u202eabc", 'a"; drop table x', "../x", "50%", "a\nb", "\x00")
