@@ -172,7 +172,6 @@ def test_any_host_is_plain_or_refused(host: str) -> None:
         assert check_url(target.url, NOWHERE) == target
 
 
-@pytest.mark.guards("webhook-mapped-address")
 @pytest.mark.parametrize(
     "text",
     [

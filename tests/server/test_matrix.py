@@ -121,7 +121,7 @@ def test_the_document_says_what_the_table_says(full_app: Holdfast) -> None:
     assert said == {key: PERMISSIONS[key].role for key in said}
 
 
-@pytest.mark.guards("authentication", "route-role", "settings-role", "scope-whole-routes")
+@pytest.mark.guards("authentication", "route-role", "settings-role")
 async def test_each_route_lets_in_whom_the_table_names(full_app: Holdfast) -> None:
     asgi = full_app.asgi(ServerSettings())
     async with full_app:

@@ -55,7 +55,7 @@ _UNICAST_V6 = IPv6Network("2000::/3")
 
 def is_public(address: Address) -> bool:
     """Whether an address is one of the public internet; of an IPv4 address inside IPv6, whether that one is."""
-    address = unmapped(address)  # guard: webhook-mapped-address
+    address = unmapped(address)
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _NOT_PUBLIC_V4)
     return address in _UNICAST_V6 and not any(address in network for network in _NOT_PUBLIC_V6)
