@@ -11,6 +11,7 @@ from holdfast.worker.embedded import Embedded
 from holdfast.worker.leaving import Until
 from holdfast.worker.worker import Worker
 from holdfast.worker_settings import WorkerSettings
+from tests.support.moments import Moments, recorded
 from tests.support.wait import PATIENCE_S, until
 
 # A lease that holds however busy the machine is, renewed ten times a second when the test is `brisk`.
@@ -53,32 +54,64 @@ async def ran(app: Holdfast, *handles: JobHandle[Any]) -> list[Job]:
 
 
 class Working:
-    """A worker that runs beside the test, with its inside open to it."""
+    """A worker that runs beside the test, known by the moments that it publishes."""
 
-    def __init__(self, embedded: Embedded) -> None:
+    def __init__(self, embedded: Embedded, moments: Moments) -> None:
         self.embedded = embedded
+        self.moments = moments
         self.task = asyncio.create_task(embedded.run(), name="the worker under test")
+        self._ids: list[int] = []
+        self._running: set[tuple[int, int]] = set()
+        self._buffered: list[int] = []
+        self._seen = 0
 
     @property
     def worker(self) -> Worker:
-        """The worker itself, once it has started."""
+        """The worker itself, for what no moment tells."""
         assert self.embedded._worker is not None
         return self.embedded._worker
 
     @property
     def id(self) -> int:
         """The id under which it is entered."""
-        return self.embedded._id
+        self._follow()
+        return self._ids[-1]
 
     @property
     def running(self) -> int:
         """How many handlers it has under way."""
-        return len(self.worker.executor.runs)
+        self._follow()
+        return len(self._running)
 
     @property
     def buffered(self) -> list[int]:
         """The jobs that it has claimed and not begun."""
-        return [run.job.id for run in self.worker._pump.buffer]
+        self._follow()
+        return list(self._buffered)
+
+    @property
+    def refused(self) -> int:
+        """How many ends of its jobs did not count, since others had them by then."""
+        self._follow()
+        return sum(self.moments.count("refused", worker=worker) for worker in self._ids)
+
+    def _follow(self) -> None:
+        """Follow what was published since the last look."""
+        for name, facts in self.moments.all[self._seen :]:
+            self._seen += 1
+            if (name == "started" and not self._ids) or (name == "adopted" and facts["former"] in self._ids):
+                self._ids.append(facts["worker"])
+            if facts.get("worker") not in self._ids:
+                continue
+            match name:
+                case "claimed":
+                    self._buffered.extend(facts["jobs"])
+                case "begun":
+                    self._running.add((facts["job"], facts["claim"]))
+                case "ended":
+                    self._running.discard((facts["job"], facts["claim"]))
+            if name in ("begun", "finished", "refused") and facts["job"] in self._buffered:
+                self._buffered.remove(facts["job"])
 
     def time_out(self) -> None:
         """Let the timeouts of all handlers that run pass now, so that no machine is too slow for them before."""
@@ -88,17 +121,24 @@ class Working:
 
     async def started(self) -> None:
         """Wait until it works."""
+        waiting = asyncio.ensure_future(self.moments.wait("started"))
+        await asyncio.wait([waiting, self.task], return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            waiting.cancel()
+            self.task.result()
+        await waiting
 
-        def works() -> bool:
-            if self.task.done():
-                self.task.result()
-            return self.embedded._worker is not None and bool(self.worker._loops)
+    def drain(self) -> None:
+        """Let it leave once what runs has ended."""
+        self.embedded.drain()
 
-        await until(works, "the worker has started")
+    def stop(self) -> None:
+        """Let it give back what runs, and leave."""
+        self.embedded.stop()
 
     async def stopped(self) -> None:
         """Let it drain, and wait until it has left."""
-        self.embedded.drain()
+        self.drain()
         async with asyncio.timeout(PATIENCE_S):
             await self.task
 
@@ -111,12 +151,13 @@ def embed(app: Holdfast, *, queues: Sequence[str] | None = None, concurrency: in
 @asynccontextmanager
 async def working(app: Holdfast, **options: Any) -> AsyncIterator[Working]:
     """Let a worker of an open app run beside the block; it has drained when the block is left."""
-    work = Working(embed(app, **options))
-    await work.started()
-    try:
-        yield work
-    except BaseException:
-        work.embedded.stop()
-        await asyncio.wait([work.task], timeout=PATIENCE_S)
-        raise
-    await work.stopped()
+    with recorded() as moments:
+        work = Working(embed(app, **options), moments)
+        await work.started()
+        try:
+            yield work
+        except BaseException:
+            work.stop()
+            await asyncio.wait([work.task], timeout=PATIENCE_S)
+            raise
+        await work.stopped()

@@ -124,7 +124,7 @@ def deaf() -> None:
 async def polite() -> None:
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", "import time; time.sleep(600)")
     (folder / f"{{os.getpid()}}.started").write_text(str(child.pid))
-    await asyncio.sleep(60)
+    await asyncio.Event().wait()
 
 @process(timeout=None)
 def deaf_for_ever() -> None:

@@ -212,7 +212,7 @@ async def test_an_interrupted_handler_that_has_ended_keeps_nothing_set_aside(app
     async def work(ctx: Context) -> None:
         await ctx.spend(1)
         begun.set()
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     handle = await work.enqueue()
     async with working(app) as work_on:

@@ -284,7 +284,7 @@ async def test_the_lifespan_is_left_when_the_worker_is_cancelled(make_sqlite_mem
         async def wait(ctx: Context) -> None:
             events.append("handler")
             try:
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
             finally:
                 events.append("stopped")
 

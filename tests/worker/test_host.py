@@ -24,7 +24,7 @@ begun = threading.Event()
 @app.task
 async def wait() -> None:
     begun.set()
-    await asyncio.sleep(600)
+    await asyncio.Event().wait()
 
 @app.task
 def wait_in_a_thread() -> None:

@@ -125,7 +125,7 @@ async def test_some_outcomes_of_an_item_end_the_attempt(app: Holdfast, outcome: 
             raise outcome
         if key != "a":
             try:
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
             except asyncio.CancelledError:
                 stopped.append(key)
                 raise

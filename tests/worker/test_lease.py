@@ -118,7 +118,7 @@ async def test_a_worker_that_was_declared_dead_stops_its_handlers_and_goes_on_un
             return "the second time"
         events.append("begun")
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             events.append(f"stopped {ctx.cancelled}")
         return "never"
@@ -227,7 +227,7 @@ async def test_a_worker_whose_lease_cannot_be_trusted_gives_everything_back(make
         async def long_one(ctx: Context) -> str:
             if ctx.job.claim == 1:
                 try:
-                    await asyncio.sleep(60)
+                    await asyncio.Event().wait()
                 finally:
                     events.append("stopped")
             return "again"

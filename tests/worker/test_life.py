@@ -128,7 +128,7 @@ async def test_what_does_not_end_within_the_grace_is_given_back_and_keeps_its_pl
         async def work(ctx: Context, name: str) -> None:
             order.append(name)
             if ctx.job.claim == 1 and name == "first":
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
 
         first = await work.enqueue("first")
         stop = asyncio.Event()
@@ -153,7 +153,7 @@ async def test_a_cancellation_gives_back_at_once_and_is_not_swallowed(app: Holdf
         order.append(name)
         if ctx.job.claim == 1 and name == "first":
             try:
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
             finally:
                 order.append("cleaned up")
         return name

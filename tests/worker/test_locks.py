@@ -24,8 +24,10 @@ from holdfast.client.locks import Locks
 from holdfast.lock import name_of
 from holdfast.stores.cluster import LockAnswer
 from tests.support import raw
+from tests.support.clock import Clock, set_time
 from tests.support.effects import Effects
-from tests.support.wait import until
+from tests.support.moments import Moments
+from tests.support.wait import PATIENCE_S, until
 from tests.support.workers import MakeApp, drained, ended, ran, until_state, working
 
 
@@ -40,10 +42,30 @@ async def app(make_app: MakeApp) -> AsyncIterator[Holdfast]:
 
 
 @pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let locks last for less than a second."""
-    monkeypatch.setattr(Locks, "lasts_s", 0.9)
-    monkeypatch.setattr(Locks, "poll_s", 0.05)
+def brisk_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let locks be renewed many times a second, and last as long as ever."""
+    monkeypatch.setattr("holdfast.client.locks._RENEWALS", 3_000)
+    monkeypatch.setattr(Locks, "poll_s", 0.01)
+
+
+class LaterTime:
+    """Takes the place of the module `time` for the keeper of locks, and runs ahead of it by `ahead_s`."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+
+    def monotonic(self) -> float:
+        """Give the time that the keeper believes."""
+        return time.monotonic() + self.ahead_s
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> LaterTime:
+    """Let the test move the time by which locks are trusted, as if the process had stood still."""
+    found = LaterTime()
+    monkeypatch.setattr("holdfast.client.locks.time", found)
+    monkeypatch.setattr(Locks, "poll_s", 0.01)
+    return found
 
 
 async def nothing_left(app: Holdfast) -> bool:
@@ -98,7 +120,7 @@ async def test_one_holds_it_at_a_time_and_the_token_grows(app: Holdfast) -> None
             await asyncio.sleep(0)
             inside -= 1
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(*(work() for _ in range(20)))
     assert len(set(tokens)) == 20
     assert tokens == sorted(tokens)
@@ -114,7 +136,7 @@ async def test_everybody_sees_who_holds_it(app: Holdfast) -> None:
 
 
 async def test_who_waits_gets_it_at_once_when_it_is_released(app: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Locks, "poll_s", 15.0)  # so that no machine is as slow as one who is not told
+    monkeypatch.setattr(Locks, "poll_s", 3_600.0)  # so that only the release can have done it
     got = asyncio.Event()
 
     async def wait() -> None:
@@ -125,9 +147,8 @@ async def test_who_waits_gets_it_at_once_when_it_is_released(app: Holdfast, monk
         waiting = asyncio.create_task(wait())
         await waits(app)
         assert not got.is_set()
-    began = time.monotonic()
-    await waiting
-    assert time.monotonic() - began < Locks.poll_s
+    async with asyncio.timeout(PATIENCE_S):
+        await waiting
 
 
 async def test_a_timeout_ends_the_wait_and_leaves_no_ticket(app: Holdfast) -> None:
@@ -152,9 +173,9 @@ async def test_the_same_task_cannot_take_it_twice(app: Holdfast) -> None:
 
 
 async def test_what_was_let_go_of_while_the_store_answered_is_no_cycle(
-    app: Holdfast, monkeypatch: pytest.MonkeyPatch
+    app: Holdfast, later: LaterTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A lock that was lost is released behind its body, and may be asked for again meanwhile."""
+    """A lock that was lost is released behind its body, which may ask for it again before that."""
     may_release, is_released, answers = asyncio.Event(), asyncio.Event(), []
     release, take = app.store.release_lock, app.store.take_lock
 
@@ -173,9 +194,8 @@ async def test_what_was_let_go_of_while_the_store_answered_is_no_cycle(
 
     async def lose() -> None:
         async with app.lock("x"):
-            (held,) = app.client.locking._held
-            held.lose("for the test")
-            await asyncio.sleep(1)
+            later.ahead_s += Locks.lasts_s
+            await asyncio.Event().wait()
 
     monkeypatch.setattr(app.store, "release_lock", release_late)
     with pytest.raises(LockLost):
@@ -222,23 +242,31 @@ async def test_a_body_that_raises_leaves_nothing(app: Holdfast) -> None:
     assert await nothing_left(app)
 
 
-async def test_a_lock_lives_as_long_as_its_body(app: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Locks, "lasts_s", 2.0)  # and not less: a busy machine may keep a renewal waiting
+@pytest.mark.usefixtures("brisk_locks")
+async def test_a_lock_lives_as_long_as_its_body(app: Holdfast, moments: Moments) -> None:
+    clock = Clock(app.store)
+    await clock.stop()
     async with app.lock("x") as lock:
-        await asyncio.sleep(1.5 * Locks.lasts_s)
+        for _ in range(3):
+            await clock.advance(seconds=0.8 * Locks.lasts_s)
+            await moments.next("locks_renewed", times=2)  # the first of them may have been under way
+        with pytest.raises(LockTimeout):
+            await asyncio.create_task(app.lock("x", timeout=0).__aenter__())
         (row,) = await app.locks()
         assert row.token == lock.token
         assert not lock.is_lost
+    await set_time(app.store, None)
 
 
-async def test_a_lost_lock_stops_the_body(app: Holdfast, short: None) -> None:
+@pytest.mark.usefixtures("brisk_locks")
+async def test_a_lost_lock_stops_the_body(app: Holdfast) -> None:
     locks = []
 
     async def hold() -> None:
         async with app.lock("x") as lock:
             locks.append(lock)
             await raw.execute(app.store, "UPDATE holdfast.locks SET owner = 'thief'")
-            await asyncio.sleep(20)
+            await asyncio.Event().wait()
 
     with pytest.raises(LockLost, match="lock x: it could not be kept"):
         await hold()
@@ -249,17 +277,18 @@ async def test_a_lost_lock_stops_the_body(app: Holdfast, short: None) -> None:
     await raw.execute(app.store, "DELETE FROM holdfast.locks")
 
 
-async def test_who_stood_still_for_too_long_is_stopped_before_others_can_begin(app: Holdfast, short: None) -> None:
+async def test_who_stood_still_for_too_long_is_stopped_before_others_can_begin(app: Holdfast, later: LaterTime) -> None:
     async def stand_still() -> None:
         async with app.lock("x"):
-            time.sleep(0.8)
-            await asyncio.sleep(20)
+            later.ahead_s += 0.9 * Locks.lasts_s  # the store would give the lock to others a little later
+            await asyncio.Event().wait()
 
     with pytest.raises(LockLost):
         await stand_still()
 
 
-async def test_a_cancellation_from_outside_stays_one_when_the_lock_is_lost_too(app: Holdfast, short: None) -> None:
+@pytest.mark.usefixtures("brisk_locks")
+async def test_a_cancellation_from_outside_stays_one_when_the_lock_is_lost_too(app: Holdfast) -> None:
     is_inside = asyncio.Event()
 
     async def hold() -> None:
@@ -294,7 +323,7 @@ async def test_closing_the_app_ends_every_wait(make_app: MakeApp) -> None:
         await waits(app, 0)
         waiting = asyncio.create_task(wait())
         await waits(app)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(holding, waiting)
     assert {type(error) for error in failures} == {NotOpen, LockLost}
 
@@ -380,7 +409,7 @@ async def test_contention_fails_no_job(app: Holdfast) -> None:
         async with ctx.lock("x"):
             inside += 1
             most = max(most, inside)
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
             inside -= 1
 
     handles = await app.enqueue_many(build.call() for _ in range(30))
@@ -450,12 +479,13 @@ async def test_the_items_of_a_job_may_share_a_lock(app: Holdfast) -> None:
     assert job.items["editions"]["editions_skipped"] == [{"slug": "old", "reason": "a newer build is there"}]
 
 
-async def test_a_lost_lock_fails_the_attempt(app: Holdfast, short: None) -> None:
+@pytest.mark.usefixtures("brisk_locks")
+async def test_a_lost_lock_fails_the_attempt(app: Holdfast) -> None:
     @app.task(max_attempts=1)
     async def build(ctx: Context) -> None:
         async with ctx.lock("x"):
             await raw.execute(app.store, "DELETE FROM holdfast.locks")
-            await asyncio.sleep(20)
+            await asyncio.Event().wait()
 
     (job,) = await ran(app, await build.enqueue())
     assert (job.state, job.error_class) == (JobState.FAILED, "holdfast.errors.LockLost")
@@ -532,7 +562,7 @@ async def test_a_worker_that_leaves_gives_back_a_job_that_waits(app: Holdfast) -
         async with working(app) as one:
             handle = await build.enqueue()
             await waits(app)
-            one.worker.stop()
+            one.stop()
         assert (await handle.get()).state is JobState.QUEUED
         await waits(app, 0)
     (job,) = await ran(app, handle)

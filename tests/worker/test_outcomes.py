@@ -299,7 +299,7 @@ async def test_an_outcome_inside_a_group_counts(app: Holdfast) -> None:
 
         async with asyncio.TaskGroup() as group:
             group.create_task(part())
-            group.create_task(asyncio.sleep(60))
+            group.create_task(asyncio.Event().wait())
 
     @app.task
     def deep() -> None:

@@ -303,7 +303,7 @@ async def test_a_phase_that_takes_too_long_is_run_again(app: Holdfast, gets_done
             await ctx.progress(30, "under way")
             if not gets_done or ctx.job.attempt == 1:
                 hangs.set()
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
 
     handle = await Slow().enqueue()
     async with working(app) as work:

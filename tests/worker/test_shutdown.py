@@ -251,7 +251,7 @@ def make_pipeline(app: Holdfast, ran: list[str], hangs: asyncio.Event) -> type[P
             ran.append("load")
             await ctx.progress(50, "half way")
             if hangs.is_set():
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
             return 2
 
     return Once
@@ -287,7 +287,7 @@ async def test_what_had_begun_and_others_may_begin_again_is_given_back(make_app:
         @app.task
         async def work() -> None:
             begun.set()
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
 
         handle = await work.enqueue()
         async with leaving(app):
@@ -302,7 +302,7 @@ async def test_the_failure_of_what_may_not_begin_again_is_posted(make_shared_app
         @app.task(on_restart="fail")
         async def work() -> None:
             begun.set()
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
 
         handle = await work.using(webhook=receiver.url).enqueue()
         async with leaving(app):

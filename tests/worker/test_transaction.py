@@ -83,7 +83,7 @@ async def test_a_timeout_after_the_block_changes_nothing(app: Holdfast, effects:
             await effects.write(tx.connection, 1)
         is_committed.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             stopped.append(ctx.cancelled)
 
@@ -140,7 +140,7 @@ async def test_what_is_raised_inside_rolls_back_and_applies(app: Holdfast, effec
         async with ctx.transaction() as tx:
             await effects.write(tx.connection, 1)
             if how == "cancelled":
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
             errors: dict[str, Exception] = {
                 "raise": ValueError("no"),
                 "fatal": Fatal("no"),

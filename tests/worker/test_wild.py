@@ -194,7 +194,7 @@ async def test_closing_the_loop_is_refused_and_the_worker_goes_on(memory_app: Ho
         task = asyncio.current_task()
         assert task is not None
         task.cancel()
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     @memory_app.task
     async def good() -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast import moments
 from holdfast.client.repeat import pauses
 from holdfast.delivery.delivery import Delivery
 from holdfast.errors import HoldfastError, LockCycle, LockTimeout, NotOpen, OutcomeUnknown, StoreUnavailable
@@ -347,6 +348,7 @@ class Locks:
                 held.trusted_until = sent + self._trust_s  # guard: lock-renewal, without: held.trusted_until += 99
             elif held in self._held:  # or it was released meanwhile
                 held.lose("it belongs to somebody else, or to nobody")
+        moments.reach("locks_renewed", locks=[held.lock.name for held in asked.values()])
 
     async def _keep_tickets(self) -> None:
         waiting = (waiter for waiters in self._waiting.values() for waiter in waiters)

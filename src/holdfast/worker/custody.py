@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
+from holdfast import moments
 from holdfast import transitions as ends
 from holdfast.stores.values import Held
 from holdfast.worker.exchange import Exchange
@@ -68,8 +69,9 @@ class Custody:
 
     def adopt(self, worker: int) -> None:
         """Go on under a fresh id."""
-        self._pump.worker = worker
+        former, self._pump.worker = self._pump.worker, worker
         self.is_lost = False
+        moments.reach("adopted", worker=worker, former=former)
         self._look()
 
     def fence(self) -> None:

@@ -190,14 +190,13 @@ class Executor:
 
     async def _perform(self, run: Run) -> None:
         try:
-            moments.reach("begun", job=run.job.id, claim=run.key[1])
+            moments.reach("begun", worker=run.job.worker, job=run.job.id, claim=run.key[1])
             transition = await self._traced(run)
             if run.spends or run.allowance is not None:
                 await self._grants.ending(run, transition)
             run.ended_at = time.monotonic()
             if forks.generation != self._generation:  # the handler forked, and this is the copy: it leaves all alone
                 os._exit(0)
-            moments.reach("ended", job=run.job.id, claim=run.key[1])
             if run.is_committed or run.is_held:
                 run.is_settled = True
             elif not run.is_settled:
@@ -207,6 +206,7 @@ class Executor:
             run.is_ended = True
             self._marks.set_way(run.mark, Way.ENDED)
             self._ends.freed(run)
+            moments.reach("ended", worker=run.job.worker, job=run.job.id, claim=run.key[1])
 
     async def _traced(self, run: Run) -> Transition:
         running_job.set(run.job.id)

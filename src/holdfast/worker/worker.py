@@ -150,6 +150,7 @@ class Worker:
     def drain(self) -> None:
         """Claim nothing more, let what runs end, and leave."""
         self._leaving.drain()
+        moments.reach("drain_begun", worker=self.id)
 
     def stop(self) -> None:
         """Give back what runs, and leave."""
@@ -312,7 +313,7 @@ class Worker:
             self._refuse(run)
             return
         run.is_known = True
-        moments.reach("finished", worker=self.id, job=run.job.id, claim=run.key[1], state=finish.state)
+        moments.reach("finished", worker=run.job.worker, job=run.job.id, claim=run.key[1], state=finish.state)
         self._pump.settled(run.job.id)
         self._unmark(run)
         if finish.state is not None and run.started_at is not None:
@@ -326,6 +327,7 @@ class Worker:
             self._promoter.look()
 
     def _refuse(self, run: Run) -> None:
+        moments.reach("refused", worker=run.job.worker, job=run.job.id, claim=run.key[1])
         self.counting.refused(run)
         run.is_known = True
         self._pump.settled(run.job.id)
