@@ -2,6 +2,8 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from holdfast import Holdfast
@@ -52,3 +54,30 @@ class Faults:
             return answer
 
         setattr(self._store, verb, asked)
+
+
+class LeaseFaults:
+    """Takes the place of the renewals of the workers of an app that start after it was made."""
+
+    def __init__(self, app: Holdfast) -> None:
+        self.is_away = False
+        store: Any = app.store
+        self._reserve = store.reserve
+        store.reserve = self._reserved
+
+    @asynccontextmanager
+    async def _reserved(self) -> AsyncIterator[Any]:
+        async with self._reserve() as leases:
+            renew = leases.renew_workers
+
+            async def renew_unless_away(*args: Any, **kwargs: Any) -> Any:
+                if self.is_away:
+                    message = "no way to the store"
+                    raise StoreUnavailable(message)
+                return await renew(*args, **kwargs)
+
+            leases.renew_workers = renew_unless_away
+            try:
+                yield leases
+            finally:
+                leases.renew_workers = renew

@@ -5,21 +5,22 @@ import dataclasses
 import logging
 import sys
 import threading
+import time
 from typing import Any
 
 import pytest
 
-from holdfast import Context, Holdfast, JobState, StoreUnavailable
-from holdfast.stores.values import Claim, Held, Lane, Renewal
+from holdfast import Context, Holdfast, Job, JobState
+from holdfast.stores.values import Claim, Lane, Renewal
 from holdfast.transitions import Transition, crashed
 from holdfast.worker.lease import Lease, trusted_for
-from holdfast.worker.worker import Worker
 from tests.support import raw
 from tests.support.builders import FAILURE
-from tests.support.wait import until
+from tests.support.clock import Clock
+from tests.support.moments import Moments
+from tests.support.wait import PATIENCE_S, until
 from tests.support.workers import BRISK, MakeApp, drained, ended, ran, until_state, working
-
-QUICK = dataclasses.replace(BRISK, embedded_lease="1s", transaction_budget="100ms")
+from tests.worker.faults import LeaseFaults
 
 
 async def declare_dead(app: Holdfast, worker: int, *ends: Transition) -> None:
@@ -31,34 +32,35 @@ async def declare_dead(app: Holdfast, worker: int, *ends: Transition) -> None:
 # ---- renewing --------------------------------------------------------------------------------------------------------
 
 
-async def test_an_embedded_worker_renews_its_lease_while_handlers_wait(make_app: MakeApp) -> None:
+@pytest.mark.usefixtures("brisk")
+async def test_an_embedded_worker_renews_its_lease_while_handlers_wait(app: Holdfast) -> None:
     release = asyncio.Event()
-    async with make_app(worker=QUICK) as app:
 
-        @app.task
-        async def long_one() -> str:
-            await release.wait()
-            return "mine"
+    @app.task
+    async def long_one() -> str:
+        await release.wait()
+        return "mine"
 
-        store: Any = app.store
-        handle = await long_one.enqueue()
-        async with working(app) as work:
-            await until(lambda: work.running == 1, "it runs")
-            (first,) = await store.list_workers()
-            assert (first.id, first.dead_at, first.info.concurrency) == (work.id, None, 10)
-
-            async def renewed() -> bool:
-                (row,) = await store.list_workers()
-                return bool(row.lease_until > first.lease_until + (first.lease_until - first.renewed_at))
-
-            await until(renewed, "the lease was renewed for a whole lease and more")
-            (row,) = await store.list_workers()
-            told = row.memory_bytes  # at its last renewal; this process has at least an interpreter
-            assert told > 5_000_000 if sys.platform == "linux" else told is None
+    store: Any = app.store
+    clock = Clock(store)
+    await clock.stop()
+    handle = await long_one.enqueue()
+    async with working(app) as work:
+        await until(lambda: work.running == 1, "it runs")
+        (row,) = await store.list_workers()
+        assert (row.id, row.dead_at, row.info.concurrency) == (work.id, None, 10)
+        lease = row.lease_until - row.renewed_at
+        for _ in range(3):
+            await clock.advance(0.8 * lease)
+            await work.moments.next("renewed", times=2)  # the first of them may have been under way
             assert (await store.rescue_jobs(100)).workers == 0
-            release.set()
-            assert (await ended(handle)).result == "mine"
-        assert await store.list_workers() == []
+        (row,) = await store.list_workers()
+        assert row.lease_until - clock.now == lease
+        told = row.memory_bytes  # at its last renewal; this process has at least an interpreter
+        assert told > 5_000_000 if sys.platform == "linux" else told is None
+        release.set()
+        assert (await ended(handle)).result == "mine"
+    assert await store.list_workers() == []
 
 
 def test_trust_ends_before_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +130,7 @@ async def test_a_worker_that_was_declared_dead_stops_its_handlers_and_goes_on_un
         if ctx.job.claim > 1:
             return "the second time"
         events.append("begun")
-        release.wait(60)
+        release.wait(PATIENCE_S)
         return "what a zombie returns"
 
     handles = [await on_the_loop.enqueue(), await in_a_thread.enqueue()]
@@ -138,11 +140,11 @@ async def test_a_worker_that_was_declared_dead_stops_its_handlers_and_goes_on_un
             first = work.id
             await declare_dead(app, first)
             await until(lambda: "stopped True" in events, "the handler was stopped")
-            await until(lambda: work.id != first and not work.worker.custody.is_lost, "it has a fresh id")
+            await work.moments.wait("adopted", former=first)
             assert [(await ended(handle)).result for handle in handles] == ["the second time"] * 2
             release.set()
             await until(lambda: work.running == 0, "the zombie has ended")
-            await until(lambda: work.worker.counting.refused_writes == 2, "what it returned was dropped")
+            await until(lambda: work.refused == 2, "what it returned was dropped")
     finally:
         release.set()
     for handle in handles:
@@ -150,19 +152,21 @@ async def test_a_worker_that_was_declared_dead_stops_its_handlers_and_goes_on_un
         assert (job.state, job.claim, job.attempt, job.crashes) == (JobState.COMPLETED, 2, 1, 0)
 
 
-async def test_it_also_finds_out_when_it_claims(app: Holdfast) -> None:
-    """The lease of ten seconds is renewed every three: the next claim is sooner."""
+async def test_it_also_finds_out_when_it_claims(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No renewal comes for an hour: the next claim is sooner."""
+    monkeypatch.setattr("holdfast.worker.lease._LONGEST_INTERVAL_S", 3_600.0)
+    async with make_app(worker=dataclasses.replace(BRISK, embedded_lease="3h")) as app:
 
-    @app.task
-    async def work() -> str:
-        return "done"
+        @app.task
+        async def work() -> str:
+            return "done"
 
-    async with working(app) as work_:
-        await (await work.enqueue()).result(10)
-        first = work_.id
-        await declare_dead(app, first)
-        assert (await ended(await work.enqueue())).result == "done"
-        assert work_.id != first
+        async with working(app) as work_:
+            await ended(await work.enqueue())
+            first = work_.id
+            await declare_dead(app, first)
+            assert (await ended(await work.enqueue())).result == "done"
+            assert work_.id != first
 
 
 async def test_a_rescuer_that_judges_by_the_clock_is_obeyed(make_app: MakeApp) -> None:
@@ -185,7 +189,7 @@ async def test_a_rescuer_that_judges_by_the_clock_is_obeyed(make_app: MakeApp) -
             rescued = await store.rescue_jobs(10)
             assert (rescued.workers, rescued.requeued) == (1, (handle.id,))
             release.set()
-            await until(lambda: work.worker.counting.refused_writes == 1, "its end was refused")
+            await until(lambda: work.refused == 1, "its end was refused")
             job = await ended(handle)
         assert (job.result, job.claim, job.crashes) == ("claim 2", 2, 1)
 
@@ -218,37 +222,49 @@ async def test_a_claim_that_was_taken_away_stops_only_its_handler(app: Holdfast)
     assert [(job.result, job.claim) for job in jobs] == [("a", 2), ("b", 1)]
 
 
-async def test_a_worker_whose_lease_cannot_be_trusted_gives_everything_back(make_app: MakeApp) -> None:
+@pytest.mark.usefixtures("brisk")
+async def test_a_worker_whose_lease_cannot_be_trusted_gives_everything_back(
+    app: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The store answers everybody but the renewals: before the lease ends, what runs is stopped."""
     events: list[str] = []
-    async with make_app(worker=QUICK) as app:
+    later = LaterTime()
 
-        @app.task
-        async def long_one(ctx: Context) -> str:
-            if ctx.job.claim == 1:
-                try:
-                    await asyncio.Event().wait()
-                finally:
-                    events.append("stopped")
-            return "again"
+    @app.task
+    async def long_one(ctx: Context) -> str:
+        if ctx.job.claim == 1:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                events.append("stopped")
+        return "again"
 
-        handle = await long_one.enqueue()
-        async with working(app) as work:
-            await until(lambda: work.running == 1, "it runs")
-            lease = work.worker._is_trusted.__closure__[0].cell_contents  # type: ignore[index] # it is a closure
-            store, lease._store = lease._store, _Away()
-            await until(lambda: bool(events), "the handler was stopped")
-            job = await until_state(handle, JobState.QUEUED)
-            assert (job.attempt, job.crashes, work.worker._may_claim()) == (0, 0, False)
-            lease._store = store
-            job = await ended(handle)
-        assert (job.result, job.attempt, job.claim) == ("again", 1, 2)
+    leases = LeaseFaults(app)
+    handle = await long_one.enqueue()
+    async with working(app) as work:
+        await until(lambda: work.running == 1, "it runs")
+        leases.is_away = True
+        monkeypatch.setattr("holdfast.worker.lease.time", later)
+        later.ahead_s = 9.0  # of the ten that the lease lasts
+        await until(lambda: bool(events), "the handler was stopped")
+        job = await until_state(handle, JobState.QUEUED)
+        assert (job.attempt, job.crashes) == (0, 0)
+        await work.moments.next("promoted", times=2)  # it looks, and claims nothing
+        assert (await handle.get()).claim == 1
+        leases.is_away = False
+        job = await ended(handle)
+    assert (job.result, job.attempt, job.claim) == ("again", 1, 2)
 
 
-class _Away:
-    async def renew_workers(self, workers: list[int], lease_ms: int, memory: dict[int, int | None]) -> Renewal:
-        message = "no way to the store"
-        raise StoreUnavailable(message)
+class LaterTime:
+    """Takes the place of the module `time` where leases are trusted, and runs ahead of it by `ahead_s`."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+
+    def monotonic_ns(self) -> int:
+        """Give the time that the worker believes."""
+        return time.monotonic_ns() + round(self.ahead_s * 1e9)
 
 
 # ---- strange claims --------------------------------------------------------------------------------------------------
@@ -277,29 +293,41 @@ async def test_a_claim_that_the_worker_does_not_know_of_is_given_back(
     assert "is not known here and is given back" in caplog.text
 
 
-async def test_a_claim_whose_reply_is_on_its_way_is_not_strange(memory_app: Holdfast) -> None:
-    """However long the reply takes, while the call is in flight its claims are known."""
+@pytest.mark.usefixtures("brisk")
+@pytest.mark.parametrize("strange_ms", [-1, 3_600_000], ids=["its reply is on its way", "it is young"])
+async def test_a_claim_that_the_worker_may_hear_of_yet_is_not_given_back(
+    memory_app: Holdfast, monkeypatch: pytest.MonkeyPatch, strange_ms: int
+) -> None:
+    monkeypatch.setattr("holdfast.worker.custody._STRANGE_MS", strange_ms)
+    store: Any = memory_app.store
+    claim, answered, go_on = store.claim_jobs, asyncio.Event(), asyncio.Event()
+
+    async def claim_slowly(asked: Claim) -> list[Job]:
+        found: list[Job] = await claim(asked)
+        if found:
+            answered.set()
+            await go_on.wait()
+        return found
 
     @memory_app.task
     async def work() -> str:
         return "mine"
 
+    store.claim_jobs = claim_slowly
+    handle = await work.enqueue()
     async with working(memory_app) as work_:
-        worker: Worker = work_.worker
-        worker._exchange.in_flight = 7
-        held = Held(work_.id, 1, 1, 7, 60_000, cancel_requested=False)
-        assert not worker.custody._is_strange(held)
-        other = Held(work_.id, 1, 1, 6, 60_000, cancel_requested=False)
-        assert worker.custody._is_strange(other)
-        young = Held(work_.id, 1, 1, 6, 100, cancel_requested=False)
-        assert not worker.custody._is_strange(young)
-        worker._exchange.in_flight = None
+        await answered.wait()
+        await work_.moments.next("renewed", times=3)  # each of them shows the claim
+        assert (await handle.get()).state is JobState.RUNNING
+        go_on.set()
+        job = await ended(handle)
+    assert (job.result, job.attempt, job.claim) == ("mine", 1, 1)
 
 
 # ---- crashes ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_job_that_crashed_once_runs_with_nothing_beside_it(app: Holdfast) -> None:
+async def test_a_job_that_crashed_once_runs_with_nothing_beside_it(app: Holdfast, moments: Moments) -> None:
     running: list[str] = []
     beside: list[list[str]] = []
 
@@ -308,9 +336,9 @@ async def test_a_job_that_crashed_once_runs_with_nothing_beside_it(app: Holdfast
         running.append(name)
         if name == "suspect":
             beside.append(list(running))
-        await asyncio.sleep(0.01)
-        if name == "suspect":
+            await moments.next("promoted", times=2)  # the worker has looked for more
             beside.append(list(running))
+        await asyncio.sleep(0)
         running.remove(name)
 
     store: Any = app.store
@@ -325,8 +353,11 @@ async def test_a_job_that_crashed_once_runs_with_nothing_beside_it(app: Holdfast
     assert beside == [["suspect"], ["suspect"]]
 
 
-async def test_nobody_waits_behind_a_crashed_job_that_waits_for_solitude(app: Holdfast) -> None:
+async def test_nobody_waits_behind_a_crashed_job_that_waits_for_solitude(
+    app: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It may have to wait for hours until it is alone; what was claimed with it is handed to others, once."""
+    monkeypatch.setattr("holdfast.worker.worker._LONGEST_BUFFERED_S", 0.0)
     release = asyncio.Event()
 
     @app.task
@@ -344,7 +375,8 @@ async def test_nobody_waits_behind_a_crashed_job_that_waits_for_solitude(app: Ho
     await long_one.using(priority=0).enqueue()
     innocent = [await work.enqueue() for _ in range(3)]
     async with working(app, concurrency=5) as busy:
-        await until(lambda: len(busy.buffered) == 4, "all were claimed, and one of them runs")
+        for handle in (suspect, *innocent):
+            await busy.moments.wait("claimed", worker=busy.id, jobs=handle.id)
         async with working(app, concurrency=1):
             jobs = [await ended(handle) for handle in innocent]
             assert (await suspect.get()).state is JobState.RUNNING
@@ -387,11 +419,10 @@ async def test_an_embedded_worker_that_is_asked_to_leave_ends_what_it_runs(app: 
         await has_begun.wait()
         (row,) = await app.drain_worker(work.id, actor="alice")
         assert row.drain_by == "alice"
-        worker: Any = work.embedded._worker
-        await until(lambda: worker.is_leaving, "it has heard of it")
+        await work.moments.wait("drain_begun", worker=work.id)
         later = await long_one.enqueue()
         release.set()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await work.task
     assert (await handle.get()).state is JobState.COMPLETED
     assert (await later.get()).state is JobState.QUEUED

@@ -99,7 +99,7 @@ class Exchange:
         if not self._overlaps and self._tell_news():
             for _ in range(_FIRST_STEPS):
                 await asyncio.sleep(0)
-        if self._finisher.doubtful:
+        if self._finisher.doubtful:  # guard: doubtful-claim
             if await self._finisher.give_back():
                 self._pump.hint()
             return True

@@ -211,4 +211,4 @@ def _refused(ending: Ending, error: DataRefused) -> Ending:
 
 def is_ours(finish: Finish) -> bool:
     """Whether a write was accepted, now or by an earlier send."""
-    return finish.verdict is not Verdict.LOST
+    return finish.verdict is not Verdict.LOST  # guard: repeated-finish, without: return finish.verdict is Verdict.DONE

@@ -138,6 +138,7 @@ class Leaving:
         """Wait until the store knows every end, every count and what was spent; False when it takes too long."""
         # What ended within the grace may use the rest of it to become known; there is always a moment for it.
         patience = 0.0 if self.is_interrupted else self._grace_ends - time.monotonic()
+        # guard: flush-before-leaving, without: is_known = await self._finisher.count(_FLUSH_S)
         is_known = await self._exchange.flush(max(patience, _FLUSH_S)) and await self._finisher.count(_FLUSH_S)
         await self._spending.close(_FLUSH_S)
         return is_known

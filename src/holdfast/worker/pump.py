@@ -80,8 +80,10 @@ class Pump:
     def finished(self, queue: str) -> None:
         """Count a job that ended: the faster they do, the more may be claimed ahead."""
         self._finished.append(time.monotonic())
-        self._is_dry = False  # it may have enqueued others, of which no hint has come yet
-        if self._slots.is_bound(queue):  # what its bound kept out may come in now
+        # It may have enqueued others, of which no hint has come yet.
+        self._is_dry = False  # guard: empty-means-all
+        # What its bound kept out may come in now.
+        if self._slots.is_bound(queue):  # guard: empty-means-all
             self._look_again()
 
     @property
@@ -252,7 +254,9 @@ class Pump:
         self._looks = (has_more and not self._is_offered) or was_hinted
         self._follows = has_more and self._is_offered and not (self.offered and self._abound)
         read_all = len(claim.lanes) == len(self._lanes) and not any(lane.after for lane in claim.lanes)
-        self._is_dry = taken == 0 and read_all and not was_hinted
+        self._is_dry = (
+            taken == 0 and read_all and not was_hinted
+        )  # guard: empty-means-all, without: self._is_dry = not taken
 
     def _took_ids(self, claim: Claim, jobs: Sequence[Job]) -> None:
         named, self._named = self._named, []
