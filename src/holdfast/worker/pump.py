@@ -254,9 +254,8 @@ class Pump:
         self._looks = (has_more and not self._is_offered) or was_hinted
         self._follows = has_more and self._is_offered and not (self.offered and self._abound)
         read_all = len(claim.lanes) == len(self._lanes) and not any(lane.after for lane in claim.lanes)
-        self._is_dry = (
-            taken == 0 and read_all and not was_hinted
-        )  # guard: empty-means-all, without: self._is_dry = not taken
+        # guard: empty-means-all, without: self._is_dry = taken == 0
+        self._is_dry = taken == 0 and read_all and not was_hinted
 
     def _took_ids(self, claim: Claim, jobs: Sequence[Job]) -> None:
         named, self._named = self._named, []
