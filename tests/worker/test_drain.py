@@ -52,6 +52,7 @@ async def failed_once(app: Holdfast) -> Any:
     return handle
 
 
+@pytest.mark.guards("look-after-promotion")
 async def test_what_another_process_made_ready_after_the_last_look_is_run(make_postgres: MakeApp, other: Any) -> None:
     async with make_postgres() as app:
         handle = await failed_once(app)

@@ -46,6 +46,31 @@ async def test_until_empty_works_everything_that_may_run_now(app: Holdfast) -> N
     assert [(await handle.get()).state for handle in (later, snoozed)] == [JobState.SCHEDULED] * 2
 
 
+@pytest.mark.guards("look-after-promotion")
+async def test_until_empty_works_what_another_has_made_ready_in_the_last_moment(
+    make_app: MakeApp, moments: Moments
+) -> None:
+    async with make_app(worker=dataclasses.replace(BRISK, poll="1h")) as app:
+
+        @app.task
+        async def work() -> None: ...
+
+        store: Any = app.store
+        clock, promote = Clock(store), store.promote_jobs
+
+        async def promote_late(*args: Any, **options: Any) -> Any:
+            if moments.count("claimed", jobs=[]):  # the worker has looked, and found nothing
+                await clock.advance(seconds=10)
+                await promote(*args, **options)  # as another does, whose hint has not come yet
+            return await promote(*args, **options)
+
+        await clock.stop()
+        handle = await work.using(run_in="10s").enqueue()
+        store.promote_jobs = promote_late
+        await drained(app)
+        assert (await handle.get()).state is JobState.COMPLETED
+
+
 async def test_until_empty_on_an_empty_store_returns(app: Holdfast) -> None:
     await drained(app)
 

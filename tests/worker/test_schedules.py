@@ -1,6 +1,5 @@
 """Schedules and services of an app whose worker runs: fired by whoever leads, changed while they run."""
 
-import asyncio
 import itertools
 import time
 from collections.abc import AsyncIterator
@@ -9,23 +8,35 @@ from typing import Any
 
 import pytest
 
-from holdfast import ConfigError, Conflict, Context, Holdfast, InvalidValue, Pipeline, phase
+from holdfast import ConfigError, Conflict, Context, Holdfast, InvalidValue, Pipeline, Service, phase
 from holdfast.errors import ScheduleNotFound
 from holdfast.job import JobState
 from holdfast.schedules import Schedule
+from holdfast.services import upkeep
 from holdfast.services.leader import OFFICE
 from holdfast.stores.cluster import FireRow
+from tests.support.clock import Clock
 from tests.support.wait import until
 from tests.support.workers import MakeApp, working
 from tests.worker.scheduling import Seen, emptied
+
+ALERT = {"schedules": Service(interval="10ms"), "promote": Service(interval="10ms")}
 
 
 @pytest.fixture
 async def app(make_app: MakeApp) -> AsyncIterator[Holdfast]:
     """Give an open app on each store in turn, without schedules."""
-    async with make_app() as app:
+    async with make_app(services=ALERT) as app:
         await emptied(app)
         yield app
+
+
+@pytest.fixture
+async def clock(app: Holdfast) -> Clock:
+    """Give the clock of the store, which stands still: a schedule fires when the test moves it."""
+    found = Clock(app.store)
+    await found.stop()
+    return found
 
 
 @pytest.fixture
@@ -48,22 +59,22 @@ async def fired(app: Holdfast, name: str, *outcomes: str) -> list[FireRow]:
 # ---- in the program ------------------------------------------------------------------------------------------------
 
 
-async def test_a_task_runs_at_its_times_with_its_arguments(app: Holdfast, seen: Seen) -> None:
+async def test_a_task_runs_at_its_times_with_its_arguments(app: Holdfast, clock: Clock, seen: Seen) -> None:
     @app.schedule(every="1s", args={"who": "ada"}, overlap="queue")
     @app.task
     async def greet(ctx: Context, who: str) -> None:
         seen.add(who, ctx)
 
-    began = datetime.now(UTC)
+    began = clock.now
     async with working(app):
-        await seen.reach(3)
-    times = [ctx.fire_time for _, ctx in seen.runs]
+        for count in (1, 2, 3):
+            await clock.advance(seconds=1)
+            await seen.reach(count)
     assert set(seen.words()) == {"ada"}
-    assert all(at is not None and at.microsecond == 0 and at > began - timedelta(seconds=1) for at in times)
-    assert len(set(times)) == len(times)
+    assert [ctx.fire_time for _, ctx in seen.runs] == [began + timedelta(seconds=count) for count in (1, 2, 3)]
     assert {ctx.job.schedule for _, ctx in seen.runs} == {"greet"}
     fires = await app.fires("greet", 100)
-    assert {fire.job_id for fire in fires} >= {ctx.job.id for _, ctx in seen.runs}
+    assert {fire.job_id for fire in fires} == {ctx.job.id for _, ctx in seen.runs}
     assert {fire.outcome for fire in fires} == {"enqueued"}
 
 
@@ -77,7 +88,7 @@ async def test_a_job_of_nobodys_schedule_has_no_fire_time(app: Holdfast, seen: S
     assert [ctx.fire_time for _, ctx in seen.runs] == [None]
 
 
-async def test_a_kind_has_any_number_of_schedules_by_name(app: Holdfast, seen: Seen) -> None:
+async def test_a_kind_has_any_number_of_schedules_by_name(app: Holdfast, clock: Clock, seen: Seen) -> None:
     @app.schedule(every="1s", args={"who": "bob"}, name="bobs")
     @app.schedule(every="1s", args={"who": "ada"})
     @app.task
@@ -86,6 +97,7 @@ async def test_a_kind_has_any_number_of_schedules_by_name(app: Holdfast, seen: S
 
     app.schedules.add(Schedule(name="carls", kind="greet", every="1s", args={"who": "carl"}))
     async with working(app):
+        await clock.advance(seconds=1)
         for who in ("ada", "bob", "carl"):
             await seen.reach(1, who)
     assert {(word, ctx.job.schedule) for word, ctx in seen.runs} == {
@@ -96,8 +108,11 @@ async def test_a_kind_has_any_number_of_schedules_by_name(app: Holdfast, seen: S
 
 
 async def test_schedules_of_the_configuration_run_pipelines_too(make_app: MakeApp, seen: Seen) -> None:
-    async with make_app(schedules=[Schedule(name="nightly", kind="Build", every="1s", args={"what": "a"})]) as app:
+    nightly = Schedule(name="nightly", kind="Build", every="1s", args={"what": "a"})
+    async with make_app(schedules=[nightly], services=ALERT) as app:
         await emptied(app)
+        clock = Clock(app.store)
+        await clock.stop()
 
         @app.task(kind="Build")
         class Build(Pipeline):
@@ -108,6 +123,7 @@ async def test_schedules_of_the_configuration_run_pipelines_too(make_app: MakeAp
                 seen.add(self.what, ctx)
 
         async with working(app):
+            await clock.advance(seconds=1)
             await seen.reach(1, "a")
         assert {ctx.job.kind for _, ctx in seen.runs} == {"build"}
 
@@ -135,7 +151,7 @@ async def test_an_argument_that_the_task_does_not_have_is_refused_at_the_start(m
 
 
 async def test_what_fires_elsewhere_is_published_disabled(
-    app: Holdfast, seen: Seen, monkeypatch: pytest.MonkeyPatch
+    app: Holdfast, clock: Clock, seen: Seen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_SCHEDULES_ELSEWHERE", "Theirs, other")
 
@@ -146,7 +162,9 @@ async def test_what_fires_elsewhere_is_published_disabled(
         seen.add(who, ctx)
 
     async with working(app):
-        await seen.reach(3, "ours")
+        for count in (1, 2):
+            await clock.advance(seconds=1)
+            await seen.reach(count, "ours")
         state = {one.name: (one.is_enabled, one.changed) for one in await app.stored_schedules()}
     assert state == {"ours": (True, ()), "theirs": (False, ())}
     assert "theirs" not in seen.words()
@@ -155,7 +173,9 @@ async def test_what_fires_elsewhere_is_published_disabled(
 # ---- at run time ---------------------------------------------------------------------------------------------------
 
 
-async def test_a_schedule_is_made_changed_and_deleted_while_workers_run(app: Holdfast, seen: Seen) -> None:
+async def test_a_schedule_is_made_changed_and_deleted_while_workers_run(
+    app: Holdfast, clock: Clock, seen: Seen
+) -> None:
     @app.task
     async def greet(ctx: Context, who: str) -> None:
         seen.add(who, ctx)
@@ -164,9 +184,11 @@ async def test_a_schedule_is_made_changed_and_deleted_while_workers_run(app: Hol
         await app.create_schedule("often", greet.call(who="ada"), every="1s", overlap="queue", actor="eve")
         with pytest.raises(Conflict, match="there is a schedule 'often' already"):
             await app.create_schedule("often", greet.call(who="bob"), every="1s")
+        await clock.advance(seconds=1)
         await seen.reach(1, "ada")
         state = await app.edit_schedule("often", call=greet.call(who="bob"), actor="eve")
         assert (state.changed, state.changed_by, state.origin) == (("job",), "eve", "stored")
+        await clock.advance(seconds=1)
         await seen.reach(1, "bob")
         await app.edit_schedule("often", cron="0 0 1 1 *", tz="Europe/Berlin")
         (state,) = await app.stored_schedules()
@@ -177,26 +199,29 @@ async def test_a_schedule_is_made_changed_and_deleted_while_workers_run(app: Hol
             await app.delete_schedule("often")
 
 
-async def test_a_schedule_is_disabled_enabled_and_reset_while_workers_run(app: Holdfast, seen: Seen) -> None:
+async def test_a_schedule_is_disabled_enabled_and_reset_while_workers_run(
+    app: Holdfast, clock: Clock, seen: Seen
+) -> None:
     @app.schedule(every="1s", overlap="queue", missed="all")
     @app.task
     async def greet(ctx: Context) -> None:
         seen.add("", ctx)
 
-    async with working(app):
+    async with working(app) as work:
+        await clock.advance(seconds=1)
         await seen.reach(1)
         state = await app.disable_schedule("greet", actor="eve")
         assert (state.is_enabled, state.changed, state.changed_by) == (False, ("enabled",), "eve")
-        assert state.following(datetime.now(UTC), 3) == []
+        assert state.following(clock.now, 3) == []
         before = await app.fires("greet", 100)
-        await asyncio.sleep(2.2)  # two of its times pass
+        enabled_at = await clock.advance(seconds=2)
+        await work.moments.next("served", service="schedules", times=2)
         assert await app.fires("greet", 100) == before
-        enabled_at = datetime.now(UTC)
         assert (await app.enable_schedule("greet")).is_enabled
-        await until(lambda: len(seen.runs) > len(before), "it fires again")
+        await clock.advance(seconds=1)
+        await seen.reach(len(before) + 1)
         fires = await app.fires("greet", 100)
-        slack = timedelta(milliseconds=100)
-        assert [fire for fire in fires if fire not in before and fire.nominal < enabled_at - slack] == []
+        assert [fire for fire in fires if fire not in before and fire.nominal < enabled_at] == []
         assert (await app.reset_schedule("greet")).changed == ()
         with pytest.raises(Conflict, match="programs define it"):
             await app.delete_schedule("greet")
@@ -225,22 +250,25 @@ async def fired_by_hand(app: Holdfast) -> None:
     assert await app.run_schedule("greet") != await app.run_schedule("Greet")
 
 
-async def test_no_schedule_fires_while_it_is_closed(app: Holdfast, seen: Seen) -> None:
+async def test_no_schedule_fires_while_it_is_closed(app: Holdfast, clock: Clock, seen: Seen) -> None:
     @app.schedule(every="1s", overlap="queue")
     @app.task
     async def greet(ctx: Context) -> None:
         seen.add("", ctx)
 
     async with working(app):
+        await clock.advance(seconds=1)
         await seen.reach(1)
         await app.close_schedules("move", days="mon-sun", actor="eve", reason="the store moves")
         assert list(await app.maintenance()) == ["move"]
+        await clock.advance(seconds=1)
         (closed, *_) = await fired(app, "greet", "maintenance")
         assert (closed.job_id, (closed.note or "").startswith("closed until")) == (None, True)
-        count = len(seen.runs)
+        assert len(seen.runs) == 1
         assert await app.open_schedules("move")
         assert not await app.open_schedules("move")
-        await seen.reach(count + 1)
+        await clock.advance(seconds=1)
+        await seen.reach(2)
     assert await app.maintenance() == {}
 
 
@@ -268,6 +296,7 @@ def other_call(app: Holdfast) -> Any:
 # ---- promptness ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.real_time  # how late jobs start
 async def test_a_due_job_starts_within_milliseconds_also_one_that_is_due_earlier(app: Holdfast) -> None:
     started: dict[int, float] = {}
 
@@ -277,7 +306,7 @@ async def test_a_due_job_starts_within_milliseconds_also_one_that_is_due_earlier
 
     async with working(app):
         await note.using(run_in="1h").enqueue()
-        handles = [await note.using(run_in=f"{ms}ms").enqueue() for ms in (1_500, 1_300, 1_100, 900, 700, 500, 300)]
+        handles = [await note.using(run_in=f"{ms}ms").enqueue() for ms in (900, 800, 700, 600, 500, 400, 300)]
         await until(lambda: len(started) == len(handles), "all have run")
         jobs = [await handle.get() for handle in handles]
         late = [started[job.id] - job.run_at.timestamp() for job in jobs]
@@ -286,10 +315,13 @@ async def test_a_due_job_starts_within_milliseconds_also_one_that_is_due_earlier
 
 
 async def test_without_a_leader_schedules_fire_two_seconds_late_and_due_jobs_in_time(
-    make_shared_app: MakeApp, seen: Seen
+    make_shared_app: MakeApp, seen: Seen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with make_shared_app() as app:
+    monkeypatch.setattr(upkeep, "SWEEP_S", 0.02)
+    async with make_shared_app(services=ALERT) as app:
         await emptied(app)
+        clock = Clock(app.store)
+        await clock.stop()
 
         @app.schedule(every="1s", overlap="queue")
         @app.task
@@ -303,12 +335,14 @@ async def test_without_a_leader_schedules_fire_two_seconds_late_and_due_jobs_in_
         term = await app.store.lead(OFFICE, "somebody who does nothing", None, 600_000)
         async with working(app):
             await note.using(run_in="1s").enqueue()
+            await clock.advance(seconds=1)
             await seen.reach(1, "note")
-            await seen.reach(4, "greet")
+            assert seen.words() == ["note"]
+            await clock.advance(seconds=2)
+            await seen.reach(3, "greet")
         fires = sorted(await app.fires("greet", 100), key=lambda fire: fire.nominal)
         lags = [(fire.at - fire.nominal).total_seconds() for fire in fires]
-        assert min(lags) >= 0
-        assert 2 <= max(lags) < 10
+        assert lags == [2, 1, 0]
         assert {later.nominal - fire.nominal for fire, later in itertools.pairwise(fires)} == {timedelta(seconds=1)}
         (promoted,) = [ctx.job for word, ctx in seen.runs if word == "note"]
         assert promoted.state is JobState.RUNNING

@@ -215,7 +215,7 @@ class Worker:
                 # Another process may have made jobs ready since the lanes were read: they are read once more.
                 await self._promoter.promote()
                 is_last_look = self._promoter.has_nothing_due
-                self.hint()
+                self.hint()  # guard: look-after-promotion
 
     # ---- work comes in ---------------------------------------------------------------------------------------------
 
