@@ -217,7 +217,7 @@ async def test_an_interrupted_handler_that_has_ended_keeps_nothing_set_aside(app
     handle = await work.enqueue()
     async with working(app) as work_on:
         await begun.wait()
-        work_on.embedded.stop()
+        work_on.stop()
         await work_on.task
     job = await handle.get()
     assert (job.state, job.attempt) == (JobState.QUEUED, 0)

@@ -229,7 +229,7 @@ async def test_completed_and_skipped_items_are_not_run_again(app: Holdfast, how:
     if how != "snooze":
         async with working(app) as worker:
             await half.wait()
-            worker.embedded.stop() if how == "interruption" else worker.time_out()
+            worker.stop() if how == "interruption" else worker.time_out()
     await drained(app)
     job = await handle.get()
     assert [key for claim, key in calls if claim == 1] == ["a", "old", "bad", "gone", "stop"]

@@ -48,9 +48,9 @@ async def test_until_empty_works_everything_that_may_run_now(app: Holdfast) -> N
 
 @pytest.mark.guards("look-after-promotion")
 async def test_until_empty_works_what_another_has_made_ready_in_the_last_moment(
-    make_app: MakeApp, moments: Moments
+    make_sqlite_memory: MakeApp, moments: Moments
 ) -> None:
-    async with make_app(worker=dataclasses.replace(BRISK, poll="1h")) as app:
+    async with make_sqlite_memory(worker=dataclasses.replace(BRISK, poll="1h")) as app:
 
         @app.task
         async def work() -> None: ...

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from holdfast import Holdfast, JobHandle, JobState, Limit, Queue, Throttle
 from holdfast.worker.parts import bounds_of
+from tests.support.wait import PATIENCE_S
 from tests.support.workers import MakeApp, drained, ended, working
 
 
@@ -13,12 +14,14 @@ async def test_no_more_run_at_once_than_the_limit_says_and_all_run(make_app: Mak
     app = make_app(limits=[Limit(name="shots", key="payload.tenant", concurrency=2)])
     running: dict[str, int] = {}
     most: dict[str, int] = {}
+    pairs = {tenant: asyncio.Barrier(2) for tenant in "ab"}  # each job ends beside another
 
     @app.task(limits=["shots"])
     async def shoot(tenant: str) -> None:
         running[tenant] = running.get(tenant, 0) + 1
         most[tenant] = max(most.get(tenant, 0), running[tenant])
-        await asyncio.sleep(0.02)
+        async with asyncio.timeout(PATIENCE_S):
+            await pairs[tenant].wait()
         running[tenant] -= 1
 
     async with app:
@@ -53,7 +56,7 @@ async def test_throttle_lets_the_queue_rest_and_uses_no_attempt(app: Holdfast) -
     async def ask() -> None:
         calls.append(time.monotonic())
         if len(calls) == 1:
-            raise Throttle(0.3, "too many requests")
+            raise Throttle(0.1, "too many requests")
 
     async with app:
         first = await ask.enqueue()
@@ -63,7 +66,7 @@ async def test_throttle_lets_the_queue_rest_and_uses_no_attempt(app: Holdfast) -
     assert (job.state, job.attempt, job.attempts[0].outcome) == (JobState.COMPLETED, 1, "throttle")
     assert job.attempts[0].error == "too many requests"
     assert second.state is JobState.COMPLETED
-    assert calls[1] - calls[0] >= 0.29
+    assert calls[1] - calls[0] >= 0.09
 
 
 async def test_a_throttled_queue_is_not_worked_until_then(app: Holdfast) -> None:

@@ -284,7 +284,7 @@ async def test_marks_name_the_process_of_a_handler(in_memory: Any, tmp_path: Pat
         (begun,) = work.worker.marks.begun()
         assert (begun.way, begun.pid) == (marks.Way.PROCESS, started(tmp_path)[0][0])
         assert work.worker.marks.suspects() == []  # it cannot have brought this process down
-        work.embedded.stop()
+        work.stop()
         await asyncio.wait([work.task])
     assert worker_.task.done()
     await drained(in_memory.app, queues=["nothing"])

@@ -239,7 +239,7 @@ async def test_an_interrupted_phase_keeps_what_it_said(app: Holdfast, how: str) 
         await app.pause("default")
         if how == "its process dies":
             await app.store.finish_jobs([crashed((await handle.get()).id, 1, FAILURE)])
-        one.embedded.stop()
+        one.stop()
     job = await handle.get()
     assert (job.state, job.claim, job.crashes) == (JobState.QUEUED, 1, int(how == "its process dies"))
     assert job.phases[1] == msgspec.structs.replace(before, state=PhaseState.PENDING)

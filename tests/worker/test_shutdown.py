@@ -1,6 +1,7 @@
 """Leaving a program: jobs first, then webhooks, under one deadline; everything is closed before anybody hears of it."""
 
 import asyncio
+import contextlib
 import dataclasses
 import threading
 import time
@@ -17,12 +18,12 @@ from holdfast.transitions import crashed, interrupted
 from holdfast.worker import leaving as leaving_module
 from tests.support.builders import FAILURE, claim, register
 from tests.support.hostile_receiver import serving, silent
-from tests.support.wait import until
+from tests.support.moments import Moments
+from tests.support.wait import PATIENCE_S, until
 from tests.support.webhook_receiver import posting, receiving
 from tests.support.workers import BRISK, MakeApp, drained, until_state
 
 SHORT = dataclasses.replace(BRISK, shutdown_grace="100ms")
-PATIENCE_S = 3.0  # on a busy machine
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +44,7 @@ async def leaving(app: Holdfast) -> AsyncIterator[asyncio.Task[None]]:
     worker = asyncio.create_task(app.run_worker(stop=stop, concurrency=1))
     yield worker
     stop.set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         await asyncio.wait([worker])
     worker.exception()  # looked at
 
@@ -51,7 +52,9 @@ async def leaving(app: Holdfast) -> AsyncIterator[asyncio.Task[None]]:
 # ---- jobs, then webhooks ---------------------------------------------------------------------------------------------
 
 
-async def test_a_job_that_ends_while_the_worker_leaves_is_still_posted(make_shared_app: MakeApp) -> None:
+async def test_a_job_that_ends_while_the_worker_leaves_is_still_posted(
+    make_shared_app: MakeApp, moments: Moments
+) -> None:
     async with posting(make_shared_app) as app, receiving() as receiver:
         begun, release = asyncio.Event(), asyncio.Event()
 
@@ -67,7 +70,7 @@ async def test_a_job_that_ends_while_the_worker_leaves_is_still_posted(make_shar
         worker = asyncio.create_task(app.run_worker(stop=stop, concurrency=1))
         await begun.wait()
         stop.set()
-        await asyncio.wait([worker], timeout=0.1)
+        await moments.wait("drain_begun")
         assert not worker.done()
         release.set()
         await worker
@@ -92,6 +95,7 @@ async def test_what_ended_before_is_posted_too_however_much_it_is(make_shared_ap
         assert len({request.id for request in receiver.requests}) == len(receiver.requests) == 30
 
 
+@pytest.mark.real_time  # a grace that must end
 async def test_jobs_and_webhooks_share_one_grace(make_sqlite_memory: MakeApp) -> None:
     settings = dataclasses.replace(BRISK, shutdown_grace="2s")
     async with posting(make_sqlite_memory, worker=settings) as app, serving(silent) as port:
@@ -100,7 +104,7 @@ async def test_jobs_and_webhooks_share_one_grace(make_sqlite_memory: MakeApp) ->
         @app.task
         async def work(ms: int) -> None:
             has_begun.set()
-            await asyncio.sleep(ms / 1_000)
+            await asyncio.sleep(ms / 1_000)  # so much of the grace is used before the webhooks' turn
 
         handle = await work.using(webhook=f"http://127.0.0.1:{port}/").enqueue(1_500)
         async with leaving(app) as worker:
@@ -113,7 +117,7 @@ async def test_jobs_and_webhooks_share_one_grace(make_sqlite_memory: MakeApp) ->
 
 
 async def test_a_cancellation_does_not_wait_for_receivers(make_sqlite_memory: MakeApp) -> None:
-    settings = dataclasses.replace(BRISK, shutdown_grace="5s")
+    settings = dataclasses.replace(BRISK, shutdown_grace="1h")
     async with posting(make_sqlite_memory, worker=settings) as app, receiving() as receiver:
         receiver.open.clear()
 
@@ -124,11 +128,10 @@ async def test_a_cancellation_does_not_wait_for_receivers(make_sqlite_memory: Ma
         await work.using(webhook=receiver.url).enqueue()
         worker = asyncio.create_task(app.run_worker())
         await receiver.got(1)
-        begun = time.monotonic()
         worker.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await worker
-        assert time.monotonic() - begun < PATIENCE_S
+        async with asyncio.timeout(PATIENCE_S):
+            with pytest.raises(asyncio.CancelledError):
+                await worker
 
 
 # ---- what does not end -----------------------------------------------------------------------------------------------
@@ -140,6 +143,7 @@ class Deaf:
     def __init__(self) -> None:
         self.begun = threading.Event()
         self.release = threading.Event()
+        self.released = asyncio.Event()
 
     def register(self, app: Holdfast, way: str) -> Any:
         if way == "thread":
@@ -147,23 +151,22 @@ class Deaf:
             @app.task
             def blocked() -> None:
                 self.begun.set()
-                self.release.wait(60)
+                self.release.wait(2 * PATIENCE_S)
 
             return blocked
 
         @app.task
         async def deaf() -> None:
             self.begun.set()
-            while not self.release.is_set():
-                try:
-                    await asyncio.sleep(0.01)
-                except asyncio.CancelledError:
-                    continue
+            while not self.released.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await self.released.wait()
 
         return deaf
 
     async def over(self) -> None:
         self.release.set()
+        self.released.set()
         left = [task for task in asyncio.all_tasks() if task.get_name().startswith("holdfast job")]
         await asyncio.gather(*left, return_exceptions=True)
 
@@ -200,6 +203,7 @@ async def test_everything_is_closed_before_a_handler_that_does_not_stop_is_compl
     assert [ended.outcome for ended in job.attempts] == ["interrupt"]
 
 
+@pytest.mark.real_time  # a grace that must end, and suffice before for an answer
 async def test_what_ended_is_posted_although_another_job_does_not_stop(make_shared_app: MakeApp) -> None:
     settings = dataclasses.replace(BRISK, shutdown_grace="1s")  # enough for an answer to be written down
     async with posting(make_shared_app, worker=settings) as app, receiving() as receiver:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Context, Holdfast, JobState
+from holdfast import Context, Fatal, Holdfast, JobState
 from holdfast.errors import DataRefused
 from holdfast.transitions import Transition
 from tests.support.proxy import Fault, Proxy, proxied
@@ -162,6 +162,32 @@ async def test_a_lost_finish_reply_is_success_and_no_zombie(app: Holdfast) -> No
     assert work_.refused == 0
     assert [(job.result, job.attempt) for job in found] == [(number, 1) for number in range(jobs)]
     assert sorted(ran) == list(range(jobs))
+
+
+@pytest.mark.guards("report-before-end")
+async def test_what_a_handler_said_last_is_stored_before_the_end_of_its_job(app: Holdfast) -> None:
+    release = asyncio.Event()
+
+    @app.task
+    async def work(ctx: Context) -> None:
+        await ctx.progress(40, "on the way")
+        await release.wait()
+        message = "no further"
+        raise Fatal(message)
+
+    faults = Faults(app, "save_progress")
+    faults.gate.clear()
+    handle = await work.enqueue()
+    async with working(app) as work_:
+        await until(lambda: faults.waiting == 1, "what it said is on its way")
+        release.set()
+        await work_.moments.wait("ended", job=handle.id)
+        await work_.moments.next("promoted", times=2)  # in which the end could have overtaken it
+        faults.gate.set()
+        job = await ended(handle)
+    assert job.state is JobState.FAILED
+    assert job.progress is not None
+    assert (job.progress.percent, job.progress.message) == (40, "on the way")
 
 
 async def test_lost_replies_of_starts_and_progress_are_asked_again(app: Holdfast) -> None:

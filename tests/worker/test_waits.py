@@ -9,18 +9,16 @@ import pytest
 from holdfast import Holdfast, Queue
 from holdfast.rollup import bucket
 from holdfast.stores.sla import LaneHead, QueuePolicy
-from holdfast.stores.values import JobFilter
 from holdfast.worker import ageing, tuning
 from holdfast.worker.ageing import Ageing, Rule
 from holdfast.worker.instance import Instance
 from holdfast.worker.orders import Bounds, Start, hello_of, read_order, write
 from holdfast.worker.rules import Rules
-from holdfast.worker.run import Run
 from holdfast.worker.tally import Tally
 from tests.support.clock import Clock
 from tests.support.sizes import size
 from tests.support.wait import until
-from tests.support.workers import MakeApp, drained, working
+from tests.support.workers import MakeApp, drained, ended, working
 
 HIGH = size(400, 5_000)
 LOW = HIGH // 10
@@ -69,7 +67,7 @@ async def test_a_lane_is_aged_after_ten_minutes_of_the_store_and_starts_within_e
     @memory_app.task
     async def work(which: str) -> None:
         order.append(which)
-        await asyncio.sleep(0.005)
+        await until(lambda: seen, "the worker has looked at the lanes")
 
     clock = Clock(memory_app.store)
     await clock.stop()
@@ -125,7 +123,7 @@ async def test_a_pause_does_not_count_as_waiting(make_app: MakeApp) -> None:
         assert max(waits) == bucket(3_000), "since it was let go on"
 
 
-async def test_a_long_wait_is_looked_into_before_it_is_counted(memory_app: Holdfast) -> None:
+async def test_a_wait_counts_since_the_queue_was_let_go_on(memory_app: Holdfast) -> None:
     @memory_app.task
     async def work() -> None: ...
 
@@ -135,27 +133,27 @@ async def test_a_long_wait_is_looked_into_before_it_is_counted(memory_app: Holdf
     await clock.advance(seconds=100)
     await memory_app.pause("default")
     await memory_app.resume("default")
-    tally, aged = Tally(), Ageing()
-    async with working(memory_app) as running:
-        await until(lambda: running.worker.counting.ended_jobs == 1, "it has run")
-        job = (await memory_app.store.list_jobs(JobFilter(), limit=1)).jobs[0]
-    rules = Rules(memory_app.store, aged, tally, lambda _: None)
-    rules.claimed([job])
-    assert rules._looks.is_set()
-    run = Run(job)
-    run.started_at = run.claimed_at
-    tally.count(run, job.state)
-    rules._follow(await memory_app.store.queue_policies())
-    (rollup,) = tally.take(at_once=True)
-    assert rollup.wait == {bucket(0): 1}
+    await drained(memory_app)
+    waits: dict[int, int] = {}
+    for rollup in await memory_app.store.read_rollups(clock.now - timedelta(hours=1)):
+        waits |= rollup.wait
+    assert waits == {bucket(0): 1}
 
 
-def test_rules_that_are_published_replace_those_of_the_program() -> None:
-    aged, tally = Ageing({"a": Rule(1, 2), "b": Rule(3, 4)}), Tally()
-    published = QueuePolicy(queue="a", is_published=True, age_after_ms=60_000, age_share=5, poll_ms=7_000)
-    polls: dict[str, int] = {}
-    Rules(None, aged, tally, polls.update)._follow([published, QueuePolicy(queue="b")])  # type: ignore[arg-type] # it is not asked
-    assert aged.rules == {"a": Rule(60_000, 5), "b": Rule(3, 4)}
+class Published:
+    """A store of which the rules of two queues are read."""
+
+    async def queue_policies(self) -> list[QueuePolicy]:
+        """Give what is published of them."""
+        published = QueuePolicy(queue="a", is_published=True, age_after_ms=60_000, age_share=5, poll_ms=7_000)
+        return [published, QueuePolicy(queue="b")]
+
+
+async def test_rules_that_are_published_replace_those_of_the_program() -> None:
+    aged, polls = Ageing({"a": Rule(1, 2), "b": Rule(3, 4)}), dict[str, int]()
+    serving = asyncio.create_task(Rules(Published(), aged, Tally(), polls.update).serve())
+    await until(lambda: aged.rules == {"a": Rule(60_000, 5), "b": Rule(3, 4)}, "they are followed")
+    serving.cancel()
     assert polls == {"a": 7_000}
 
 
@@ -167,7 +165,7 @@ async def test_a_poll_that_somebody_sets_takes_effect_at_run_time(make_app: Make
 
         stop = asyncio.Event()
         running = asyncio.create_task(app.run_worker(stop=stop))
-        await (await work.enqueue()).result("10s")
+        await ended(await work.enqueue())
         await app.set_policy("queues.default.poll", "2s")
         (policy,) = [policy for policy in await app.store.queue_policies() if policy.queue == "default"]
         assert policy.poll_ms == 2_000
@@ -194,11 +192,10 @@ async def test_workers_of_a_queue_that_somebody_sets_take_effect_at_run_time(
         async with working(app) as running:
             await until(lambda: now[0] == 1, "one runs")
             await until(lambda: _is_published(app), "its definition is published")
-            assert running.worker._slots.bound("default") == 1
             await app.set_policy("queues.default.workers", 3)
             await until(lambda: now[0] == 3, "three run")
             gate.set()
-            await until(lambda: running.worker.counting.ended_jobs == 6, "all have ended")
+            await running.moments.wait("finished", times=6)
         assert most[0] == 3
 
 

@@ -136,6 +136,8 @@ class Reporter:
             taken = {run: run.journal.take() for run in runs if run.journal is not None and not run.journal.is_empty}
             if not taken:
                 return
+            for run in taken:
+                run.is_telling = True  # guard: report-before-end
             try:
                 verdicts = await self._save([report_of(run, journal) for run, journal in taken.items()])
             except BaseException:
@@ -143,6 +145,9 @@ class Reporter:
                     if run.journal is not None:
                         run.journal.put_back(journal)
                 raise
+            finally:
+                for run in taken:
+                    run.is_telling = False
             for run, verdict in zip(taken, verdicts, strict=True):
                 _stop_if_lost(run, verdict)
 

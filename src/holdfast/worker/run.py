@@ -60,6 +60,7 @@ class Run:
     journal: Journal | None = None  # what the handler said and the store does not know yet
     stored: Job | None = None  # what earlier claims have left, if it was asked for
     parent_span: Mapping[str, str] = MappingProxyType({})  # around it, in the process that has sent it here
+    is_telling = False  # what the handler said is on its way to the store
     is_recorded = False  # the store knows when the handler began
     is_waiting = False  # its handler has a slot and has not taken its first step
     is_settled = False  # the end of the claim was decided, whether or not the handler has ended
@@ -100,7 +101,7 @@ class Run:
     @property
     def has_news(self) -> bool:
         """Whether the handler said something that the store does not know yet."""
-        return self.journal is not None and not self.journal.is_empty
+        return self.is_telling or (self.journal is not None and not self.journal.is_empty)
 
     def say(self, entry: Entry) -> None:
         """Take one thing that the handler said."""
