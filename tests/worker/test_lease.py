@@ -5,7 +5,6 @@ import dataclasses
 import logging
 import sys
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from holdfast.transitions import Transition, crashed
 from holdfast.worker.lease import Lease, trusted_for
 from tests.support import raw
 from tests.support.builders import FAILURE
-from tests.support.clock import Clock
+from tests.support.clock import Clock, LaterTime
 from tests.support.moments import Moments
 from tests.support.wait import PATIENCE_S, until
 from tests.support.workers import BRISK, MakeApp, drained, ended, ran, until_state, working
@@ -254,17 +253,6 @@ async def test_a_worker_whose_lease_cannot_be_trusted_gives_everything_back(
         leases.is_away = False
         job = await ended(handle)
     assert (job.result, job.attempt, job.claim) == ("again", 1, 2)
-
-
-class LaterTime:
-    """Takes the place of the module `time` where leases are trusted, and runs ahead of it by `ahead_s`."""
-
-    def __init__(self) -> None:
-        self.ahead_s = 0.0
-
-    def monotonic_ns(self) -> int:
-        """Give the time that the worker believes."""
-        return time.monotonic_ns() + round(self.ahead_s * 1e9)
 
 
 # ---- strange claims --------------------------------------------------------------------------------------------------

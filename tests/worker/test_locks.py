@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -24,7 +23,7 @@ from holdfast.client.locks import Locks
 from holdfast.lock import name_of
 from holdfast.stores.cluster import LockAnswer
 from tests.support import raw
-from tests.support.clock import Clock, set_time
+from tests.support.clock import Clock, LaterTime, set_time
 from tests.support.effects import Effects
 from tests.support.moments import Moments
 from tests.support.wait import PATIENCE_S, until
@@ -46,17 +45,6 @@ def brisk_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let locks be renewed many times a second, and last as long as ever."""
     monkeypatch.setattr("holdfast.client.locks._RENEWALS", 3_000)
     monkeypatch.setattr(Locks, "poll_s", 0.01)
-
-
-class LaterTime:
-    """Takes the place of the module `time` for the keeper of locks, and runs ahead of it by `ahead_s`."""
-
-    def __init__(self) -> None:
-        self.ahead_s = 0.0
-
-    def monotonic(self) -> float:
-        """Give the time that the keeper believes."""
-        return time.monotonic() + self.ahead_s
 
 
 @pytest.fixture

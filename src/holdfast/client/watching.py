@@ -69,6 +69,16 @@ class Watching:
             subscription.close()
 
     @property
+    def watchers(self) -> int:
+        """How many watch here."""
+        return len(self._subscriptions)
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether events are read for them, or a moment longer."""
+        return self._reader is not None
+
+    @property
     def number(self) -> int:
         """The number of the last event that was heard of."""
         return self._number
