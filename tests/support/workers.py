@@ -8,6 +8,7 @@ from typing import Any
 from holdfast import Holdfast, JobHandle
 from holdfast.job import Job, JobState
 from holdfast.worker.embedded import Embedded
+from holdfast.worker.instance import Instance
 from holdfast.worker.leaving import Until
 from holdfast.worker.worker import Worker
 from holdfast.worker_settings import WorkerSettings
@@ -141,6 +142,23 @@ class Working:
         self.drain()
         async with asyncio.timeout(PATIENCE_S):
             await self.task
+
+
+class Family:
+    """Children of an instance that are no processes, and what they are dealt."""
+
+    def __init__(self, instance: Instance, children: Sequence[Any]) -> None:
+        self._instance = instance
+        self._children = children
+        instance._living.update(children)
+
+    def bounds(self) -> list[dict[str, int]]:
+        """What a child would begin with that takes the place of each."""
+        return [self._instance._bounds_of(child) for child in self._children]
+
+    async def tune(self) -> None:
+        """Let the instance look at what is published."""
+        await self._instance._tuner.look()
 
 
 def embed(app: Holdfast, *, queues: Sequence[str] | None = None, concurrency: int | None = None) -> Embedded:

@@ -9,9 +9,8 @@ from holdfast.job import Job
 from holdfast.stores.sla import LaneHead
 from holdfast.stores.values import Claim, Ready
 from holdfast.worker.ageing import Ageing, Rule, rules_of
-from holdfast.worker.pump import Pump
 from holdfast.worker.slots import Slots
-from tests.worker.test_parts import copy
+from tests.worker.test_parts import OpenPump, copy
 
 LATE = 600_001
 
@@ -49,7 +48,7 @@ class Endless:
         return jobs
 
 
-def work(pump: Pump, lanes: Endless, claims: int) -> None:
+def work(pump: OpenPump, lanes: Endless, claims: int) -> None:
     """Claim, and end everything at once."""
     for _ in range(claims):
         claim = pump.next_claim()
@@ -57,12 +56,12 @@ def work(pump: Pump, lanes: Endless, claims: int) -> None:
             return
         pump.took(claim, lanes.answer(claim))
         while (run := pump.next_run()) is not None:
-            pump._slots.give(run.job.queue)
+            pump.slots.give(run.job.queue)
 
 
-def aged_pump(slots: int, *heads: LaneHead, share: int = 8, queues: tuple[str, ...] = ("q",)) -> Pump:
+def aged_pump(slots: int, *heads: LaneHead, share: int = 8, queues: tuple[str, ...] = ("q",)) -> OpenPump:
     """A pump that was told of lanes."""
-    pump = Pump(1, queues, Slots(slots, {}), None, Ageing({queue: Rule(600_000, share) for queue in queues}))
+    pump = OpenPump(1, queues, Slots(slots, {}), None, Ageing({queue: Rule(600_000, share) for queue in queues}))
     pump.ageing.see(heads)
     return pump
 
@@ -117,7 +116,7 @@ async def test_an_aged_lane_that_is_empty_after_all_costs_nothing(job: Job) -> N
 
 
 async def test_where_ids_are_delivered_the_aged_lane_is_read_between_them(job: Job) -> None:
-    pump = Pump(1, ["q"], Slots(1, {}), lambda _: None, Ageing())
+    pump = OpenPump(1, ["q"], Slots(1, {}), lambda _: None, Ageing())
     pump.ageing.see([LaneHead("q", 5, LATE)])
     lanes, taken = Endless(job, q5=None), []
     for number in range(40):
@@ -128,7 +127,7 @@ async def test_where_ids_are_delivered_the_aged_lane_is_read_between_them(job: J
         taken += [job.priority for job in jobs]
         pump.took(claim, jobs)
         while (run := pump.next_run()) is not None:
-            pump._slots.give(run.job.queue)
+            pump.slots.give(run.job.queue)
     assert taken.count(5) == pytest.approx(40 / 8, abs=1)
 
 

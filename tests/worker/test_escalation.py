@@ -16,7 +16,7 @@ from holdfast.worker.orders import Wire, settings_of, wire_of
 from tests.support import builders
 from tests.support.notice_receiver import Receiver
 from tests.support.staff import KEY, Staff
-from tests.support.wait import until
+from tests.support.wait import PATIENCE_S, until
 from tests.support.workers import MakeApp, drained, ended, working
 
 OPS = Escalation(name="ops", channels=["pager"], fields=["how"], link="https://jobs.example.org/{id}")
@@ -99,7 +99,7 @@ async def test_a_worker_tells_by_itself(make_sqlite_file: MakeApp, receiver: Rec
 async def test_a_queue_whose_policy_is_not_defined_is_refused_at_start(make_sqlite_memory: MakeApp) -> None:
     async with make_sqlite_memory(queues=[Queue("default", escalation="opps")], escalations=[]) as app:
         with pytest.raises(ConfigError, match="escalation: expected a policy among none that are defined, got 'opps'"):
-            await asyncio.wait_for(app.run_worker(until="empty"), 10)
+            await asyncio.wait_for(app.run_worker(until="empty"), PATIENCE_S)
 
 
 async def test_a_channel_whose_package_is_missing_is_refused_at_start(
@@ -109,7 +109,7 @@ async def test_a_channel_whose_package_is_missing_is_refused_at_start(
     monkeypatch.delattr("holdfast.webhooks.pinned", raising=False)
     async with make_sqlite_memory(channels={"chat": Slack(url="http://127.0.0.1:9/x")}) as app:
         with pytest.raises(ConfigError, match=r'pip install "holdfast\[http\]"') as caught:
-            await asyncio.wait_for(app.run_worker(until="empty"), 10)
+            await asyncio.wait_for(app.run_worker(until="empty"), PATIENCE_S)
     assert "9/x" not in str(caught.value)
 
 

@@ -11,7 +11,7 @@ from holdfast.events import EventKind
 from holdfast.services import farewells
 from holdfast.stores.postgres.store import PostgresStore
 from tests.support.clock import set_time
-from tests.support.wait import until
+from tests.support.wait import PATIENCE_S, until
 from tests.support.webhook_receiver import posting
 from tests.support.workers import MakeApp, drained, working
 
@@ -287,7 +287,7 @@ async def test_jobs_run_while_a_callback_takes_its_time(make_shared_app: MakeApp
     @app.on_stale("bulk")
     async def curious(job: Job) -> None:
         handle = await work.enqueue(job.payload["number"] + 1)
-        results.append(await handle.result(10))
+        results.append(await handle.result(PATIENCE_S))
 
     async with posting(lambda **_: app):
         clock = Days(app)

@@ -17,6 +17,7 @@ from holdfast.worker.executor import Executor
 from holdfast.worker.marks import Marks
 from holdfast.worker.run import Run, Why
 from tests.support.connections import new_job, request
+from tests.support.wait import PATIENCE_S
 
 app = Holdfast("sqlite://")
 begun: list[int] = []
@@ -88,7 +89,7 @@ async def claimed(store: SqliteStore, kind: str, jobs: int) -> list[Run]:
 
 async def end_of(run: Run) -> None:
     assert run.handler is not None
-    await asyncio.wait_for(asyncio.shield(run.handler), 5)
+    await asyncio.wait_for(asyncio.shield(run.handler), PATIENCE_S)
     assert run.is_ended
 
 

@@ -312,12 +312,12 @@ def test_a_worker_thread_works_while_its_block_runs(make_app: MakeApp) -> None:
         with app.worker_thread(concurrency=2) as worker:
             assert worker.is_running
             handles = [queue.enqueue(on_the_loop.call(1)), queue.enqueue(in_a_thread.call(1))]
-            assert [handle.result(20) for handle in handles] == [2, 3]
+            assert [handle.result(PATIENCE_S) for handle in handles] == [2, 3]
         assert not worker.is_running
         late = queue.enqueue(on_the_loop.call(1))
         assert queue.get(late.id or 0).state is JobState.QUEUED
         with app.worker_thread(), app.blocking() as inner:
-            assert inner.enqueue(in_a_thread.call(2)).result(20) == 4
+            assert inner.enqueue(in_a_thread.call(2)).result(PATIENCE_S) == 4
 
 
 def test_leaving_the_block_lets_what_runs_end(make_sqlite_file: MakeApp, moments: Moments) -> None:
@@ -361,4 +361,4 @@ def test_a_handler_that_stops_the_loop_of_a_worker_thread_stops_nothing(make_sql
 
     with app.worker_thread(), app.blocking() as queue:
         handles = [queue.enqueue(stop.call(number)) for number in range(5)]
-        assert [handle.result(20) for handle in handles] == list(range(5))
+        assert [handle.result(PATIENCE_S) for handle in handles] == list(range(5))

@@ -27,6 +27,7 @@ from holdfast import (
 )
 from holdfast.errors import InvalidValue
 from holdfast.retry import Backoff
+from tests.support.wait import PATIENCE_S
 from tests.support.workers import MakeApp, drained, ran
 
 
@@ -82,8 +83,8 @@ async def test_what_is_returned_is_the_result_with_its_type(app: Holdfast) -> No
 
     sold, counted, empty = await sell.enqueue(7), await count.enqueue(["a", "bc"]), await nothing.enqueue()
     await drained(app)
-    assert await sold.result(1) == Receipt(7, date(2026, 2, 3))
-    assert await counted.result(1) == {"a": 1, "bc": 2}
+    assert await sold.result(PATIENCE_S) == Receipt(7, date(2026, 2, 3))
+    assert await counted.result(PATIENCE_S) == {"a": 1, "bc": 2}
     handles: list[JobHandle[Any]] = [sold, counted, empty]
     for handle in handles:
         job = await handle.get()
@@ -117,7 +118,7 @@ async def test_the_phases_of_a_pipeline_run_in_order_on_the_loop_and_in_threads(
 
     handle = await Transcode(url="song").enqueue()
     await drained(app)
-    assert await handle.result(1) == ["/tmp/song.ogg", "transcode"]
+    assert await handle.result(PATIENCE_S) == ["/tmp/song.ogg", "transcode"]
     assert order == ["download", "encode", "publish"]
 
 
@@ -158,7 +159,7 @@ async def test_five_attempts_wait_as_the_seed_says_and_then_the_job_has_failed(a
     assert [attempt.outcome for attempt in job.attempts] == ["retry"] * 4  # the last one is the job's own end
     assert all("ShopError" in (attempt.traceback or "") for attempt in job.attempts)
     with pytest.raises(JobFailed, match="no stock"):
-        await handle.result(1)
+        await handle.result(PATIENCE_S)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +268,7 @@ async def test_cancel_ends_the_job_as_cancelled(app: Holdfast) -> None:
     (job,) = await ran(app, handle)
     assert (job.state, job.error) == (JobState.CANCELLED, "nobody wants it")
     with pytest.raises(JobCancelled):
-        await handle.result(1)
+        await handle.result(PATIENCE_S)
 
 
 async def test_skip_completes_and_keeps_its_reason_as_the_last_progress(app: Holdfast) -> None:
@@ -414,4 +415,4 @@ async def test_a_result_that_cannot_be_stored_fails_the_job_and_repeats_nothing(
         job = await handle.get()
         assert (job.state, job.attempt) == (JobState.FAILED, 1), which
         assert "the result of give" in (job.error or "") or which == "broken model", which
-    assert await good.result(1) == "fine"
+    assert await good.result(PATIENCE_S) == "fine"

@@ -11,8 +11,8 @@ import pytest
 from holdfast import Cancel, Fatal, Holdfast, InvalidValue, Job, JobState, Queue, Retry, Skip, Snooze, TimedOut
 from holdfast.config import Settings
 from holdfast.outcomes import outcome_of
-from holdfast.stores.values import Claim
-from holdfast.transitions import Verb, completed, interrupted
+from holdfast.stores.values import Claim, Worked
+from holdfast.transitions import Transition, Verb, completed, interrupted
 from holdfast.worker import classify
 from holdfast.worker.finisher import Ending, Finisher
 from holdfast.worker.parts import bounds_of, queues_of
@@ -77,6 +77,14 @@ def test_queues_and_bounds_come_from_the_app() -> None:
 # ---- pump ------------------------------------------------------------------------------------------------------------
 
 
+class OpenPump(Pump):
+    """A pump whose slots the test gives back."""
+
+    def __init__(self, worker: int, queues: Sequence[str], slots: Slots, *others: Any) -> None:
+        super().__init__(worker, queues, slots, *others)
+        self.slots = slots
+
+
 def next_claim(pump: Pump) -> Claim:
     claim = pump.next_claim()
     assert claim is not None
@@ -102,7 +110,7 @@ async def test_a_claim_names_every_lane_the_first_priority_first() -> None:
 
 
 async def test_after_a_claim_that_was_not_filled_it_waits_for_a_reason(job: Job) -> None:
-    pump = Pump(1, ["default"], Slots(4, {}))
+    pump = OpenPump(1, ["default"], Slots(4, {}))
     pump.took(next_claim(pump), [copy(job, 1)])
     assert pump.next_claim() is None
     pump.hint("default")
@@ -114,11 +122,11 @@ async def test_after_a_claim_that_was_not_filled_it_waits_for_a_reason(job: Job)
 
 
 async def test_a_claim_goes_on_where_the_last_one_ended_unless_hinted(job: Job) -> None:
-    pump = Pump(1, ["default", "other"], Slots(2, {}))
+    pump = OpenPump(1, ["default", "other"], Slots(2, {}))
     pump.took(next_claim(pump), [copy(job, 41), copy(job, 42)])
     for _ in range(2):
         pump.next_run()
-        pump._slots.give("default")
+        pump.slots.give("default")
     lanes = {(lane.queue, lane.priority): lane.after for lane in next_claim(pump).lanes}
     assert (lanes["default", 5], lanes["default", 4], lanes["other", 5]) == (42, 0, 0)
     pump.hint("other")
@@ -130,7 +138,7 @@ async def test_a_claim_goes_on_where_the_last_one_ended_unless_hinted(job: Job) 
 async def test_the_bounds_are_forgotten_after_a_second(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    pump = Pump(1, ["default"], Slots(9, {}))
+    pump = OpenPump(1, ["default"], Slots(9, {}))
     pump.took(next_claim(pump), [copy(job, number) for number in range(1, 10)])
     pump.empty()
     assert any(lane.after for lane in next_claim(pump).lanes)
@@ -141,7 +149,7 @@ async def test_the_bounds_are_forgotten_after_a_second(job: Job, monkeypatch: py
 async def test_claims_ahead_are_bounded_by_what_ended_lately(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    pump = Pump(1, ["default"], Slots(3, {}))
+    pump = OpenPump(1, ["default"], Slots(3, {}))
     assert pump.wanted == 3
     for _ in range(2):
         pump.finished("default")
@@ -159,7 +167,7 @@ async def test_claims_ahead_are_bounded_by_what_ended_lately(job: Job, monkeypat
 
 
 async def test_nothing_is_dry_once_a_job_has_ended_that_may_have_enqueued_others(job: Job) -> None:
-    pump = Pump(1, ["default"], Slots(4, {}))
+    pump = OpenPump(1, ["default"], Slots(4, {}))
     pump.took(next_claim(pump), [copy(job, 1)])
     assert pump.next_run() is not None
     pump.hint()
@@ -170,7 +178,7 @@ async def test_nothing_is_dry_once_a_job_has_ended_that_may_have_enqueued_others
 
 
 async def test_a_full_queue_is_left_out_and_asked_again_when_a_job_of_it_ends(job: Job) -> None:
-    pump = Pump(1, ["default", "tight"], Slots(4, {"tight": 1}))
+    pump = OpenPump(1, ["default", "tight"], Slots(4, {"tight": 1}))
     pump.took(next_claim(pump), [copy(job, 1, queue="tight")])
     assert pump.next_run() is not None
     pump.hint()
@@ -179,13 +187,13 @@ async def test_a_full_queue_is_left_out_and_asked_again_when_a_job_of_it_ends(jo
     pump.took(claim, [])
     assert not pump.is_dry  # one queue was not asked
     assert pump.next_claim() is None
-    pump._slots.give("tight")
+    pump.slots.give("tight")
     pump.finished("tight")
     assert {lane.queue for lane in next_claim(pump).lanes} == {"default", "tight"}
 
 
 async def test_a_queue_without_a_share_is_never_asked() -> None:
-    pump = Pump(1, ["default", "tight"], Slots(4, {"tight": 0}))
+    pump = OpenPump(1, ["default", "tight"], Slots(4, {"tight": 0}))
     claim = next_claim(pump)
     assert {lane.queue for lane in claim.lanes} == {"default"}
     pump.took(claim, [])
@@ -193,7 +201,7 @@ async def test_a_queue_without_a_share_is_never_asked() -> None:
 
 
 async def test_a_hint_during_a_claim_is_answered_by_the_next_one() -> None:
-    pump = Pump(1, ["default"], Slots(4, {}))
+    pump = OpenPump(1, ["default"], Slots(4, {}))
     claim = next_claim(pump)
     pump.hint("default")
     pump.took(claim, [])
@@ -202,7 +210,7 @@ async def test_a_hint_during_a_claim_is_answered_by_the_next_one() -> None:
 
 
 async def test_a_job_whose_queue_is_full_lets_others_pass(job: Job) -> None:
-    pump = Pump(1, ["default", "tight"], Slots(2, {"tight": 1}))
+    pump = OpenPump(1, ["default", "tight"], Slots(2, {"tight": 1}))
     jobs = [copy(job, 1, queue="tight"), copy(job, 2, queue="tight"), copy(job, 3)]
     pump.took(next_claim(pump), jobs)
     started = [pump.next_run(), pump.next_run()]
@@ -214,7 +222,7 @@ async def test_a_job_whose_queue_is_full_lets_others_pass(job: Job) -> None:
 async def test_what_waits_too_long_in_the_buffer_is_given_back(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    pump = Pump(1, ["default"], Slots(2, {}))
+    pump = OpenPump(1, ["default"], Slots(2, {}))
     pump.took(next_claim(pump), [copy(job, 1)])
     now[0] += 0.8
     pump.took(next_claim_after_hint(pump), [copy(job, 2)])
@@ -224,7 +232,7 @@ async def test_what_waits_too_long_in_the_buffer_is_given_back(job: Job, monkeyp
 
 
 async def test_a_closed_pump_wants_nothing_and_most_is_an_end(job: Job) -> None:
-    pump = Pump(1, ["default"], Slots(4, {}))
+    pump = OpenPump(1, ["default"], Slots(4, {}))
     pump.most = 2
     claim = next_claim(pump)
     assert claim.limit == 2
@@ -318,14 +326,22 @@ def test_outcomes_carry_their_reason_and_delay() -> None:
 # ---- finisher --------------------------------------------------------------------------------------------------------
 
 
-class Nobody:
-    """A store that is not asked."""
+class Recorder:
+    """A store that keeps the ends that it is told, batch by batch."""
+
+    def __init__(self) -> None:
+        self.batches: list[Sequence[Transition]] = []
+
+    async def finish_jobs(self, transitions: Sequence[Transition], **_: Any) -> Worked:
+        """Keep them."""
+        self.batches.append(transitions)
+        return Worked([], [])
 
 
 async def test_the_first_end_of_a_claim_counts_and_older_claims_go_first(job: Job) -> None:
     async def save(runs: Sequence[Run]) -> None: ...
 
-    store: Any = Nobody()
+    store: Any = Recorder()
     finisher = Finisher(store, Tally(), lambda ending, finish: None, save)
     finisher.add(Ending(completed(1, 1, '"first"')))
     finisher.add(Ending(interrupted(1, 1)))
@@ -333,12 +349,12 @@ async def test_the_first_end_of_a_claim_counts_and_older_claims_go_first(job: Jo
     finisher.add(Ending(completed(2, 1)))
     assert (1, 1) in finisher
     assert (3, 1) not in finisher
-    batch = finisher._next_batch()
-    assert [(end.transition.id, end.transition.claim, end.transition.result) for end in batch] == [
-        (1, 1, '"first"'),
-        (2, 1, None),
+    for _ in range(2):
+        await finisher.write(None)
+    assert [[(end.id, end.claim, end.result) for end in batch] for batch in store.batches] == [
+        [(1, 1, '"first"'), (2, 1, None)],
+        [(1, 2, None)],
     ]
-    assert [end.transition.claim for end in finisher._next_batch()] == [2]
 
 
 async def test_counts_are_written_with_the_ends(memory_app: Holdfast) -> None:

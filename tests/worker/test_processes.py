@@ -156,13 +156,16 @@ def started(folder: Path) -> list[tuple[int, int]]:
     return [(pid, int(text)) for pid, text in found if text]
 
 
+@pytest.mark.real_time  # processes that are killed
 @pytest.mark.parametrize("name", ["deaf", "polite"])
 async def test_at_the_timeout_the_process_ends_with_everything_it_started(
     in_memory: Any, tmp_path: Path, name: str
 ) -> None:
-    async with working(in_memory.app, concurrency=1):
-        await ended(await in_memory.add.enqueue(1, 2))  # the time that a process takes to start is not the handler's
-        job = await until_state(await getattr(in_memory, name).enqueue(), JobState.SCHEDULED)
+    handle = await getattr(in_memory, name).enqueue()
+    async with working(in_memory.app, concurrency=1) as work:
+        await until(lambda: len(started(tmp_path)) == 1, "it runs")
+        work.time_out()
+        job = await until_state(handle, JobState.SCHEDULED)
         assert (job.attempt, job.crashes, job.error_class) == (1, 0, "holdfast.errors.TimedOut")
         ((pid, grandchild),) = started(tmp_path)
         await until(lambda: not is_alive(pid) and not is_alive(grandchild), "both are gone")
@@ -170,6 +173,7 @@ async def test_at_the_timeout_the_process_ends_with_everything_it_started(
 
 
 @pytest.mark.usefixtures("brisk")
+@pytest.mark.real_time  # a process that is killed
 async def test_a_cancelled_job_is_asked_and_then_killed(in_memory: Any, tmp_path: Path) -> None:
     handle = await in_memory.deaf_for_ever.enqueue()
     async with working(in_memory.app):
@@ -180,6 +184,7 @@ async def test_a_cancelled_job_is_asked_and_then_killed(in_memory: Any, tmp_path
         await until(lambda: not is_alive(pid) and not is_alive(grandchild), "both are gone")
 
 
+@pytest.mark.real_time  # processes that are killed
 async def test_a_worker_that_is_cancelled_leaves_no_process(in_memory: Any, tmp_path: Path) -> None:
     handle = await in_memory.deaf_for_ever.enqueue()
     worker = asyncio.create_task(in_memory.app.run_worker())
@@ -196,6 +201,7 @@ async def test_a_worker_that_is_cancelled_leaves_no_process(in_memory: Any, tmp_
 # ---- dying -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.real_time  # processes that die
 async def test_a_process_that_dies_is_a_crash_and_its_neighbours_are_untouched(module: Any) -> None:
     app = module.app
     neighbours = [await module.add.enqueue(number, 1) for number in range(6)]
@@ -214,6 +220,7 @@ async def test_a_process_that_dies_is_a_crash_and_its_neighbours_are_untouched(m
     assert (await once.get()).crashes == 1
 
 
+@pytest.mark.real_time  # a process that dies
 async def test_a_crashed_process_task_does_not_keep_the_others_waiting(in_memory: Any, tmp_path: Path) -> None:
     """It has a process of its own already, so that nothing else has to stand still for it."""
     app = in_memory.app
@@ -239,7 +246,7 @@ async def test_the_copy_of_a_forked_process_answers_nobody(in_memory: Any, tmp_p
             job = await ended(await app.enqueue(call))
             assert (job.state, job.result, job.claim) == (JobState.COMPLETED, "the original", 1)
             assert (await ended(await in_memory.add.enqueue(2, 2))).result["sum"] == 4
-        assert work.worker.counting.refused_writes == 0
+        assert work.refused == 0
     assert not (tmp_path / "went on").exists()
 
 
@@ -267,6 +274,7 @@ async def test_a_transaction_in_another_process_is_one_commit_with_the_job(modul
     assert await effects.numbers() == [0, 2]
 
 
+@pytest.mark.real_time  # a process that dies
 async def test_a_process_that_dies_after_its_commit_has_completed_its_job(module: Any) -> None:
     effects = Effects(module.app.store)
     await effects.make()

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from holdfast import Context, Holdfast, JobFilter, JobState, Pipeline, phase
+from tests.support.wait import PATIENCE_S
 from tests.support.workers import MakeApp, drained, ran
 
 
@@ -63,7 +64,7 @@ async def test_jobs_that_run_at_once_have_their_own_children(make_app: MakeApp) 
 
     @app.task
     async def spread(how: str) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await both.wait()
         await child.enqueue(how)
 

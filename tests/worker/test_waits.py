@@ -18,7 +18,7 @@ from holdfast.worker.tally import Tally
 from tests.support.clock import Clock
 from tests.support.sizes import size
 from tests.support.wait import until
-from tests.support.workers import MakeApp, drained, ended, working
+from tests.support.workers import Family, MakeApp, drained, ended, working
 
 HIGH = size(400, 5_000)
 LOW = HIGH // 10
@@ -226,10 +226,10 @@ async def test_the_children_of_an_instance_get_their_shares_when_a_number_change
         given: Any = object()  # the parent, and the way to leases, which are not asked
         instance = Instance(given, app.store, given, settings=app.settings, hello=hello, start=Start(app="x"))
         children: Any = [Listener(0), Listener(1)]
-        instance._living.update(children)
-        assert [instance._bounds_of(child) for child in children] == [{"default": 1}, {"default": 1}]
+        family = Family(instance, children)
+        assert family.bounds() == [{"default": 1}, {"default": 1}]
         await app.store.define_queue_policies({"default": '{"workers": 5}'}, [])
-        await instance._tuner.look()
-        await instance._tuner.look()
+        await family.tune()
+        await family.tune()
         assert [child.told for child in children] == [[Bounds({"default": 3})], [Bounds({"default": 2})]]
-        assert instance._bounds_of(children[0]) == {"default": 3}, "who starts anew begins with it"
+        assert family.bounds() == [{"default": 3}, {"default": 2}], "a child that starts later begins with it"
