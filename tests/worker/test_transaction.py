@@ -21,6 +21,14 @@ from tests.support.workers import BRISK, MakeApp, drained, ended, ran, working
 
 
 @pytest.fixture
+async def app(make_app: MakeApp) -> AsyncIterator[Holdfast]:
+    """Give an open app on each store in turn, with a budget that no busy machine spends."""
+    settings = dataclasses.replace(BRISK, lease="300s", embedded_lease="300s", transaction_budget="30s")
+    async with make_app(worker=settings) as app:
+        yield app
+
+
+@pytest.fixture
 async def effects(app: Holdfast) -> Effects:
     """Give a table of the user's own beside the jobs."""
     made = Effects(app.store)
