@@ -155,8 +155,8 @@ async def test_what_fires_elsewhere_is_published_disabled(
 ) -> None:
     monkeypatch.setenv("HOLDFAST_SCHEDULES_ELSEWHERE", "Theirs, other")
 
-    @app.schedule(every="1s", args={"who": "theirs"}, name="theirs")
-    @app.schedule(every="1s", args={"who": "ours"}, name="ours")
+    @app.schedule(every="1s", args={"who": "theirs"}, name="theirs", overlap="queue")
+    @app.schedule(every="1s", args={"who": "ours"}, name="ours", overlap="queue")
     @app.task
     async def greet(ctx: Context, who: str) -> None:
         seen.add(who, ctx)
