@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from holdfast import Holdfast, WorkerSettings
+from holdfast import Holdfast
 from holdfast.job import Job
 from holdfast.transitions import completed
 from tests.support import raw
@@ -178,7 +178,7 @@ async def measure(url: str, schema: str) -> dict[str, Figure]:
     meter = Meter(url)
     if url.startswith("postgres"):
         url += ("&" if "?" in url else "?") + "synchronous_commit=off"
-    work = Work(Holdfast(url, schema=schema, synchronous="normal", worker=WorkerSettings(poll="100ms")), meter)
+    work = Work(Holdfast(url, schema=schema, synchronous="normal"), meter)
     async with work.app:
         await asyncio.gather(*(work.app.counts() for _ in range(20)))  # or the sessions of the pool come one by one
         for _ in range(ROUNDS):
