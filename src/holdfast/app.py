@@ -313,8 +313,8 @@ class Holdfast(Working):
 
             web.mount("/jobs", app.asgi())
 
-        It needs `holdfast-jobs[server]`. It opens the app with the first request, and shares it with whoever has it open.
-        Nobody is let in without a token, or what `ServerSettings` says of other ways; see `holdfast tokens create`.
+        It needs `holdfast-jobs[server]`. The first request opens the app if it is not open. Every request needs a
+        token, or another login that `ServerSettings` allows; see `holdfast tokens create`.
         """
         require_server()
         from holdfast.server.application import make_application  # noqa: PLC0415 - only servers need the web packages

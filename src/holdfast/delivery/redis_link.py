@@ -202,7 +202,7 @@ def load(module: str) -> Any:
         return importlib.import_module(module)
     except ImportError:
         message = (
-            'delivery by Redis: expected the package redis, which is not installed; run pip install "holdfast-jobs[redis]"'
+            'delivery by Redis needs the package redis, which is not installed; run pip install "holdfast-jobs[redis]"'
         )
         raise ConfigError(message) from None
 

@@ -62,9 +62,7 @@ class Link:
         try:
             import httpx2  # noqa: PLC0415 - only who asks a server needs it
         except ImportError:
-            message = (
-                'a server is asked with the package httpx2, which is not installed; run pip install "holdfast-jobs[http]"'
-            )
+            message = '--server needs the package httpx2, which is not installed; run pip install "holdfast-jobs[http]"'
             raise ConfigError(message) from None
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username is not None:

@@ -46,7 +46,7 @@ class Poster:
         try:
             from holdfast.webhooks import pinned  # noqa: PLC0415 - only who sends webhooks needs httpx2
         except ImportError as error:
-            message = 'webhooks: expected the package httpx2, which is not installed; run pip install "holdfast-jobs[http]"'
+            message = 'webhooks need the package httpx2, which is not installed; run pip install "holdfast-jobs[http]"'
             raise ConfigError(message) from error
         self._allowed = allowed
         self._deadline_s = deadline_s
