@@ -1,6 +1,6 @@
 """Two stores that meet."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -8,6 +8,15 @@ from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
 from tests.races.rivals import Rivals
 from tests.support.connections import connected
+from tests.support.moments import recorded
+
+
+@pytest.fixture(autouse=True)
+def no_deadlock() -> Iterator[None]:
+    """Fail where calls waited for each other in a ring: the pool tries again, and no other assertion would see it."""
+    with recorded() as moments:
+        yield
+    assert moments.count("deadlocked", sqlstate="40P01") == 0
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from holdfast.stores.values import ProgressReport, Started
 from holdfast.transitions import Transition, completed, failed, interrupted, retried, snoozed
 from tests.support.connections import FAILURE, connected, expire, in_database, new_job, register, request, show
 from tests.support.sizes import size
+from tests.support.wait import until
 
 JOBS = 200
 SECONDS = size(1, 20)
@@ -138,13 +139,18 @@ class Storm:
 
 @asynccontextmanager
 async def counted(dsn: str) -> AsyncIterator[tuple[str, Callable[[], Awaitable[int]]]]:
-    """Make a database of the test's own, in which deadlocks are seen soon and counted."""
+    """Make a database of the test's own, in which deadlocks are seen soon; a session reports them when it ends."""
     name = f"hf_{uuid.uuid4().hex[:12]}"
     async with connected(dsn) as admin:
         await admin.execute(f"CREATE DATABASE {name}")
         await admin.execute(f"ALTER DATABASE {name} SET deadlock_timeout = '20ms'")
 
+        async def are_all_gone() -> bool:
+            return not await admin.fetchval("SELECT count(*) FROM pg_stat_activity WHERE datname = $1", name)
+
         async def deadlocks() -> int:
+            await until(are_all_gone, "all sessions have ended")
+            await admin.execute("SELECT pg_stat_clear_snapshot()")
             sql = "SELECT deadlocks FROM pg_stat_database WHERE datname = $1"
             return int(await admin.fetchval(sql, name))
 

@@ -298,10 +298,9 @@ async def test_the_events_of_each_job_keep_their_order_whoever_commits_first(riv
 
 
 async def test_a_report_that_tells_the_start_and_an_end_from_outside_do_not_wait_in_a_ring(
-    rivals: Rivals, monkeypatch: pytest.MonkeyPatch
+    rivals: Rivals,
 ) -> None:
     """An end takes the job's row and then its progress; a report of a claim that has reported before must as well."""
-    monkeypatch.setattr("holdfast.stores.postgres.connection._TRIES_AFTER_DEADLOCK", 1)  # or nobody would see it
     (job,) = await running(rivals.one, 1)
     await rivals.one.save_progress([ProgressReport(job.id, job.claim, 1.0)])  # nobody watches: the start is not told
     async with watching(rivals.one):

@@ -117,6 +117,7 @@ class Pool:
             except asyncpg.PostgresError as error:
                 if error.sqlstate not in _ROLLED_BACK_RETRY or attempt == _TRIES_AFTER_DEADLOCK - 1:
                     raise refused(error, self.dsn) from error
+                moments.reach("deadlocked", sqlstate=error.sqlstate)
             await asyncio.sleep(random.uniform(0.001, 0.01) * (attempt + 1))
         raise AssertionError  # the loop returns or raises
 

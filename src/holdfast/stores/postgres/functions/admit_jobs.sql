@@ -31,11 +31,11 @@ BEGIN
     INSERT INTO holdfast.limit_keys (limit_name, key, seen_at)
     SELECT DISTINCT a.name, a.key, p_now
     FROM unnest(v_names, v_limit_keys) AS a (name, key)
-    ORDER BY a.name, a.key
+    ORDER BY a.name, a.key  -- guard: admission-order
     ON CONFLICT DO NOTHING;
     PERFORM FROM holdfast.limit_keys AS k
     WHERE (k.limit_name, k.key) IN (SELECT a.name, a.key FROM unnest(v_names, v_limit_keys) AS a (name, key))
-    ORDER BY k.limit_name, k.key
+    ORDER BY k.limit_name, k.key  -- guard: admission-order
     FOR UPDATE;
 
     RETURN QUERY

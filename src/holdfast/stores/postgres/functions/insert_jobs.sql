@@ -129,7 +129,7 @@ BEGIN
         )
         WHERE (p_again OR unique_key IS NOT NULL OR key IS NOT NULL OR v_debounced[ordinal] IS NOT NULL)
             AND NOT ordinal = ANY (v_settled)
-        ORDER BY kind, v_debounced[ordinal], unique_key, ordinal
+        ORDER BY kind, v_debounced[ordinal], unique_key, ordinal  -- guard: insert-order
     ) AS t
     CROSS JOIN LATERAL holdfast.insert_job(
         t.id, t.kind, t.queue, t.priority, t.payload, holdfast.due_state(t.run_at, t.delay, v_now),
