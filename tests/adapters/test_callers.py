@@ -5,7 +5,6 @@ import datetime as dt
 import json
 import logging
 import sqlite3
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -342,14 +341,12 @@ def test_a_sqlite3_transaction_that_has_read_and_was_overtaken(tmp_path: Path) -
     """SQLite cannot let it write any more, whatever the timeout: a typed error at once, and nothing half done."""
     path = tmp_path / "shop.db"
     app, ship = make_app(f"sqlite:///{path}")
-    with app.blocking() as queue, closing(sqlite3.connect(path, timeout=30)) as connection:
+    with app.blocking() as queue, closing(sqlite3.connect(path, timeout=3_600)) as connection:
         connection.execute("BEGIN")
         connection.execute("SELECT count(*) FROM holdfast_jobs").fetchall()
         queue.enqueue(ship.call(1))
-        begun = time.monotonic()
         with pytest.raises(StoreUnavailable, match="BEGIN IMMEDIATE"):
             queue.enqueue(ship.using(connection=connection).call(2))
-        assert time.monotonic() - begun < 5
         connection.rollback()
         connection.execute("BEGIN IMMEDIATE")
         queue.enqueue(ship.using(connection=connection).call(3))

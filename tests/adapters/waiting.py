@@ -1,10 +1,9 @@
 """Waiting for what another connection does, without guessing how long it takes."""
 
-import asyncio
-
 import asyncpg
 
 from tests.adapters.conftest import Place
+from tests.support.wait import until
 
 
 async def until_somebody_waits(place: Place) -> None:
@@ -12,8 +11,6 @@ async def until_somebody_waits(place: Place) -> None:
     sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND position($1 IN query) > 0"
     connection = await asyncpg.connect(place.address)
     try:
-        async with asyncio.timeout(20):
-            while not await connection.fetchval(sql, place.schema):
-                await asyncio.sleep(0.002)
+        await until(lambda: connection.fetchval(sql, place.schema), "a statement waits for a lock")
     finally:
         await connection.close()

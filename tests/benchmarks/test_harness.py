@@ -15,6 +15,7 @@ from benchmarks.contestants.ledger import Ledger
 from benchmarks.entrant import Entrant
 from benchmarks.roster import GROUPS, ROSTER, Entry
 from benchmarks.runs import Run, Sizes, perform
+from tests.support.wait import wait_until
 
 # One of them at a time: two would drop each other's database on a server that was given to both.
 pytestmark = pytest.mark.xdist_group("benchmarks")
@@ -34,6 +35,7 @@ def entry_of(name: str, store: str) -> Entry:
     return next(entry for entry in ROSTER if (entry.name, entry.store) == (name, store))
 
 
+@pytest.mark.real_time
 @pytest.mark.sample
 @pytest.mark.parametrize(
     "name,store,measure,value",
@@ -65,6 +67,7 @@ def test_a_run_that_cannot_start_says_why(places: dict[str, servers.Place]) -> N
     assert "No module named benchmarks.contestants.nobody" in run.problems[0]
 
 
+@pytest.mark.real_time
 def test_a_lone_job_waits_until_the_one_before_it_has_begun(places: dict[str, servers.Place], tmp_path: Path) -> None:
     called, ran = tmp_path / "called", tmp_path / "ran"
     entrant = Entrant(entry_of("raw", "sqlite"), PYTHON, places["sqlite"].fresh("raw"))
@@ -72,8 +75,7 @@ def test_a_lone_job_waits_until_the_one_before_it_has_begun(places: dict[str, se
     options = ["--jobs", 2, "--rate", 1_000, "--called", called, "--ran", ran]
     with ThreadPoolExecutor(1) as thread:
         feeding = thread.submit(entrant.ask, "feed", *options, within=50)
-        while ledger.count(called) < 1 and not feeding.done():
-            time.sleep(0.01)
+        wait_until(lambda: ledger.count(called) or feeding.done(), "the first job is called for")
         time.sleep(0.2)  # a hundred of its pauses: time enough to go on too early
         Ledger(ran).record(0)
         feeding.result()

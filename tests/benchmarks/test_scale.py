@@ -42,6 +42,7 @@ TINY = Sizes(
 )
 
 
+@pytest.mark.real_time
 @pytest.mark.sample
 @pytest.mark.parametrize("name", list(RUNS))
 def test_a_run_finds_something(name: str, dsn: str, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from holdfast.bench.app import app
 from holdfast.cli import bench as command
 from holdfast.cli.main import standalone
 from tests.cli.conftest import Shop
+from tests.support.wait import PATIENCE_S, wait_until
 
 FIGURES = {
     "insert": "commits/s",
@@ -35,7 +35,6 @@ FIGURES = {
     "pickup_p99": "ms",
     "idle": "% of a core",
 }
-PATIENCE_S = 30
 MARK = "HOLDFAST_TEST_MARK"
 
 
@@ -62,10 +61,7 @@ class Traces:
     def require_none(self) -> None:
         assert self.now() == self._before
         assert list(self._temporary.iterdir()) == []
-        end = time.monotonic() + PATIENCE_S
-        while self.processes():  # the kernel ends a worker's processes with it, a moment later
-            assert time.monotonic() < end, f"still running: {self.processes()}"
-            time.sleep(0.01)
+        wait_until(lambda: not self.processes(), "the kernel has ended a worker's processes with it")
 
     def _is_ours(self, entry: Path) -> bool:
         try:
@@ -186,9 +182,8 @@ def running(shop: Shop, traces: Traces) -> Iterator[subprocess.Popen[str]]:
         text=True,
     )
     try:
-        while not is_working(traces):
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.01)
+        wait_until(lambda: is_working(traces) or process.poll() is not None, "the bench works")
+        assert process.poll() is None, process.communicate()
         yield process
     finally:
         if process.poll() is None:
@@ -196,6 +191,7 @@ def running(shop: Shop, traces: Traces) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
+@pytest.mark.real_time
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"])
 def test_stopped_it_leaves_nothing(
     running: subprocess.Popen[str], traces: Traces, number: signal.Signals, code: int

@@ -70,6 +70,7 @@ def is_alive(pid: int) -> bool:
 # ---- a real run ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.real_time
 @pytest.mark.timeout(LONG_ENOUGH_S + 30)
 def test_it_runs_to_a_good_end(temporary: Path) -> None:
     process = start("--keep")
@@ -154,6 +155,7 @@ async def test_where_a_person_looks_on_more_jobs_come_until_ctrl_c(tmp_path: Pat
     assert view.said[-1] == "dashboard: http://127.0.0.1:1/ (the link above lets you in)"
 
 
+@pytest.mark.real_time
 @pytest.mark.parametrize(
     "number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)], ids=["INT", "TERM", "KILL"]
 )

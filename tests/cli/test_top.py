@@ -18,6 +18,7 @@ from tests.cli import working
 from tests.cli.conftest import Shop
 from tests.cli.test_output import ACTING, STYLE
 from tests.cli.working import HOSTILE
+from tests.support.wait import PATIENCE_S
 
 
 async def busy(store: Any) -> None:
@@ -96,7 +97,7 @@ def test_a_person_sees_it_and_leaves_with_a_key(sqlite_shop: Shop) -> None:
         stderr=other,
     )
     os.close(other)
-    seen, is_asked, end = b"", False, time.monotonic() + 30
+    seen, is_asked, end = b"", False, time.monotonic() + PATIENCE_S
     try:
         while process.poll() is None and time.monotonic() < end:
             if select.select([main], [], [], 0.1)[0]:
@@ -107,7 +108,7 @@ def test_a_person_sees_it_and_leaves_with_a_key(sqlite_shop: Shop) -> None:
             if b"failures" in seen and b"high" in seen and not is_asked:
                 is_asked = True
                 os.write(main, b"q")
-        assert process.wait(10) == 0
+        assert process.wait(PATIENCE_S) == 0
     finally:
         process.kill()
         os.close(main)

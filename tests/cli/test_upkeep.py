@@ -6,13 +6,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Shop
+from tests.support.moments import MomentsFile
+from tests.support.wait import PATIENCE_S, wait_until
 
 SOURCE = """
 from holdfast import Holdfast
@@ -35,7 +37,6 @@ app = Holdfast({url!r}, schema={schema!r}, queues=[Queue("high", sla="30s")], se
 @app.task(queue="high")
 async def send_email(to: str) -> None: ...
 """
-PATIENCE_S = 30.0
 
 
 class Desk:
@@ -47,12 +48,12 @@ class Desk:
         (self.folder / "desk.py").write_text(source.format(url=shop.url, schema=shop.schema), encoding="utf-8")
         self.processes: list[subprocess.Popen[bytes]] = []
 
-    def start(self) -> Path:
+    def start(self, **env: str) -> Path:
         """Start one, and give the file that it writes to."""
         log = self.folder / f"upkeep-{len(self.processes)}.log"
         command = [sys.executable, "-m", "holdfast", "-A", "desk:app", "upkeep"]
         with log.open("wb") as output:
-            environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+            environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **env}
             self.processes.append(
                 subprocess.Popen(command, cwd=self.folder, env=environment, stdout=output, stderr=output)
             )
@@ -83,16 +84,10 @@ def desk(shop: Shop) -> Iterator[Desk]:
     found.close()
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, f"waited in vain until {what}"
-        time.sleep(0.05)
-
-
+@pytest.mark.real_time
 def test_it_fires_publishes_and_leaves_with_a_report(desk: Desk) -> None:
     log = desk.start()
-    until(lambda: desk.fires() >= 2, "the schedule has fired")
+    wait_until(lambda: desk.fires() >= 2, "the schedule has fired")
     (leader,) = json.loads(desk.shop.ok("services", "list", "--json"))["leaders"]
     assert f"/{desk.processes[0].pid}/" in leader["holder"]
     assert desk.leave(0) == 0
@@ -106,18 +101,19 @@ def test_it_fires_publishes_and_leaves_with_a_report(desk: Desk) -> None:
     assert json.loads(desk.shop.ok("services", "list", "--json"))["leaders"] == []
 
 
+@pytest.mark.real_time
 def test_who_stands_by_takes_over_at_once_when_the_leader_leaves(desk: Desk) -> None:
     first = desk.start()
-    until(lambda: " leads (upkeep" in first.read_text(), "one leads")
+    wait_until(lambda: " leads (upkeep" in first.read_text(), "one leads")
     second = desk.start()
-    until(lambda: "upkeep of " in second.read_text(), "another stands by")
+    wait_until(lambda: "upkeep of " in second.read_text(), "another stands by")
     assert " leads " not in second.read_text()
     assert desk.leave(0, signal.SIGINT) == 0
     left_at = time.monotonic()
-    until(lambda: " leads (upkeep, term 2)" in second.read_text(), "the other leads")
+    wait_until(lambda: " leads (upkeep, term 2)" in second.read_text(), "the other leads")
     assert time.monotonic() - left_at < 8  # it does not wait for the lease of ten seconds
     before = desk.fires()
-    until(lambda: desk.fires() > before, "the schedule goes on")
+    wait_until(lambda: desk.fires() > before, "the schedule goes on")
     assert desk.leave(1) == 0
 
 
@@ -129,24 +125,30 @@ def test_a_store_without_anything_to_keep_is_refused(sqlite_shop: Shop, url: str
     assert expected in result.stderr
 
 
-def test_alone_it_finds_that_a_queue_without_workers_breaks_its_promise(postgres_shop: Shop) -> None:
+def test_alone_it_finds_that_a_queue_without_workers_breaks_its_promise(
+    postgres_shop: Shop, moments_file: MomentsFile
+) -> None:
     """The clock of the store is in the hands of the test, for the other process too."""
     shop = postgres_shop
     desk = Desk(shop, PROMISING)
     try:
         shop.enqueue("send_email", "to=a")
         now = datetime.now(UTC)
-        log = desk.start()
-        until(lambda: " leads (upkeep" in log.read_text(), "it leads")
+        log = desk.start(**moments_file.env)
+        wait_until(lambda: " leads (upkeep" in log.read_text(), "it leads")
+
+        def looks() -> int:
+            return len(moments_file.read("served", service="sla"))
 
         def is_late() -> bool:
             nonlocal now
             now += timedelta(seconds=10)
             shop.on_store(lambda store: store.set_time(now))
-            time.sleep(0.1)  # in which it looks
+            before = looks()
+            wait_until(lambda: looks() >= before + 2, "it has looked since")  # one may have begun before
             return json.loads(shop.ok("queues", "show", "high", "--json"))["breached_at"] is not None
 
-        until(is_late, "the promise is broken")
+        wait_until(is_late, "the promise is broken")
         assert "queue high: jobs wait for longer than 30 s (the oldest waits for " in log.read_text()
         assert "\tlate 20" in shop.ok("queues", "list")
         (high,) = (row for row in shop.ok("queues", "families").splitlines() if row.startswith("high\t"))

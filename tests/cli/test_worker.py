@@ -176,12 +176,14 @@ def test_it_runs_jobs_while_others_wait_for_them(each: Bench) -> None:
 # ---- how it leaves -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.real_time
 def test_a_job_that_does_not_end_within_the_grace_is_given_back(bench: Bench, working: subprocess.Popen[str]) -> None:
     working.send_signal(signal.SIGTERM)
     assert working.wait(timeout=30) == 124
     assert list(bench.states().values()) == ["queued"]
 
 
+@pytest.mark.real_time
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_told_twice_it_leaves_at_once(bench: Bench, number: signal.Signals) -> None:
     source = (bench.folder / "bench.py").read_text(encoding="utf-8")

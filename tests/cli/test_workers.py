@@ -4,8 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +14,7 @@ from tests.cli import working
 from tests.cli.conftest import Shop
 from tests.cli.test_output import ACTING, STYLE, in_terminal
 from tests.cli.working import HOSTILE
+from tests.support.wait import PATIENCE_S, wait_until
 
 INSTANCE = "619c2b4f665145a0a888ac0f6a99ff84"
 
@@ -32,13 +31,6 @@ async def wait() -> None:
     while not pathlib.Path("go").exists():
         await asyncio.sleep(0.01)
 """
-
-
-def until(is_so: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + 40
-    while not is_so():
-        assert time.monotonic() < end, what
-        time.sleep(0.02)
 
 
 async def arrive(store: Any, lease_ms: int = 60_000, host: str = "web-1") -> int:
@@ -163,6 +155,7 @@ def test_a_name_that_two_instances_begin_with_is_refused(sqlite_shop: Shop) -> N
     assert sqlite_shop("workers", "drain", "abcd2").exit_code == 0
 
 
+@pytest.mark.real_time
 def test_a_real_worker_leaves_when_it_is_asked(sqlite_shop: Shop) -> None:
     (sqlite_shop.folder / "shop.py").write_text(SLOW.format(url=sqlite_shop.url), encoding="utf-8")
     sqlite_shop.ok("migrate", "up")
@@ -176,16 +169,16 @@ def test_a_real_worker_leaves_when_it_is_asked(sqlite_shop: Shop) -> None:
             stderr=log,
         )
     try:
-        until((sqlite_shop.folder / "begun").exists, "the job runs")
+        wait_until((sqlite_shop.folder / "begun").exists, "the job runs")
         (named, *_) = [row[3] for row in rows(sqlite_shop)[1:]]
         if sys.platform == "linux":
-            until(lambda: all(row[10] != "-" for row in rows(sqlite_shop)[1:]), "both have told their memory")
+            wait_until(lambda: all(row[10] != "-" for row in rows(sqlite_shop)[1:]), "both have told their memory")
             assert {int(row[10]) > 5_000_000 for row in rows(sqlite_shop)[1:]} == {True}
         sqlite_shop.ok("workers", "drain", named)
-        until(lambda: b"asked to leave" in (sqlite_shop.folder / "log").read_bytes(), "it heard of it")
+        wait_until(lambda: b"asked to leave" in (sqlite_shop.folder / "log").read_bytes(), "it heard of it")
         later = sqlite_shop.enqueue("wait")
         (sqlite_shop.folder / "go").touch()
-        assert worker.wait(20) == 0
+        assert worker.wait(PATIENCE_S) == 0
     finally:
         worker.kill()
         worker.wait()

@@ -17,6 +17,8 @@ from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.store import Store
 from tests.support import raw
 from tests.support.clock import Clock
+from tests.support.moments import Moments
+from tests.support.wait import until
 
 LEASE_MS = 10_000
 HOST = f"{socket.gethostname()}/{os.getpid()}"
@@ -202,15 +204,12 @@ class Stumbling:
 
 
 async def test_services_are_begun_anew_after_what_nobody_expected(
-    sqlite_memory: SqliteStore, caplog: pytest.LogCaptureFixture
+    sqlite_memory: SqliteStore, caplog: pytest.LogCaptureFixture, moments: Moments
 ) -> None:
     leadership, delivery = Stumbling(), InStore(sqlite_memory)
     office = Office(sqlite_memory, delivery, Holdfast("sqlite://").settings, leadership)
-    async with asyncio.timeout(20), office.open():
-        while leadership.begun < 2:
-            await asyncio.sleep(0.01)
-        before = {report.name: report.runs for report in office.reports()}
-        while {report.name: report.runs for report in office.reports()} == before:
-            await asyncio.sleep(0.01)
+    async with office.open():
+        await until(lambda: leadership.begun >= 2, "the election is begun again")
+        await moments.next("served")
     await delivery.close()
     assert "are begun anew" in caplog.text

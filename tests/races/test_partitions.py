@@ -86,6 +86,7 @@ async def upkeep_with_a_reader(dsn: str, rivals: Rivals, keeper: PostgresStore) 
     return took
 
 
+@pytest.mark.real_time
 async def test_no_finish_waits_for_upkeep_that_waits_for_a_reader(
     dsn: str, rivals: Rivals, keeper: PostgresStore
 ) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import sqlite3
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 from holdfast.client import watching as watching_module
 from holdfast.client.subscription import EventFilter, EventsMissed, Subscription
-from holdfast.client.watching import PATIENCE_S, Watching
+from holdfast.client.watching import Watching
 from holdfast.events import TERMINAL_EVENTS, Event, EventKind
 from holdfast.job import Job, JobState
 from holdfast.stores.postgres.store import PostgresStore
@@ -26,7 +25,6 @@ from tests.support.connections import connected, in_database, insert, new_job, r
 from tests.support.sizes import size
 
 HEARS_S = 20.0
-MARGIN_S = 0.5
 EVERYTHING = EventFilter()
 
 
@@ -67,16 +65,14 @@ async def heard_until(events: Subscription, last: int) -> list[Event]:
 
 
 @pytest.mark.parametrize("where", ["same", "other"])
-async def test_a_long_transaction_of_somebody_else_costs_a_second_and_no_event(
+async def test_a_long_transaction_of_somebody_else_is_not_waited_for_and_costs_no_event(
     dsn: str, postgres: PostgresStore, where: str
 ) -> None:
     async with connected(dsn if where == "same" else in_database(dsn, "template1")) as own:
         transaction = own.transaction()
         await transaction.start()
         await own.execute("CREATE TABLE somebody_elses (n integer)")  # it has written, so that others wait for it
-        begun = time.monotonic()
-        async with watching(postgres) as events:
-            assert time.monotonic() - begun < PATIENCE_S + MARGIN_S
+        async with watching(postgres) as events:  # after a second; it would wait for ever
             ids = await insert(postgres, 10)
             assert [event.job_id for event in await heard(events, 10)] == ids
             await transaction.rollback()
@@ -87,12 +83,11 @@ async def test_a_long_transaction_of_somebody_else_costs_a_second_and_no_event(
 async def test_a_transaction_that_only_reads_costs_nothing(
     dsn: str, postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching_module, "PATIENCE_S", HEARS_S)  # so that no machine is as slow as one who waits
+    monkeypatch.setattr(watching_module, "PATIENCE_S", 3_600.0)  # one that waits never ends
     async with connected(dsn) as own, own.transaction(isolation="repeatable_read"):
         await own.fetchval("SELECT count(*) FROM pg_class")
-        begun = time.monotonic()
         async with watching(postgres):
-            assert time.monotonic() - begun < HEARS_S
+            pass
 
 
 # ---- changes that are under way --------------------------------------------------------------------------------------

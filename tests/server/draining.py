@@ -19,9 +19,10 @@ _FED = 500
 
 
 class Done:
-    """How many jobs this process has run."""
+    """How many jobs this process has run, and how many times as many as are fed at once were run."""
 
     jobs = 0
+    portions = asyncio.Semaphore(0)
 
 
 def make_app(url: str, schema: str) -> Holdfast:
@@ -41,6 +42,8 @@ def make_app(url: str, schema: str) -> Holdfast:
     @app.task
     async def work(n: int) -> None:
         Done.jobs += 1
+        if Done.jobs % _FED == 0:
+            Done.portions.release()
 
     @app.task(queue="high", budget=NAME, estimate="$0.02", phases=("look", "copy", "tell", "rest"))
     async def rich(ctx: Context, host: str, is_endless: bool) -> dict[str, int]:
@@ -76,13 +79,9 @@ async def main(url: str, schema: str) -> None:
     app = make_app(url, schema)
 
     async def feed() -> None:
-        fed = 0
         while True:
-            if Done.jobs - fed >= _FED:
-                await app.enqueue_many([app.tasks.get("work").call(n=1) for _ in range(_FED)])
-                fed += _FED
-            else:
-                await asyncio.sleep(0.02)
+            await Done.portions.acquire()
+            await app.enqueue_many([app.tasks.get("work").call(n=1) for _ in range(_FED)])
 
     async with app:
         await asyncio.gather(feed(), app.run_worker())

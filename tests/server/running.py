@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-PATIENCE_S = 30.0
+from tests.support.wait import PATIENCE_S
+
 ADDRESS = re.compile(r"Holdfast is at (http://\S+)")
 
 

@@ -4,7 +4,8 @@ import contextlib
 import socket
 from pathlib import Path
 
-PATIENCE_S = 20.0
+from tests.support.wait import PATIENCE_S
+
 _REFUSED = OSError  # the server has answered what came first, and reads no more
 
 

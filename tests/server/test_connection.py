@@ -10,10 +10,10 @@ from uvicorn.server import ServerState
 
 from holdfast.server import connection
 from holdfast.server.connection import MOST_BYTES, Connection
+from tests.support.wait import PATIENCE_S
 
 HEAD = b"GET / HTTP/1.1\r\nHost: here\r\n"
 SOON_S = 0.2
-PATIENCE_S = 20.0
 
 
 async def told(scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,6 +101,7 @@ async def test_a_head_of_the_largest_size(streams: Streams) -> None:
     assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
 
 
+@pytest.mark.real_time  # a bound in time must really pass
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("begun", [b"", HEAD, HEAD + b"\r\n"], ids=["nothing", "a part", "a request before"])
 async def test_a_head_that_does_not_come(streams: Streams, begun: bytes) -> None:
@@ -114,7 +115,7 @@ async def test_a_head_that_does_not_come(streams: Streams, begun: bytes) -> None
     async def trickle() -> None:
         while True:
             writer.write(b"\r\n" if begun.endswith(b"\r\n\r\n") else b"a" if begun else b"")
-            await asyncio.sleep(SOON_S / 10)
+            await asyncio.sleep(SOON_S / 10)  # the fault itself: a byte now and then
 
     trickling = asyncio.create_task(trickle())
     assert b"HTTP/1.1 200 " not in await rest(reader)
@@ -135,10 +136,11 @@ async def test_the_rest_of_a_body_that_nobody_reads_is_no_head(streams: Streams)
     assert await reader.readexactly(2) == b"GE"
 
 
+@pytest.mark.real_time  # a bound in time must really pass
 @pytest.mark.usefixtures("impatient")
 async def test_a_body_may_take_its_time(streams: Streams) -> None:
     reader, writer = streams
     writer.write(b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\n\r\n")
-    await asyncio.sleep(SOON_S * 3)
+    await asyncio.sleep(SOON_S * 3)  # longer than a head may take
     writer.write(b"{}")
     assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")

@@ -2,13 +2,14 @@
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import httpx2
+import pytest
 
 from holdfast.server.development import stamps
-from tests.server.running import PATIENCE_S, program
+from tests.server.running import program
+from tests.support.wait import PATIENCE_S, wait_until
 from tests.support.web import PAGE, form_token
 
 SOURCE = """
@@ -40,14 +41,15 @@ def children(pid: int) -> dict[str, int]:
 
 def until_others(pid: int, before: dict[str, int]) -> dict[str, int]:
     """Wait until both processes are others."""
-    end, now = time.monotonic() + PATIENCE_S, before
-    while time.monotonic() < end:
-        now = children(pid)
-        if len(now) == 2 and all(now[name] != before.get(name) for name in now):
-            return now
-        time.sleep(0.05)
-    message = f"{before} are still {now}"
-    raise AssertionError(message)
+    now: dict[str, int] = {}
+
+    def are_others() -> bool:
+        now.clear()
+        now.update(children(pid))
+        return len(now) == 2 and all(now[name] != before.get(name) for name in now)
+
+    wait_until(are_others, f"{before} are others")
+    return now
 
 
 def ran(web: httpx2.Client, token: str, address: str) -> str:
@@ -57,13 +59,9 @@ def ran(web: httpx2.Client, token: str, address: str) -> str:
     assert made.status_code in (200, 201), made.text
     job = made.json()
     job_id = job.get("id") or job["job"]["id"]
-    end, found = time.monotonic() + PATIENCE_S, job
-    while time.monotonic() < end:
-        found = web.get(f"/api/v1/jobs/{job_id}").json()
-        if found.get("result") is not None:
-            return str(found["result"])
-        time.sleep(0.05)
-    raise AssertionError(found)
+    path = f"/api/v1/jobs/{job_id}"
+    wait_until(lambda: web.get(path).json().get("result") is not None, "the job has a result")
+    return str(web.get(path).json()["result"])
 
 
 def put(file: Path, text: str) -> None:
@@ -73,6 +71,7 @@ def put(file: Path, text: str) -> None:
     new.replace(file)
 
 
+@pytest.mark.real_time
 def test_write_look_change_and_leave(tmp_path: Path) -> None:
     """Begin with a mistake, log in by the link, run a job, change its task, kill the server, leave with Ctrl-C."""
     file = tmp_path / "tasks.py"

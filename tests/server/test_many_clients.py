@@ -31,6 +31,7 @@ from tests.support.workers import MakeApp, working
 
 _logger = logging.getLogger(__name__)
 
+pytestmark = pytest.mark.real_time  # latencies, and connections that TCP gives up
 CLIENTS = 200
 BACK_S = 5.0
 MANY = ServerSettings(max_streams=2_000, max_streams_each=2_000)
@@ -150,10 +151,12 @@ class Latency:
 
     def __init__(self, app: Holdfast) -> None:
         self._started: dict[int, float] = {}
+        self._begun = asyncio.Event()
 
         @app.task
         async def work(number: int) -> None:
             self._started[number] = time.monotonic()
+            self._begun.set()
 
         self._work = work
         self._number = 0
@@ -163,10 +166,10 @@ class Latency:
         found = []
         for _ in range(jobs):
             self._number += 1
+            self._begun.clear()
             enqueued_at = time.monotonic()
             await self._work.enqueue(self._number)
-            while self._number not in self._started:
-                await asyncio.sleep(0.001)
+            await self._begun.wait()
             found.append(self._started.pop(self._number) - enqueued_at)
         return sorted(found)
 

@@ -12,6 +12,8 @@ from holdfast.stores.alarms import Alarm
 from holdfast.stores.bulk import BulkVerb
 from holdfast.stores.values import JobFilter, WorkerInfo
 from tests.support import raw
+from tests.support.moments import Moments
+from tests.support.wait import until
 from tests.support.web import bearing, made_pass, visit
 from tests.support.workers import MakeApp, drained
 
@@ -37,7 +39,9 @@ async def test_a_run_that_deletes_goes_on_for_admins_only(memory_app: Holdfast, 
 
 
 @pytest.mark.guards("scope-why")
-async def test_jobs_of_others_are_not_named_as_those_that_one_waits_for(make_sqlite_memory: MakeApp) -> None:
+async def test_jobs_of_others_are_not_named_as_those_that_one_waits_for(
+    make_sqlite_memory: MakeApp, moments: Moments
+) -> None:
     app = make_sqlite_memory(
         limits=[
             Limit(name="one", kinds=["holds", "waits"], concurrency=1),
@@ -57,11 +61,13 @@ async def test_jobs_of_others_are_not_named_as_those_that_one_waits_for(make_sql
         everything = bearing(await made_pass(app, "viewer"))
         jobs = {kind: await app.tasks.get(kind).enqueue() for kind in ("holds", "first")}
         working = asyncio.create_task(app.run_worker(until="empty"))
-        while {(await job.get()).state for job in jobs.values()} != {"running"}:
-            await asyncio.sleep(0.01)
+        await moments.wait("begun", times=2)
         jobs |= {kind: await app.tasks.get(kind).enqueue() for kind in ("waits", "second")}
-        while {(await jobs[kind].get()).state for kind in ("waits", "second")} != {"held"}:
-            await asyncio.sleep(0.01)
+
+        async def are_held() -> bool:
+            return {(await jobs[kind].get()).state for kind in ("waits", "second")} == {"held"}
+
+        await until(are_held, "both are held")
         for other, job in (("holds", "waits"), ("first", "second")):
             for path in (f"/api/v1/jobs/{jobs[job].public_id}/why", f"/jobs/{jobs[job].public_id}"):
                 shown, hidden = [(await web.get(path, headers=who)).text for who in (everything, mine)]

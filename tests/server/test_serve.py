@@ -30,6 +30,7 @@ QUEUES = "/api/v1/queues"
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - that is what is refused
 
 
+@pytest.mark.real_time
 @pytest.mark.timeout(300)
 def test_it_serves_and_ends_cleanly(sqlite_shop: Shop) -> None:
     """One server, all that needs a real one: F50, metrics, what the operating system knows of it, SIGTERM."""

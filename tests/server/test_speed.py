@@ -202,6 +202,7 @@ def _jobs_of(route: Reached, jobs: tuple[str, ...]) -> tuple[str, ...]:
     return jobs if "{id}" in route.path or "{job}" in route.path else jobs[:1]
 
 
+@pytest.mark.real_time
 @pytest.mark.timeout(1_500)
 async def test_every_page_and_list_answers_at_once_while_a_worker_drains(
     place: tuple[str, str], statements: set[str]
