@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import shutil
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from holdfast import Holdfast
 from holdfast.cli.main import standalone
+from holdfast.stores.sqlite.store import SqliteStore
 
 T = TypeVar("T")
 
@@ -113,10 +115,18 @@ def postgres_shop(tmp_path: Path, dsn: str, schema: str) -> Shop:
     return Shop(tmp_path, dsn, schema)
 
 
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a file that is migrated and empty, to be copied: that takes a tenth of the time of making one."""
+    path = tmp_path_factory.mktemp("migrated") / "jobs.db"
+    asyncio.run(SqliteStore(str(path)).migrator.up())
+    return path
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
-def shop(request: pytest.FixtureRequest) -> Shop:
+def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Shop:
     """Give the program on each store."""
     found: Shop = request.getfixturevalue(f"{request.param}_shop")
     if request.param == "sqlite":
-        found.ok("migrate", "up")
+        shutil.copyfile(request.getfixturevalue("migrated_file"), tmp_path / "jobs.db")
     return found
