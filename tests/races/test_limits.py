@@ -13,7 +13,7 @@ from tests.races.rivals import Rivals
 from tests.support.connections import insert, register, replace_function, request, show, until_held_up
 from tests.support.sizes import size
 
-JOBS = size(400, 20_000)
+JOBS = size(160, 20_000)
 SLOTS = 3
 TENANTS = "abcd"
 UNPARKED = ("PERFORM pg_advisory_xact_lock(holdfast.key_lock(v_group.limit_key));", "NULL;")
