@@ -35,7 +35,7 @@ class Tier(NamedTuple):
 
 
 TIERS = (
-    Tier("deterministic", "not real_time", 3, 300),
+    Tier("deterministic", "not real_time", 4, 300),
     Tier("real time", "real_time", 3, 180),
 )
 

@@ -133,5 +133,5 @@ def test_the_command_line_understands_what_every_container_is_to_run() -> None:
         words = list(container["args"])
         while isinstance(command, click.Group):
             command = command.commands[words.pop(0)]
-        parent = click.Context(standalone, obj=Target())
+        parent = click.Context(standalone, **{**standalone.context_settings, "obj": Target()})
         command.make_context(container["args"][0], words, parent=parent)  # raises on what it does not know

@@ -71,4 +71,4 @@ def test_what_is_copied_is_enough_to_build_from(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", str(tmp_path)]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
-    assert len(list((tmp_path / "dist").glob("holdfast-*.whl"))) == 1
+    assert len(list((tmp_path / "dist").glob("holdfast_jobs-*.whl"))) == 1

@@ -342,5 +342,5 @@ def test_without_httpx2_the_way_to_install_it_is_told(monkeypatch: pytest.Monkey
     monkeypatch.delitem(sys.modules, "holdfast.webhooks.pinned", raising=False)
     monkeypatch.delattr("holdfast.webhooks.pinned", raising=False)
     monkeypatch.setitem(sys.modules, "httpx2", None)
-    with pytest.raises(ConfigError, match=r'pip install "holdfast\[http\]"'):
+    with pytest.raises(ConfigError, match=r'pip install "holdfast-jobs\[http\]"'):
         Poster(NOWHERE)

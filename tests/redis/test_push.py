@@ -185,7 +185,7 @@ def test_a_missing_package_is_named(
     monkeypatch: pytest.MonkeyPatch, two_shards: RedisDelivery, marked: Marked, sqlite_memory: SqliteStore
 ) -> None:
     monkeypatch.setitem(sys.modules, "redis.asyncio", None)
-    with pytest.raises(ConfigError, match=r'run pip install "holdfast\[redis\]"'):
+    with pytest.raises(ConfigError, match=r'run pip install "holdfast-jobs\[redis\]"'):
         ByRedis(two_shards, InStore(sqlite_memory), marked)
 
 

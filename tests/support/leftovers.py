@@ -26,6 +26,8 @@ _MARK = "HOLDFAST_TEST_PROCESS"
 _MADE_USER = "made-a-user"  # a file in the folder for temporary files
 _USERS = Path("/etc/passwd")
 _FAREWELL_S = 5.0
+_MEMORY = Path("/dev/shm")
+_ROOM_BYTES = 4 * 1024**3
 _PAUSE_S = 0.05
 
 
@@ -33,7 +35,7 @@ def watch() -> None:
     """Let nothing be left of this process; the first of a run gives it a folder for temporary files, too."""
     folder = ""
     if "PYTEST_XDIST_WORKER" not in os.environ:
-        folder = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="hf-")
+        folder = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="hf-", dir=_quick_folder())
         tempfile.tempdir = None  # so that it is read again
     environment = {name: value for name, value in os.environ.items() if name != _MARK}
     os.environ[_MARK] = mark = secrets.token_hex(16)
@@ -50,6 +52,12 @@ def watch() -> None:
             watcher.communicate()
 
     atexit.register(leave)
+
+
+def _quick_folder() -> Path | None:
+    """Find a folder in memory: there no commit of a test waits for a disk."""
+    is_there = _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK)
+    return _MEMORY if is_there and shutil.disk_usage(_MEMORY).free > _ROOM_BYTES else None
 
 
 @contextlib.contextmanager

@@ -30,7 +30,7 @@ class LastingPool(Pool):
             connection = self._kept.pop()
             try:
                 await connection.reset(timeout=FAREWELL_S)
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError):
                 await farewell(connection)
             else:
                 self._is_open = True

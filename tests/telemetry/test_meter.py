@@ -83,5 +83,5 @@ def test_without_the_extra_one_is_told_the_command(monkeypatch: pytest.MonkeyPat
     from holdfast import ConfigError
 
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    with pytest.raises(ConfigError, match=r"pip install 'holdfast\[metrics\]'"):
+    with pytest.raises(ConfigError, match=r"pip install 'holdfast-jobs\[metrics\]'"):
         exposition.require_metrics()

@@ -108,7 +108,7 @@ async def test_a_channel_whose_package_is_missing_is_refused_at_start(
     monkeypatch.setitem(sys.modules, "holdfast.webhooks.pinned", None)
     monkeypatch.delattr("holdfast.webhooks.pinned", raising=False)
     async with make_sqlite_memory(channels={"chat": Slack(url="http://127.0.0.1:9/x")}) as app:
-        with pytest.raises(ConfigError, match=r'pip install "holdfast\[http\]"') as caught:
+        with pytest.raises(ConfigError, match=r'pip install "holdfast-jobs\[http\]"') as caught:
             await asyncio.wait_for(app.run_worker(until="empty"), PATIENCE_S)
     assert "9/x" not in str(caught.value)
 

@@ -10,7 +10,7 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -152,7 +152,7 @@ class Locks:
             lock, trusted_until = await self._taken(waiter, timeout_s, is_stopped)
         except BaseException as error:
             self._releasing[waiter.request.owner] = context
-            giving_up = self._run(self._give_up(waiter))
+            giving_up = self._run(lambda: self._give_up(waiter))
             if isinstance(error, Exception):  # who is cancelled is kept from nothing
                 await asyncio.wait({giving_up}, timeout=_GIVING_UP_S)
             raise
@@ -168,13 +168,13 @@ class Locks:
         """Let go of a lock; while the store is away that goes on behind this call."""
         self._held.discard(held)
         self._releasing[held.request.owner] = held.request.context
-        letting_go = self._run(self._let_go(held.request))
+        letting_go = self._run(lambda: self._let_go(held.request))
         if not held.lock.is_lost:  # or there is nothing to wait for
             await asyncio.wait({letting_go}, timeout=_FAREWELL_S)
 
     def free(self, job_id: int, claim: int) -> None:
         """Let go of what a handler held whose process is gone, so that nobody waits until its time has passed."""
-        self._run(self._free(job_id, claim))
+        self._run(lambda: self._free(job_id, claim))
 
     async def _free(self, job_id: int, claim: int) -> None:
         if await self._store.free_locks(job_id, claim):
@@ -335,9 +335,9 @@ class Locks:
             if now > held.trusted_until:
                 held.lose("it could not be renewed in time")
         if self._held and _is_over(self._renewing) and now - self._renewed_at >= self.lasts_s / _RENEWALS:
-            self._renewing = self._run(self._renew())
+            self._renewing = self._run(self._renew)
         if self._waiting and _is_over(self._keeping):
-            self._keeping = self._run(self._keep_tickets())
+            self._keeping = self._run(self._keep_tickets)
 
     async def _renew(self) -> None:
         sent, asked = time.monotonic(), {held.request.owner: held for held in self._held}
@@ -364,10 +364,10 @@ class Locks:
         async with self._delivery.wakeups([LOCK_HINT], lambda _: self.look()):
             await asyncio.Event().wait()
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    def _run(self, work: Callable[[], Awaitable[None]]) -> "asyncio.Task[None]":
         async def logged() -> None:
             try:
-                await work
+                await work()
             except HoldfastError as error:
                 _logger.debug("the keeper of locks tries again later: %s", error)
             except Exception:
