@@ -127,7 +127,8 @@ async def _populate(url: str, folder: Path) -> dict[str, str]:
         lost = await running(store)
         await reserve(store, lost, 1_500_000)
         await crash(store, lost)
-        await store.measure_lanes()  # as whoever leads does every few seconds
+        await store.renew_workers([row.id for row in await store.list_workers()], 600_000)  # beyond the last test
+        await store.measure_lanes()  # as the leader does every few seconds
         return {
             role: await _token(store, role, queues)
             for role, queues in (("admin", None), ("viewer", None), ("narrow", ("high",)))

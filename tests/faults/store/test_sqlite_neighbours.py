@@ -87,7 +87,7 @@ async def test_a_second_process_leaves_running_jobs_alone(tmp_path: Path, is_kil
     store = SqliteStore(str(path))
     await store.open()
     ids = await enqueue_many(store, 10)
-    worker = await register(store)
+    worker = await register(store, lease_ms=600_000)
     running = await claim(store, worker)
     with Program(MODULE, "open", path) as other:
         assert other.hear(str) == "ready"
