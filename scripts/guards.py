@@ -246,8 +246,9 @@ def verdict(code: int, report: str | None, out: str) -> tuple[str, str]:
     for case in ET.fromstring(report).iter("testcase"):  # noqa: S314 - pytest wrote it
         test = f"{case.get('classname')}.{case.get('name')}"
         error, failure = case.find("error"), case.find("failure")
-        if error is not None:
-            return BROKEN, f"{test}: {error.get('message')}"
+        if error is not None:  # a fixture that looks after the test, and found something, has failed as a test does
+            is_found = (error.get("message") or "").startswith("failed on teardown")
+            return RED if is_found else BROKEN, f"{test}: {error.get('message')}"
         if failure is not None:
             words = f"{test}: {failure.get('message')}"
             return BROKEN if _UNREADABLE.search(words) else RED, words

@@ -135,6 +135,7 @@ def test_where_each_store_has_its_own_line_one_store_goes_at_a_time() -> None:
         (1, "<r><testcase name='a'/><testcase name='b'><failure message='AssertionError'/></testcase></r>", RED),
         (1, "<r><testcase name='b'><failure message='NameError: x'/></testcase></r>", BROKEN),
         (1, "<r><testcase name='b'><error message='failed on setup'/></testcase></r>", BROKEN),
+        (1, "<r><testcase name='b'><error message='failed on teardown with: deadlock'/></testcase></r>", RED),
         (1, None, BROKEN),
         (2, "<r><testcase><error message='collection failure'/></testcase></r>", BROKEN),
         (5, "<r/>", BROKEN),

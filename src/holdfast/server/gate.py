@@ -52,7 +52,7 @@ class Gate:
     async def principal(self, request: Request) -> Principal | None:
         """Find out who asks; None for nobody, and a problem for somebody who is refused."""
         said = request.headers.getlist("authorization")
-        # Somebody on the way may have looked at the other.
+        # A proxy may have looked at the other header only.
         if len(said) > 1:  # guard: one-authorization
             raise Problem(401, "say who asks once: there are several Authorization headers", "token", headers=CHALLENGE)
         scheme, _, given = "".join(said).partition(" ")
