@@ -368,7 +368,7 @@ async def test_nobody_waits_behind_a_crashed_job_that_waits_for_solitude(
         async with working(app, concurrency=1):
             jobs = [await ended(handle) for handle in innocent]
             assert (await suspect.get()).state is JobState.RUNNING
-            assert busy.buffered == [suspect.id]
+            await until(lambda: busy.buffered == [suspect.id], "the worker has handed back all others")
         release.set()
         job = await ended(suspect)
     assert {(found.state, found.attempt, found.claim) for found in jobs} == {(JobState.COMPLETED, 1, 2)}
