@@ -12,7 +12,8 @@ BIN := $(VENV)/bin
 TOOLS := $(VENV)/.tools-installed
 READY := $(VENV)/.package-installed
 
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Most modules of the tools are never imported: Python compiles the others when it needs them.
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test chaos guards bench check format docs screenshots tools dist clean
