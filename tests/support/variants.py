@@ -23,14 +23,29 @@ def split(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.
     if CHAOS:
         return list(items), []
     variants: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    places = _Places()
     for item in items:
         if item.get_closest_marker("chaos") is None:
-            variants[_promise(item)].append(item.nodeid)
+            variants[_promise(item, places)].append(item.nodeid)
     chosen = {sorted(ids)[zlib.crc32(repr(key).encode()) % len(ids)] for key, ids in variants.items()}
     return [item for item in items if item.nodeid in chosen], [item for item in items if item.nodeid not in chosen]
 
 
-def _promise(item: pytest.Item) -> tuple[str, ...]:
+class _Places:
+    """Numbers the values of each parameter; pytest numbers those of one parameter again for each value of another."""
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[str, str], list[int]] = defaultdict(list)
+
+    def place(self, test: str, parameter: str, value: object) -> int:
+        """Find the number of a value, which is the same object in every variant."""
+        values = self._values[test, parameter]
+        if id(value) not in values:
+            values.append(id(value))
+        return values.index(id(value))
+
+
+def _promise(item: pytest.Item, places: _Places) -> tuple[str, ...]:
     """Name what a test shows; variants with the same name stand for each other."""
     name = f"{item.nodeid.partition('[')[0]}"
     call = getattr(item, "callspec", None)
@@ -43,8 +58,8 @@ def _promise(item: pytest.Item) -> tuple[str, ...]:
     is_sqlite = item.get_closest_marker("one_sqlite") is not None
     kinds = {SQLITE_MEMORY.values[0], SQLITE_FILE.values[0]} if is_sqlite else set()
     rest = (
-        f"{name}={'sqlite' if isinstance(call.params[name], str) and call.params[name] in kinds else index}"
-        for name, index in sorted(call.indices.items())
-        if name not in left_out
+        f"{parameter}={'sqlite' if isinstance(value, str) and value in kinds else places.place(name, parameter, value)}"
+        for parameter, value in sorted(call.params.items())
+        if parameter not in left_out
     )
     return (name, *rest)
