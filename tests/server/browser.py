@@ -5,9 +5,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.async_api import Page, async_playwright
+import pytest
+from playwright.async_api import Browser, Page, async_playwright
 
 from tests.support import debian
+
+IN_BROWSER = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("browser")]
+"""Marks of tests with a browser: all of them share one, which lives in one event loop of one process."""
+
 
 ARGUMENTS = (
     "--no-sandbox",
@@ -41,14 +46,28 @@ class Browsing:
 
 
 @asynccontextmanager
-async def browsing(base_url: str, session: str | None = None, **options: Any) -> AsyncIterator[Browsing]:
-    """Open a page, logged in with the secret of a session; `options` are those of playwright's `new_context`."""
+async def started() -> AsyncIterator[Browser]:
+    """Start the browser."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=debian.chromium(), args=list(ARGUMENTS))
-        context = await browser.new_context(base_url=base_url, **options)
-        if session is not None:
-            await context.add_cookies([{"name": "holdfast_session", "value": session, "url": base_url}])
         try:
-            yield Browsing(await context.new_page())
+            yield browser
         finally:
             await browser.close()
+
+
+@asynccontextmanager
+async def browsing(
+    browser: Browser, base_url: str, session: str | None = None, **options: Any
+) -> AsyncIterator[Browsing]:
+    """Open a page, logged in with the secret of a session; it shares nothing with the pages of other tests.
+
+    `options` are those of playwright's `new_context`.
+    """
+    context = await browser.new_context(base_url=base_url, **options)
+    try:
+        if session is not None:
+            await context.add_cookies([{"name": "holdfast_session", "value": session, "url": base_url}])
+        yield Browsing(await context.new_page())
+    finally:
+        await context.close()

@@ -4,9 +4,12 @@ from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
+import pytest_asyncio
+from playwright.async_api import Browser
 
 from holdfast import Holdfast
 from holdfast.server import latch
+from tests.server.browser import started
 from tests.server.furnished import furnish, furnished_app
 from tests.support.web import PAGE, visit
 from tests.support.workers import MakeApp
@@ -39,6 +42,13 @@ __all__ = [
 def stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let an open server look for tokens once only: one that a test makes would shut it out after two seconds."""
     monkeypatch.setattr(latch, "LOOK_S", 3_600.0)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """The browser of all tests that are marked `IN_BROWSER`: to start one takes as long as such a test."""
+    async with started() as browser:
+        yield browser
 
 
 @pytest.fixture

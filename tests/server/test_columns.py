@@ -3,17 +3,18 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from playwright.async_api import Page, expect
+import pytest_asyncio
+from playwright.async_api import Browser, Page, expect
 
 from holdfast import Holdfast
-from tests.server.browser import browsing
+from tests.server.browser import IN_BROWSER, browsing
 from tests.server.furnished import furnish, furnished_app
 from tests.server.test_live_page import free_port, serving
 from tests.support.wait import PATIENCE_S
 from tests.support.web import made_pass
 from tests.support.workers import MakeApp
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [*IN_BROWSER, pytest.mark.timeout(180)]
 
 WIDER = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 TAKEN_OUT = """() => {
@@ -24,7 +25,7 @@ TAKEN_OUT = """() => {
 }"""
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def street(make_sqlite_file: MakeApp) -> AsyncIterator[Holdfast]:
     """A store with something on every page, in a file, which a server shows."""
     app = furnished_app(make_sqlite_file)
@@ -40,9 +41,9 @@ async def chosen(page: Page, *names: str) -> None:
         await page.locator(f"[data-column={name}]").uncheck()
 
 
-async def test_a_choice_is_kept_and_outlives_refreshes(street: Holdfast) -> None:
+async def test_a_choice_is_kept_and_outlives_refreshes(browser: Browser, street: Holdfast) -> None:
     port, session = free_port(), await made_pass(street, "operator", kind="session")
-    async with serving(street, port), browsing(f"http://127.0.0.1:{port}", session) as seen:
+    async with serving(street, port), browsing(browser, f"http://127.0.0.1:{port}", session) as seen:
         page = seen.page
         await page.goto("/queues")
         waiting = page.get_by_role("columnheader", name="Waiting")
@@ -75,10 +76,10 @@ async def test_a_choice_is_kept_and_outlives_refreshes(street: Holdfast) -> None
         assert seen.faults == []
 
 
-async def test_cells_over_several_columns_shrink_with_them(street: Holdfast) -> None:
+async def test_cells_over_several_columns_shrink_with_them(browser: Browser, street: Holdfast) -> None:
     port, session = free_port(), await made_pass(street, "viewer", kind="session")
     spans = "() => [...document.querySelector('tr.together').cells].map((cell) => cell.colSpan)"
-    async with serving(street, port), browsing(f"http://127.0.0.1:{port}", session) as seen:
+    async with serving(street, port), browsing(browser, f"http://127.0.0.1:{port}", session) as seen:
         await seen.page.goto("/schedules")
         before = await seen.page.evaluate(spans)
         await chosen(seen.page, "when", "last-times")
@@ -88,10 +89,10 @@ async def test_cells_over_several_columns_shrink_with_them(street: Holdfast) -> 
         assert await seen.page.evaluate(spans) == [before[0] - 1, *before[1:]]
 
 
-async def test_on_a_telephone(street: Holdfast) -> None:
+async def test_on_a_telephone(browser: Browser, street: Holdfast) -> None:
     port, session = free_port(), await made_pass(street, "operator", kind="session")
     narrow = {"viewport": {"width": 390, "height": 800}}
-    async with serving(street, port), browsing(f"http://127.0.0.1:{port}", session, **narrow) as seen:
+    async with serving(street, port), browsing(browser, f"http://127.0.0.1:{port}", session, **narrow) as seen:
         page = seen.page
         for path, name in (("/queues", "promised"), ("/workers", "queues"), ("/jobs", "queue")):
             await page.goto(path)
@@ -112,11 +113,11 @@ async def test_on_a_telephone(street: Holdfast) -> None:
         assert seen.faults == []
 
 
-async def test_without_a_script_there_is_nothing_to_choose(street: Holdfast) -> None:
+async def test_without_a_script_there_is_nothing_to_choose(browser: Browser, street: Holdfast) -> None:
     port, session = free_port(), await made_pass(street, "viewer", kind="session")
     async with (
         serving(street, port),
-        browsing(f"http://127.0.0.1:{port}", session, java_script_enabled=False) as seen,
+        browsing(browser, f"http://127.0.0.1:{port}", session, java_script_enabled=False) as seen,
     ):
         for path in ("/queues", "/jobs"):
             await seen.page.goto(path)

@@ -1,17 +1,19 @@
 """The dashboard in a real browser: two themes, two widths, by keyboard; nothing complains or leaves the machine."""
 
 import asyncio
+import itertools
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.async_api import expect
+import pytest_asyncio
+from playwright.async_api import Browser, Page, expect
 
 from holdfast import Context, Fatal, Holdfast, Queue, Retry, public_id
 from holdfast.job import JobState
-from tests.server.browser import Browsing, browsing
+from tests.server.browser import IN_BROWSER, browsing
 from tests.server.hostile import HOSTILE
 from tests.server.test_live_page import free_port, serving
 from tests.support.builders import enqueue_many
@@ -19,8 +21,11 @@ from tests.support.wait import PATIENCE_S
 from tests.support.web import made_pass
 from tests.support.workers import drained, until_state
 
+pytestmark = IN_BROWSER
+
 WIDTHS = (1280, 390)
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+LOOKS = tuple(zip(THEMES, WIDTHS, strict=True))  # a theme changes colours, and no widths
 
 
 @pytest.fixture
@@ -33,7 +38,7 @@ def pictures() -> Path | None:
     return folder
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def shop(tmp_path: Path) -> AsyncIterator[Holdfast]:
     """An app that has worked for a while: jobs in every state, phases, items, failures, hostile texts."""
     app = Holdfast(
@@ -95,20 +100,23 @@ async def shop(tmp_path: Path) -> AsyncIterator[Holdfast]:
         await asyncio.gather(working, return_exceptions=True)
 
 
-async def looked_at(viewer: Browsing, picture: Path | None) -> None:
-    """Look at a page: it fits its width, has a heading and labels."""
-    page = viewer.page
+async def read_through(page: Page) -> None:
+    """Read a page, which has a heading and labels however it is drawn."""
     await expect(page.locator("h1")).to_have_count(1)
-    assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), f"{page.url} is too wide"
     unnamed = """[...document.querySelectorAll('input:not([type=hidden]), select, textarea')].filter(
         (field) => !field.labels?.length && !field.getAttribute('aria-label')).map((field) => field.outerHTML)"""
     assert await page.evaluate(unnamed) == []
+
+
+async def looked_at(page: Page, picture: Path | None) -> None:
+    """Look at a page, which fits its width."""
+    assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), f"{page.url} is too wide"
     if picture is not None:
         await page.screenshot(path=picture, full_page=True)
 
 
 @pytest.mark.timeout(180)
-async def test_pages_in_both_themes_and_widths(shop: Holdfast, pictures: Path | None) -> None:
+async def test_pages_in_both_themes_and_widths(browser: Browser, shop: Holdfast, pictures: Path | None) -> None:
     port, session = free_port(), await made_pass(shop, "admin", kind="session", lasts_ms=600_000)
     found = {job.kind: job async for job in shop.iterate()}
     long = f"receipt_{'x' * 56}"
@@ -126,21 +134,22 @@ async def test_pages_in_both_themes_and_widths(shop: Holdfast, pictures: Path | 
         "replay": f"/jobs/{found['charge'].public_id}/replay",
         "problem": "/queues/nothing",
     }
-    async with serving(shop, port), browsing(f"http://127.0.0.1:{port}", session) as viewer:
+    async with serving(shop, port), browsing(browser, f"http://127.0.0.1:{port}", session) as viewer:
         viewer.page.on("dialog", lambda dialog: viewer.faults.append(f"it has run what it shows: {dialog.message}"))
         for name, address in addresses.items():
             await viewer.page.goto(address)
-            for theme in THEMES:
+            await read_through(viewer.page)
+            for theme, width in LOOKS if pictures is None else itertools.product(THEMES, WIDTHS):
                 await viewer.page.emulate_media(color_scheme=theme)
+                await viewer.page.set_viewport_size({"width": width, "height": 900})
                 assert await viewer.page.evaluate(_CONTRAST) == [], f"{name} is hard to read in the {theme} theme"
-                for width in WIDTHS:
-                    await viewer.page.set_viewport_size({"width": width, "height": 900})
-                    await looked_at(viewer, None if pictures is None else pictures / f"{name}-{theme}-{width}.png")
+                await looked_at(viewer.page, None if pictures is None else pictures / f"{name}-{theme}-{width}.png")
             if name == "jobs":  # on a telephone the pages are behind a button, which needs no script
                 await expect(viewer.page.locator(".nav")).to_be_hidden()
                 await viewer.page.locator(".menu-button").click()
                 await expect(viewer.page.get_by_role("link", name="Dead letters")).to_be_visible()
-                await looked_at(viewer, None if pictures is None else pictures / "menu.png")
+                await read_through(viewer.page)
+                await looked_at(viewer.page, None if pictures is None else pictures / "menu.png")
             wrong = {"mistake": "status of 422", "problem": "status of 404"}.get(name)
             viewer.faults[:] = [fault for fault in viewer.faults if wrong is None or wrong not in fault]
         assert viewer.faults == []
@@ -164,10 +173,13 @@ _CONTRAST = """() => {
     return 0.2126 * part(red) + 0.7152 * part(green) + 0.0722 * part(blue);
   };
   const over = (top, below) => [0, 1, 2].map((index) => top[index] * top[3] + below[index] * (1 - top[3]));
+  const grounds = new Map([[null, [255, 255, 255]]]);
   const behind = (element) => {
-    const layers = [];
-    for (let at = element; at; at = at.parentElement) layers.push(parse(getComputedStyle(at).backgroundColor));
-    return layers.reverse().reduce((below, top) => over(top, below), [255, 255, 255]);
+    if (!grounds.has(element)) {
+      const own = parse(getComputedStyle(element).backgroundColor);
+      grounds.set(element, over(own, behind(element.parentElement)));
+    }
+    return grounds.get(element);
   };
   const bad = new Set();
   for (const element of document.querySelectorAll("main *, .nav *, .bar *, .foot *, .toasts *")) {
@@ -185,9 +197,9 @@ _CONTRAST = """() => {
 
 
 @pytest.mark.timeout(120)
-async def test_by_keyboard(shop: Holdfast) -> None:
+async def test_by_keyboard(browser: Browser, shop: Holdfast) -> None:
     port, session = free_port(), await made_pass(shop, "operator", kind="session", lasts_ms=600_000)
-    async with serving(shop, port), browsing(f"http://127.0.0.1:{port}", session) as viewer:
+    async with serving(shop, port), browsing(browser, f"http://127.0.0.1:{port}", session) as viewer:
         page = viewer.page
         await page.goto("/jobs?q=state:failed")
         await page.keyboard.press("r")  # nothing moves under the hands
@@ -230,9 +242,9 @@ async def test_by_keyboard(shop: Holdfast) -> None:
 
 
 @pytest.mark.timeout(120)
-async def test_bulk_actions_and_columns_in_the_browser(shop: Holdfast) -> None:
+async def test_bulk_actions_and_columns_in_the_browser(browser: Browser, shop: Holdfast) -> None:
     port, session = free_port(), await made_pass(shop, "admin", kind="session", lasts_ms=600_000)
-    async with serving(shop, port), browsing(f"http://127.0.0.1:{port}", session) as viewer:
+    async with serving(shop, port), browsing(browser, f"http://127.0.0.1:{port}", session) as viewer:
         page = viewer.page
         await page.goto("/jobs?q=state:scheduled")
         await expect(page.locator(".tabs .count").first).to_be_visible()
@@ -276,11 +288,11 @@ async def test_bulk_actions_and_columns_in_the_browser(shop: Holdfast) -> None:
 
 
 @pytest.mark.timeout(120)
-async def test_pages_work_without_a_script(shop: Holdfast) -> None:
+async def test_pages_work_without_a_script(browser: Browser, shop: Holdfast) -> None:
     port, session = free_port(), await made_pass(shop, "operator", kind="session", lasts_ms=600_000)
     async with (
         serving(shop, port),
-        browsing(f"http://127.0.0.1:{port}", session, java_script_enabled=False) as viewer,
+        browsing(browser, f"http://127.0.0.1:{port}", session, java_script_enabled=False) as viewer,
     ):
         page = viewer.page
         await page.goto("/")

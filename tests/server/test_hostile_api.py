@@ -12,10 +12,10 @@ import pytest
 from hypothesis import strategies as st
 
 from holdfast import Holdfast
-from holdfast.server.openapi import STREAMS, example_of, make_document, operations
+from holdfast.server.openapi import STREAMS, example_of, operations
 from holdfast.server.settings import ServerSettings
 from tests.server.asking import asking
-from tests.server.reaching import application
+from tests.server.reaching import document
 from tests.support.sizes import size
 from tests.support.workers import MakeApp
 
@@ -82,12 +82,11 @@ def attempts(document: dict[str, Any], text: str) -> Iterator[tuple[str, str, An
 
 @pytest.mark.timeout(300)
 async def test_hostile_text_everywhere(app: Holdfast, caplog: pytest.LogCaptureFixture) -> None:
-    document = make_document(application(app.asgi(ServerSettings())))
     texts = HOSTILE[: size(6, len(HOSTILE))]
     sent = 0
     async with app, asking(app, settings=ServerSettings(rate=None)) as web:
         for text in texts:
-            for method, address, body in attempts(document, text):
+            for method, address, body in attempts(document(), text):
                 content = None if body is None else json.dumps(body).encode()
                 answer = await web.request(method, address, content=content, headers=JSON)
                 sent += 1

@@ -16,12 +16,11 @@ import pytest
 import uvicorn
 
 from holdfast import Budget, Email, Escalation, Holdfast, Limit, Queue
-from holdfast.server.openapi import STREAMS, make_document, operations
-from holdfast.server.settings import ServerSettings
+from holdfast.server.openapi import STREAMS, operations
 from holdfast.stores.alarms import Alarm
 from holdfast.stores.cluster import LockRequest
 from holdfast.stores.values import WorkerInfo
-from tests.server.reaching import application
+from tests.server.reaching import document
 from tests.support import raw
 from tests.support.doc_pages import DOCS, blocks
 from tests.support.web import made_pass
@@ -118,12 +117,6 @@ async def furnished(app: Holdfast) -> Named:
     return Named(group.id, str(worker), str(escalation.id), job.public_id)
 
 
-@pytest.fixture
-def document(tmp_path: Path) -> dict[str, Any]:
-    """Give the OpenAPI document."""
-    return make_document(application(make(tmp_path).asgi(ServerSettings())))
-
-
 def lines() -> Iterator[str]:
     """List the commands of all pages."""
     for page in PAGES:
@@ -134,15 +127,15 @@ def lines() -> Iterator[str]:
 # ---- they work -----------------------------------------------------------------------------------------------------
 
 
-def test_python_and_commands(tmp_path: Path, document: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_and_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python prints what it says, and asks for something of each resource; then every command is answered well."""
     with Server(tmp_path) as server:
         monkeypatch.setenv("HOLDFAST_TOKEN", server.secret)
         monkeypatch.setenv("HOLDFAST_SERVER", server.address)
         asked = run_python(server)
         run_commands(server)
-    for tag in {tag for _, _, told in operations(document) for tag in told["tags"]} - {STREAMS}:
-        paths = [pattern_of(path) for path, _, told in operations(document) if tag in told["tags"]]
+    for tag in {tag for _, _, told in operations(document()) for tag in told["tags"]} - {STREAMS}:
+        paths = [pattern_of(path) for path, _, told in operations(document()) if tag in told["tags"]]
         assert any(path.fullmatch(one) for path in paths for one in asked), f"no Python for {tag}"
 
 
@@ -191,10 +184,10 @@ def run_commands(server: Server) -> None:
 # ---- they are complete ---------------------------------------------------------------------------------------------
 
 
-def test_every_operation_has_a_command(document: dict[str, Any]) -> None:
+def test_every_operation_has_a_command() -> None:
     with httpx2.Client() as web:
         shown = [request_of(web, shlex.split(line)[1:]) for line in lines()]
-    for path, method, _ in operations(document):
+    for path, method, _ in operations(document()):
         pattern = pattern_of(path)
         assert any(request.method == method.upper() and pattern.fullmatch(request.url.path) for request in shown), (
             f"{method} {path}"

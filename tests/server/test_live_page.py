@@ -9,15 +9,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 import uvicorn
-from playwright.async_api import Page, expect
+from playwright.async_api import Browser, Page, expect
 
 from holdfast import Holdfast, JobHandle
 from holdfast.server.connection import Connection
-from tests.server.browser import Browsing, browsing
+from tests.server.browser import IN_BROWSER, Browsing, browsing
 from tests.server.following import made_pass
 from tests.server.test_streams import live_of
 from tests.support.wait import PATIENCE_S, until
+
+pytestmark = IN_BROWSER
 
 TASKS = """
 import asyncio
@@ -75,7 +78,7 @@ def free_port() -> int:
         return port
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def hauling(tmp_path: Path) -> AsyncIterator[Holdfast]:
     """An app whose worker runs elsewhere."""
     (tmp_path / "hauling.py").write_text(TASKS)
@@ -115,7 +118,7 @@ async def opened(viewer: Browsing, job: JobHandle[None]) -> Page:
 
 @pytest.mark.timeout(120)
 async def test_a_bar_moves_while_a_worker_elsewhere_works_and_survives_the_server(
-    hauling: Holdfast, tmp_path: Path
+    browser: Browser, hauling: Holdfast, tmp_path: Path
 ) -> None:
     port, (session, _) = free_port(), await made_pass(hauling, role="operator", kind="session", lasts_ms=600_000)
 
@@ -123,7 +126,7 @@ async def test_a_bar_moves_while_a_worker_elsewhere_works_and_survives_the_serve
     async def haul() -> None: ...
 
     job = await haul.enqueue()
-    async with browsing(f"http://127.0.0.1:{port}", session) as viewer, worker_elsewhere(tmp_path):
+    async with browsing(browser, f"http://127.0.0.1:{port}", session) as viewer, worker_elsewhere(tmp_path):
         async with serving(hauling, port):
             page = await opened(viewer, job)
             await state(page, "live")

@@ -6,20 +6,19 @@ import jsonschema
 import pytest
 
 from holdfast import Holdfast
-from holdfast.server.openapi import TAGS, example_of, make_document, operations
+from holdfast.server.openapi import TAGS, example_of, operations
 from holdfast.server.pages.api_page import slug
 from holdfast.server.roles import read_role
-from holdfast.server.settings import ServerSettings
 from tests.server.asking import asking
-from tests.server.reaching import application
+from tests.server.reaching import document
 
 DOCUMENTED = ("401", "403", "404", "409", "413", "422", "429", "503")
 IDS = ("id", "job", "run", "last_job", "origin", "token")
 
 
-@pytest.fixture
-def document(memory_app: Holdfast) -> dict[str, Any]:
-    return make_document(application(memory_app.asgi(ServerSettings())), "/jobs")
+@pytest.fixture(name="document")
+def document_of_jobs() -> dict[str, Any]:
+    return document("/jobs")
 
 
 def schemas(document: dict[str, Any]) -> dict[str, Any]:
@@ -94,19 +93,15 @@ def test_ids_are_text(document: dict[str, Any]) -> None:
                 assert kinds <= {"string", "null"}, f"{name}.{field}"
 
 
-async def test_the_document_is_for_viewers_and_there_is_no_other(memory_app: Holdfast) -> None:
+async def test_viewers_read_the_document_and_pages_of_every_operation(memory_app: Holdfast) -> None:
     async with asking(memory_app, "viewer") as web:
         answer = await web.get("/api/v1/openapi.json")
         assert answer.status_code == 200
-        assert "/api/v1/queues" in answer.json()["paths"]
+        document = answer.json()
+        assert "/api/v1/queues" in document["paths"]
         for path in ("/docs", "/redoc", "/openapi.json"):
             assert (await web.get(path)).status_code == 404
         assert (await web.get("/api/v1/openapi.json", headers={"authorization": ""})).status_code == 401
-
-
-async def test_the_page_shows_every_operation(memory_app: Holdfast) -> None:
-    async with asking(memory_app, "viewer") as web:
-        document = (await web.get("/api/v1/openapi.json")).json()
         index = (await web.get("/api")).text
         for tag in TAGS:
             page = (await web.get(f"/api/{slug(tag)}")).text
