@@ -1,5 +1,7 @@
 """What every role of the store shares: named queries in the chosen schema, run through the pool."""
 
+import functools
+from collections.abc import Mapping
 from typing import Any
 
 import asyncpg
@@ -9,6 +11,13 @@ from holdfast.stores.postgres.connection import Pool
 from holdfast.stores.sql import in_schema, load_queries
 
 QUERIES = load_queries("holdfast.stores.postgres")
+_SCHEMAS = 8  # whose queries are kept; a process has one or two
+
+
+@functools.lru_cache(_SCHEMAS)
+def _spelled(schema: str) -> Mapping[str, str]:
+    """Spell every query in a schema, once for all stores there."""
+    return {name: in_schema(sql, schema) for name, sql in QUERIES.items()}
 
 
 class Role:
@@ -22,7 +31,7 @@ class Role:
         """Take the pool and spell the queries in the schema."""
         self.pool = pool
         self.schema = schema
-        self.queries = {name: in_schema(sql, schema) for name, sql in QUERIES.items()}
+        self.queries = dict(_spelled(schema))
 
     async def fetch(self, query: str, *args: object) -> list[asyncpg.Record]:
         """Run a named query."""
