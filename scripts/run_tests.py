@@ -3,7 +3,8 @@
 The first tier is deterministic: it runs in parallel, and a failed test fails the run. The second tier (marker
 `real_time`) needs real time or real faults: a few tests run at a time, and a failed one is run once more, alone. A test
 that passes then is listed as "passed on repeat"; its log is kept, and more than two of them fail the run. The list of
-all repeats is kept between runs and printed, so that the worst tests can be mended.
+all repeats is kept between runs and printed, so that the worst tests can be mended. What each test of the second tier
+took is kept as well: the next run begins with the longest.
 """
 
 import argparse
@@ -23,6 +24,8 @@ ROOT = Path(__file__).parents[1]
 MOST_REPEATS = 2
 _NO_TESTS = 5  # the exit code of pytest
 _KEPT_RUNS = 100
+_KEPT = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "holdfast-tests")
+_DURATIONS = _KEPT / "durations.json"
 
 
 class Tier(NamedTuple):
@@ -75,16 +78,27 @@ def main(arguments: Sequence[str]) -> int:
 def _run_tier(tier: Tier, arguments: Sequence[str]) -> Outcome:
     print(f"== tests, {tier.name}", flush=True)
     options = ("--numprocesses", str(tier.processes), "--dist", "loadgroup", "--quiet", "-m", tier.marker)
-    return _pytest(*options, *arguments)
+    if tier is TIERS[0]:
+        return _pytest(*options, *arguments)
+    known: dict[str, float] = json.loads(_DURATIONS.read_text(encoding="utf-8")) if _DURATIONS.exists() else {}
+    outcome = _pytest(*options, *arguments, known=known)
+    _KEPT.mkdir(parents=True, exist_ok=True)
+    _DURATIONS.write_text(json.dumps(known | outcome.durations, indent=0), encoding="utf-8")
+    return outcome
 
 
-def _pytest(*arguments: str) -> Outcome:
-    """Run pytest once; the hook in `tests/conftest.py` writes a line for each part of each test."""
+def _pytest(*arguments: str, known: dict[str, float] | None = None) -> Outcome:
+    """Run pytest once, the longest tests first; hooks in `tests/conftest.py` read what is known, and write a report."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="holdfast-tests-") as folder:
-        report = Path(folder, "report.jsonl")
+        report, durations_before = Path(folder, "report.jsonl"), Path(folder, "durations.json")
         report.touch()
-        env = {**os.environ, "HOLDFAST_TEST_REPORT": str(report)}
+        durations_before.write_text(json.dumps(known or {}), encoding="utf-8")  # a copy, which no other run changes
+        env = {
+            **os.environ,
+            "HOLDFAST_TEST_REPORT": str(report),
+            "HOLDFAST_TEST_DURATIONS": str(durations_before),
+        }
         command = [sys.executable, "-m", "pytest", *arguments]
         code = subprocess.run(command, cwd=ROOT, env=env, check=False).returncode  # noqa: S603 - our own tests
         lines = [json.loads(line) for line in report.read_text(encoding="utf-8").splitlines()]
@@ -134,8 +148,7 @@ def _keep(repeated: dict[str, str], outcomes: dict[Tier, Outcome]) -> None:
     """Print what passed on repeat now and in earlier runs; a run of the whole second tier is added to the list."""
     for test, log in repeated.items():
         print(f"\n== passed on repeat: {test}\n{log}")
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "holdfast-tests")
-    kept = folder / "repeats.jsonl"
+    kept = _KEPT / "repeats.jsonl"
     runs: list[dict[str, Any]] = []
     if kept.exists():
         runs = [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()]
@@ -143,10 +156,10 @@ def _keep(repeated: dict[str, str], outcomes: dict[Tier, Outcome]) -> None:
         now = datetime.now(UTC)
         tests = sum(len(outcome.durations) for tier, outcome in outcomes.items() if tier is TIERS[1])
         runs = [*runs, {"at": now.isoformat(timespec="seconds"), "tests": tests, "repeated": sorted(repeated)}]
-        folder.mkdir(parents=True, exist_ok=True)
+        _KEPT.mkdir(parents=True, exist_ok=True)
         kept.write_text("".join(json.dumps(run) + "\n" for run in runs[-_KEPT_RUNS:]), encoding="utf-8")
         for number, (test, log) in enumerate(repeated.items()):
-            (folder / f"{now:%Y%m%d-%H%M%S}-{number}.log").write_text(f"{test}\n{log}\n", encoding="utf-8")
+            (_KEPT / f"{now:%Y%m%d-%H%M%S}-{number}.log").write_text(f"{test}\n{log}\n", encoding="utf-8")
     worst = Counter(test for run in runs for test in run["repeated"])
     if runs:
         print(f"\n== repeats of the last {len(runs)} runs ({kept}): {worst.total() or 'none'}")

