@@ -95,7 +95,8 @@ def _pytest(*arguments: str, known: dict[str, float] | None = None) -> Outcome:
         report.touch()
         durations_before.write_text(json.dumps(known or {}), encoding="utf-8")  # a copy, which no other run changes
         env = {
-            **os.environ,
+            # Without that one: or each of the many programs that tests start compiles all it imports.
+            **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
             "HOLDFAST_TEST_REPORT": str(report),
             "HOLDFAST_TEST_DURATIONS": str(durations_before),
         }

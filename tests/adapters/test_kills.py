@@ -15,7 +15,7 @@ from tests.support.libraries import LIBRARIES
 from tests.support.programs import Program
 from tests.support.sizes import size
 
-pytestmark = pytest.mark.real_time
+pytestmark = [pytest.mark.real_time, pytest.mark.xdist_group("shop")]  # one program for all of them
 
 TRANSACTIONS = size(100, 1_000)
 LONGEST_MS = 15.0

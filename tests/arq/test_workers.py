@@ -49,6 +49,7 @@ async def test_killed_worker_is_recovered_and_its_job_completes_once(fleet: Flee
 
 
 @pytest.mark.real_time
+@pytest.mark.sample  # the store has no part in it
 async def test_delivery_of_a_dead_worker_is_repeated_without_harm(
     fleet: Fleet, app: Holdfast, backend: ArqQueueBackend, server: Valkey
 ) -> None:
@@ -99,6 +100,7 @@ async def test_retry_is_delivered_afresh(fleet: Fleet, app: Holdfast) -> None:
 
 
 @pytest.mark.real_time
+@pytest.mark.sample  # the store has no part in it
 async def test_flushed_redis_costs_time_only(fleet: Fleet, app: Holdfast, server: Valkey) -> None:
     fleet.close_gate("first")
     fleet.start(jobs=1)
@@ -115,6 +117,7 @@ async def test_flushed_redis_costs_time_only(fleet: Fleet, app: Holdfast, server
 
 
 @pytest.mark.real_time
+@pytest.mark.sample  # the store has no part in it
 async def test_restarted_redis_costs_time_only(fleet: Fleet, app: Holdfast, server: Valkey) -> None:
     fleet.start()
     assert await (await app.enqueue(app.tasks.get("work").call("before"))).result(WITHIN) == "BEFORE"
@@ -157,6 +160,7 @@ async def test_told_twice_gives_its_jobs_back(fleet: Fleet, app: Holdfast) -> No
 
 
 @pytest.mark.real_time
+@pytest.mark.sample  # the store has no part in it
 async def test_job_may_take_longer_than_arq_gives_a_call(fleet: Fleet, app: Holdfast, backend: ArqQueueBackend) -> None:
     fleet.close_gate("slow")
     fleet.start(timeout="1s")
@@ -181,6 +185,7 @@ async def test_functions_of_the_deployment_run_beside(fleet: Fleet, app: Holdfas
 
 
 @pytest.mark.real_time
+@pytest.mark.sample  # the store has no part in it
 async def test_call_of_a_dead_worker_does_not_pass_for_a_delivery(
     fleet: Fleet, backend: ArqQueueBackend, server: Valkey
 ) -> None:

@@ -192,6 +192,7 @@ def running(shop: Shop, traces: Traces) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.real_time
+@pytest.mark.sample("number", "code")
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"])
 def test_stopped_it_leaves_nothing(
     running: subprocess.Popen[str], traces: Traces, number: signal.Signals, code: int

@@ -15,7 +15,7 @@ import pytest
 from holdfast import Holdfast, JobState, __version__
 from holdfast.stores import make_store
 
-pytestmark = pytest.mark.real_time
+pytestmark = [pytest.mark.real_time, pytest.mark.xdist_group("upgrade")]  # the last release is compiled once
 
 ROOT = Path(__file__).parents[2]
 COMMIT = (ROOT / "tests" / "schema" / "previous").read_text(encoding="ascii").strip()

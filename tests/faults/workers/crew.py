@@ -6,13 +6,14 @@ from holdfast.job import Job, JobState
 from tests.support.groups import is_running
 from tests.support.oracle import Note, Oracle, all_ended
 from tests.support.place import Place
+from tests.support.sizes import size
 from tests.support.wait import until
 
 
 class Crew:
     """Worker groups that are to live through an outage: the same processes at the end as at the start."""
 
-    def __init__(self, place: Place, groups: int = 2, processes: int = 2, **env: str) -> None:
+    def __init__(self, place: Place, groups: int = 2, processes: int = size(1, 2), **env: str) -> None:
         self.place = place
         self.groups = [place.start("--processes", str(processes), **env) for _ in range(groups)]
         self.processes = groups * (processes + 1)

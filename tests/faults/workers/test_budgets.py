@@ -23,7 +23,7 @@ from tests.support.wait import until
 pytestmark = [pytest.mark.real_time, pytest.mark.sample]
 
 APP = "tests.faults.workers.spending:app"
-PROCESSES = size(3, 8)
+PROCESSES = size(2, 8)
 JOBS = size(60, 1_200)
 KILLS = size(2, 25)
 CEILING = size(100, 2_000)  # dollars, of which all jobs together would like more

@@ -33,10 +33,11 @@ SPEED = size(5, 1)  # how much shorter jobs are at every commit
 @pytest.mark.timeout(size(120, 300))
 async def test_a_rolling_restart(place: Place) -> None:
     """Row J7: no attempt is burnt, nothing is lost, and work goes on."""
-    every_s, seconds, slots = 3 / size(2, 1), size(4, 60), 16
-    groups = [place.start() for _ in range(4)]
-    await place.arrived(4)
-    count = size(200, 1_000)
+    every_s, seconds, instances = size(1, 3), size(2, 60), size(2, 4)  # one that has just started is left alone
+    slots = 4 * instances
+    groups = [place.start() for _ in range(instances)]
+    await place.arrived(instances)
+    count = size(120, 1_000)
     ids = await place.enqueue("plain", "default", plain(*(random.uniform(0, 5_000) / SPEED for _ in range(count))))
     await until(lambda: len(begun(place.notes())) >= slots, "all slots are taken")
     started, restarts = time.monotonic(), 0

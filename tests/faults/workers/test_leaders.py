@@ -27,9 +27,9 @@ from tests.support.sizes import CHAOS, size
 from tests.support.wait import until
 
 APP = "tests.faults.workers.ticking:app"
-UPKEEPERS = 3
+UPKEEPERS = size(2, 3)
 LEASE_S = size(2, 10)
-KILLING_S = size(4, 60)
+KILLING_S = size(3, 60)
 EVERY_S = size(1, 2)
 STEPS_MS = range(-50, 51, size(50, 5))
 REPEATS = size(1, 3)

@@ -25,7 +25,8 @@ pytestmark = [pytest.mark.real_time, pytest.mark.sample, pytest.mark.xdist_group
 
 APP = "tests.faults.workers.limited:app"
 KILLING_S = size(3, 30)
-PACED_S = size(2, 30)
+PACED_S = size(1, 30)
+PROCESSES = size(2, 4)
 JOB_MS = 300
 TENANTS = ("a", "b")
 LOOK_S = 0.05
@@ -88,8 +89,8 @@ async def test_no_more_run_than_the_slots_of_their_key_and_no_slot_is_lost_to_ki
 ) -> None:
     store = place.store
     # One process alone can use every slot: on a busy machine the others take long to start again.
-    group = place.start("--processes", "4", "--concurrency", "32", app=APP)
-    await place.arrived(4)
+    group = place.start("--processes", str(PROCESSES), "--concurrency", "32", app=APP)
+    await place.arrived(PROCESSES)
     await published(place, "tenants")
     count = round((KILLING_S + 2) * SLOTS * 1_000 / JOB_MS)
     ids = {
@@ -131,10 +132,10 @@ async def test_no_more_run_than_the_slots_of_their_key_and_no_slot_is_lost_to_ki
 
 
 @pytest.mark.timeout(120)
-async def test_starts_keep_their_pace_over_four_processes(postgres_place: Place) -> None:
+async def test_starts_keep_their_pace_over_many_processes(postgres_place: Place) -> None:
     place = postgres_place
-    place.start("--processes", "4", "--concurrency", "40", app=APP)
-    await place.arrived(4)
+    place.start("--processes", str(PROCESSES), "--concurrency", "40", app=APP)
+    await place.arrived(PROCESSES)
     await published(place, "pace")
     ids = await place.enqueue("paced", "default", ["{}"] * (RATE * (PACED_S + 1)))
     jobs = await all_ended(place.store, ids, PACED_S + 60)
@@ -151,11 +152,10 @@ async def test_starts_keep_their_pace_over_four_processes(postgres_place: Place)
 @pytest.mark.timeout(120)
 async def test_each_instance_runs_no_more_than_its_slots(postgres_place: Place) -> None:
     place = postgres_place
-    processes = size(2, 4)
     groups = [
-        place.start("--processes", str(processes), "--concurrency", "16", "--queues", "shots", app=APP) for _ in "ab"
+        place.start("--processes", str(PROCESSES), "--concurrency", "16", "--queues", "shots", app=APP) for _ in "ab"
     ]
-    await place.arrived(2 * processes)
+    await place.arrived(2 * PROCESSES)
     gate = place.folder / "gate"
     ids = await place.enqueue("shot", "shots", [json.dumps({"ms": 100, "gate": str(gate)})] * size(40, 300))
     children = [set(group.children) for group in groups]

@@ -1,6 +1,5 @@
 """What the pods run, run as they run it: the commands that are printed, as processes."""
 
-import json
 import os
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from holdfast import Holdfast, Job, JobState
 from holdfast.deploy.values import Facts
 from holdfast.schedules import Schedule
 from tests.cli.manifests import objects
@@ -64,13 +64,10 @@ class Cluster:
         (container,) = cronjob["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
         return self.run(container, job_name)
 
-    def jobs(self) -> list[dict[str, Any]]:
+    def jobs(self) -> list[Job]:
         """List what is stored."""
-        command = [sys.executable, "-m", "holdfast", "jobs", "list", "--json"]
-        env = {**os.environ, **self._secret, "HOLDFAST_APP": "shop:app"}
-        done = subprocess.run(command, cwd=self.folder, env=env, capture_output=True, text=True, check=True)
-        found: list[dict[str, Any]] = json.loads(done.stdout)["jobs"]
-        return found
+        with Holdfast(self._secret["DATABASE_URL"], schema=self.facts.schema).blocking() as queue:
+            return [queue.get(listed.id) for listed in queue.iterate()]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -94,7 +91,7 @@ def test_a_pod_that_is_started_again_enqueues_once(cluster: Cluster) -> None:
     assert first.stdout == again.stdout
     assert "existing" in again.stderr
     (job,) = cluster.jobs()
-    assert (job["kind"], job["state"]) == ("audit", "queued")
+    assert (job.kind, job.state) == ("audit", JobState.QUEUED)
     later = cluster.enqueue(at_three(overlap="queue"), "holdfast-nightly-29713785")
     assert later.stdout not in (first.stdout, "")
     assert len(cluster.jobs()) == 2
@@ -106,11 +103,4 @@ def test_nothing_is_enqueued_beside_a_job_that_is_not_finished(cluster: Cluster)
     assert (first.returncode, next_day.returncode) == (0, 0), (first.stderr, next_day.stderr)
     assert first.stdout == next_day.stdout
     (job,) = cluster.jobs()
-    shown = subprocess.run(
-        [sys.executable, "-m", "holdfast", "-A", "shop:app", "jobs", "show", job["public_id"], "--json"],
-        cwd=cluster.folder,
-        env={**os.environ, "DATABASE_URL": cluster._secret["DATABASE_URL"]},
-        capture_output=True,
-        check=True,
-    )
-    assert json.loads(shown.stdout)["payload"] == ARGS
+    assert job.payload == ARGS

@@ -143,8 +143,8 @@ async def test_ctrl_c_in_a_terminal(postgres_place: Place) -> None:
 # ---- at any moment ---------------------------------------------------------------------------------------------------
 
 
-DELAYS = range(0, 2_000, size(330, 20))
-AT_ONCE = 3
+DELAYS = range(0, 2_000, size(500, 20))
+AT_ONCE = size(2, 3)
 
 
 def rounds() -> list[list[int]]:

@@ -25,8 +25,8 @@ from tests.support.wait import until
 
 pytestmark = [pytest.mark.real_time, pytest.mark.sample]
 
-JOBS = size(200, 2_000)
-SECONDS = size(3, 20)
+JOBS = size(120, 2_000)
+SECONDS = size(2, 20)
 LEASE_S = 1.0
 
 

@@ -20,7 +20,7 @@ from tests.support.webhook_receiver import SECRET, Receiver, receiving
 pytestmark = [pytest.mark.real_time, pytest.mark.sample]
 
 APP = "tests.faults.workers.hooked:app"
-ROUNDS = size(5, 50)
+ROUNDS = size(4, 50)  # each way once
 JOBS = 6  # in a round: as many as are posted at once, less some of earlier rounds
 WAYS = ("blocked", "committed", "answered", "a call of the store")
 
