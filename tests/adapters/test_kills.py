@@ -15,13 +15,13 @@ from tests.support.libraries import LIBRARIES
 from tests.support.programs import Program
 from tests.support.sizes import size
 
-pytestmark = [pytest.mark.real_time, pytest.mark.xdist_group("shop")]  # one program for all of them
+pytestmark = pytest.mark.real_time
 
 TRANSACTIONS = size(100, 1_000)
 LONGEST_MS = 15.0
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # not of the module: other tests run in between
 def program() -> Iterator[Program]:
     """Give the other process, which runs one shop at a time."""
     with Program("tests.adapters.shop") as started:

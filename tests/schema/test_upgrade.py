@@ -15,14 +15,14 @@ import pytest
 from holdfast import Holdfast, JobState, __version__
 from holdfast.stores import make_store
 
-pytestmark = [pytest.mark.real_time, pytest.mark.xdist_group("upgrade")]  # the last release is compiled once
+pytestmark = pytest.mark.real_time
 
 ROOT = Path(__file__).parents[2]
 COMMIT = (ROOT / "tests" / "schema" / "previous").read_text(encoding="ascii").strip()
 PROGRAM = Path(__file__).parent / "old_program.py"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # not of the module: other tests run in between, and it is compiled once
 def last_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give the sources of the last release, as they were."""
     archived = subprocess.run(
