@@ -34,6 +34,7 @@ class Target:
     """What a program is mounted with; without an app, the command line chooses one."""
 
     app: Holdfast | None = None
+    owns_process: bool = False  # it is `holdfast` itself, not a program of a user that the commands are mounted in
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a letter must not end the command
             stream.reconfigure(errors="backslashreplace")
-    standalone()
+    standalone(obj=Target(owns_process=True))
 
 
 def _program(name: str, target: Target, examples: tuple[str, ...], commands: tuple[str, ...]) -> Program:

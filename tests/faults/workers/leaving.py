@@ -1,9 +1,12 @@
 """What the tests of leaving and of deploys share: payloads, and what is seen of jobs and workers afterwards."""
 
+import signal
+import time
 from collections.abc import Iterable, Sequence
 
 from holdfast.job import Job, JobState
 from holdfast.stores.values import JobFilter
+from tests.support.groups import Group
 from tests.support.moments import MomentsFile
 from tests.support.oracle import Note
 from tests.support.place import Place
@@ -33,9 +36,22 @@ def charged(jobs: Iterable[Job]) -> list[tuple[JobState, int, int, set[str]]]:
     ]
 
 
-def left_after(found: MomentsFile, *, signals: int = 1) -> float:
-    """How long after a signal the worker had left, by its own clock."""
-    return float(found.read("left")[0]["at"] - found.read("signalled")[signals - 1]["at"])
+async def sent_away(group: Group, number: int = signal.SIGTERM) -> tuple[int, float]:
+    """Signal a worker; its exit code, and how many seconds after the signal its process was gone."""
+    sent_at = time.monotonic()
+    group.signal(number)
+    code = await group.ended()
+    return code, time.monotonic() - sent_at
+
+
+def begun_after_leave(found: MomentsFile) -> list[int]:
+    """Give the jobs that a worker claimed when it was leaving already, and began all the same."""
+    late: list[int] = []
+    for drained in found.read("drain_begun"):
+        claims = [claim for claim in found.read("claimed", worker=drained["worker"]) if claim["at"] > drained["at"]]
+        assert len(claims) <= 1, claims  # the call that was under way
+        late += [job for claim in claims for job in claim["jobs"] if found.read("begun", pid=claim["pid"], job=job)]
+    return late
 
 
 async def held(place: Place) -> int:

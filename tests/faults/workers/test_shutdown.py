@@ -6,12 +6,13 @@ import os
 import pty
 import random
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from holdfast.job import JobState
-from tests.faults.workers.leaving import begun, charged, held, left_after, outcomes, plain
+from tests.faults.workers.leaving import begun, begun_after_leave, charged, held, outcomes, plain, sent_away
 from tests.faults.workers.looking import running
 from tests.support.figures import show
 from tests.support.groups import Group, is_running, send
@@ -26,6 +27,7 @@ from tests.support.wait import until
 pytestmark = [pytest.mark.real_time, pytest.mark.sample]
 
 TWICE_S = 0.2  # what comes sooner is the same signal, sent to the process and to its group
+NOTHING_BEGINS_S = 0.1  # after a signal, on a machine that does nothing else; the order of moments holds on any
 SPEED = size(5, 1)  # how much shorter jobs are at every commit
 
 
@@ -48,16 +50,18 @@ async def test_what_runs_may_end(place: Place, moments_file: MomentsFile) -> Non
 
     await until(are_busy, "sixteen jobs run")
     children = group.children
-    group.signal(signal.SIGTERM)
-    assert await group.ended() == 0
-    took, notes = left_after(moments_file), place.notes()
+    code, took = await sent_away(group)
+    assert code == 0
+    notes = place.notes()
     jobs = {job.id: job for job in await place.store.get_jobs(ids)}
     heard_at = moments_file.read("signalled")[0]["at"]
-    last = max(claimed["at"] - heard_at for claimed in moments_file.read("claimed"))
+    last = max(claimed["at"] - heard_at for claimed in moments_file.read("claimed") if claimed["jobs"])
     show(f"{len(ran)} jobs ran, the worker left after {took:.2f} s, last claim {last:+.3f} s after")
     assert len(ran) >= 14
     assert took <= 10.5
-    assert not CHAOS or last <= 0.1
+    assert len(moments_file.read("drain_begun")) == 2
+    assert not begun_after_leave(moments_file)
+    assert not CHAOS or last <= NOTHING_BEGINS_S
     assert not charged(jobs[job] for job in ran)
     left = [job for job in jobs.values() if job.id not in {note.job for note in notes}]
     assert left
@@ -72,19 +76,18 @@ async def test_what_runs_may_end(place: Place, moments_file: MomentsFile) -> Non
 )
 @pytest.mark.timeout(120)
 @pytest.mark.guards("leaving-acquittal")
-async def test_the_grace_is_over(place: Place, stubborn: tuple[str, str], moments_file: MomentsFile) -> None:
+async def test_the_grace_is_over(place: Place, stubborn: tuple[str, str]) -> None:
     """Row J2: what ignores that it is to stop is given back, and starts elsewhere."""
     grace, (kind, payload) = size(1, 5), stubborn
-    leaving = place.start(CHAOS_GRACE=str(grace), **moments_file.env)
+    leaving = place.start(CHAOS_GRACE=str(grace))
     (job_id,) = await place.enqueue(kind, "default", [payload])
     await until(lambda: len(begun(place.notes())) == 1, "the job runs")
     children = leaving.children
     place.start()
     await place.arrived(2)
     (before,) = await place.store.get_jobs([job_id])
-    leaving.signal(signal.SIGTERM)
-    assert await leaving.ended() == 124
-    took = left_after(moments_file)
+    code, took = await sent_away(leaving)
+    assert code == 124
     await until(lambda: len(begun(place.notes())) == 2, "another worker starts it")
     (after,) = await place.store.get_jobs([job_id])
     again = begun(place.notes())[1]
@@ -109,9 +112,8 @@ async def test_a_second_signal(place: Place, number: signal.Signals, moments_fil
     await moments_file.wait("signalled")
     assert len(running(place.notes())) == 4
     await lasts(TWICE_S)
-    group.signal(number)
-    assert await group.ended() == 128 + number
-    took = left_after(moments_file, signals=2)
+    code, took = await sent_away(group, number)
+    assert code == 128 + number
     show(f"left {took:.2f} s after the second {number.name}")
     assert took < 2
     jobs = await place.store.get_jobs(ids)
@@ -154,20 +156,23 @@ def rounds() -> list[list[int]]:
 
 
 @pytest.mark.timeout(size(120, 900))
-async def test_a_signal_while_it_starts(place: Place) -> None:
-    """Row J4: it is never ignored, whatever the worker was about to do."""
+async def test_a_signal_while_it_starts(place: Place, moments_file: MomentsFile) -> None:
+    """Row J4: it is never ignored, whatever the worker was about to do, and nothing begins after it."""
     codes: set[int] = set()
 
     async def stop_after(delay_ms: int) -> None:
-        group = place.start("--processes", "2")
+        group = place.start("--processes", "2", **moments_file.env)
         await lasts(delay_ms / 1_000)
         await stop(group)
 
     async def stop(group: Group) -> None:
-        group.signal(signal.SIGTERM)
-        children = set(group.children)
-        codes.add(await group.ended())
+        children, told_at = set(group.children), time.monotonic()
+        code, took = await sent_away(group)
+        codes.add(code)
+        assert not CHAOS or took <= 3
         await until(lambda: not any(map(is_running, children)), "the children are gone with it")
+        late = [note for note in begun(place.notes()) if note.pid in children and note.at > told_at + NOTHING_BEGINS_S]
+        assert not CHAOS or not late
 
     ids: list[int] = []
     for delays in rounds():
@@ -176,11 +181,13 @@ async def test_a_signal_while_it_starts(place: Place) -> None:
         assert not await held(place)
     # On a busy machine none of them may have come as far as to listen: so one more, which works.
     before = len(begun(place.notes()))
-    group = place.start("--processes", "2")
+    group = place.start("--processes", "2", **moments_file.env)
     ids += await place.enqueue("plain", "default", plain(*[20] * 20))
     await until(lambda: len(begun(place.notes())) > before, "it works")
     await stop(group)
     assert not await held(place)
+    assert moments_file.read("drain_begun")
+    assert not begun_after_leave(moments_file)
     show(f"{len(DELAYS) + 1} runs, codes {codes}")
     assert codes <= {0, -signal.SIGTERM}
     assert 0 in codes
@@ -190,16 +197,18 @@ async def test_a_signal_while_it_starts(place: Place) -> None:
 
 
 @pytest.mark.timeout(size(120, 900))
-async def test_a_signal_to_a_child_while_it_starts(place: Place) -> None:
+async def test_a_signal_to_a_child_while_it_starts(place: Place, moments_file: MomentsFile) -> None:
     """Row J4: a child that is told leaves, and holds nothing afterwards."""
 
     async def stop_after(delay_ms: int) -> None:
-        group = place.start()
+        group = place.start(**moments_file.env)
         await until(lambda: bool(group.children), "there is a child")
         (child,) = group.children
         await lasts(delay_ms / 1_000)
+        told_at = time.monotonic()
         send(child, signal.SIGTERM)
         await until(lambda: not is_running(child), f"the child leaves {delay_ms} ms after its start")
+        assert not CHAOS or time.monotonic() - told_at <= 3
         group.signal(signal.SIGTERM)
         # Without its only child it leaves by itself: the signal may come when it no longer listens.
         assert await group.ended() in {0, -signal.SIGTERM}
@@ -208,6 +217,7 @@ async def test_a_signal_to_a_child_while_it_starts(place: Place) -> None:
         await place.enqueue("plain", "default", plain(*[20] * 20 * AT_ONCE))
         await asyncio.gather(*map(stop_after, delays))
         assert not await held(place)
+    assert not begun_after_leave(moments_file)
 
 
 IN_A_CONTAINER = ("unshare", "--pid", "--fork", "--mount-proc")
@@ -275,13 +285,11 @@ def namespace_pid(pid: int) -> int:
 
 
 @pytest.mark.timeout(120)
-async def test_a_signal_while_the_store_is_silent(
-    postgres_place: Place, dsn: str, tmp_path: Path, moments_file: MomentsFile
-) -> None:
+async def test_a_signal_while_the_store_is_silent(postgres_place: Place, dsn: str, tmp_path: Path) -> None:
     """Row J6: the store hears nothing, so the worker leaves all the same, and its jobs are rescued."""
     place, grace, lease, gate = postgres_place, size(1, 5), size(3, 10), tmp_path / "gate"
     async with proxied(dsn) as proxy:
-        env = {"CHAOS_LEASE": str(lease), "CHAOS_GRACE": str(grace), **moments_file.env}
+        env = {"CHAOS_LEASE": str(lease), "CHAOS_GRACE": str(grace)}
         group = place.start(CHAOS_URL=own_url(proxy.dsn, place.schema), **env)
         ids = await place.enqueue("patient", "default", plain(60_000))
         ids += await place.enqueue("threaded", "default", plain(60_000))
@@ -290,9 +298,8 @@ async def test_a_signal_while_the_store_is_silent(
         children = group.children
         proxy.silence()
         gate.touch()  # it ends in time, and nobody can be told
-        group.signal(signal.SIGTERM)
-        assert await group.ended() == 124
-        took = left_after(moments_file)
+        code, took = await sent_away(group)
+        assert code == 124
         show(f"left {took:.2f} s after SIGTERM, grace {grace} s")
         assert took < grace + 2
         assert not [pid for pid in children if is_running(pid)]
@@ -311,8 +318,9 @@ async def test_a_signal_before_the_store_has_ever_answered(postgres_place: Place
         group = postgres_place.start(CHAOS_URL=own_url(proxy.dsn, postgres_place.schema))
         await until(lambda: proxy.links > 0, "it tries to connect")
         children = group.children
-        group.signal(signal.SIGTERM)
-        assert await group.ended() == 0
+        code, took = await sent_away(group)
+        assert code == 0
+        assert took <= 3
         assert len(children) == 1
         assert not is_running(children[0])
 
