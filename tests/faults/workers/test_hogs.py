@@ -21,7 +21,8 @@ LEASE_S = size(2, 4)  # of which a busy machine may well take a second without a
 LEASES = 2  # that a hog outlives
 TIMEOUT_S = LEASES * LEASE_S + 1
 KILL_GRACE_S = 1
-ELSEWHERE_S = 3.0  # from when another worker is there
+ELSEWHERE_S = 3.0  # from when another worker is there, on a machine that does nothing else
+RETURNED_S = 5.0  # after which nothing is kept that only waits in a process
 HOLED = (sys.executable, "-m", "tests.faults.workers.holes")
 
 
@@ -73,7 +74,8 @@ async def test_a_hog_keeps_its_claim_and_nobody_elses(place: Place, way: str) ->
     hog = ended[job.id]
     assert (hog.state, hog.attempt, hog.crashes, hog.error_class) == (JobState.FAILED, 1, 0, "holdfast.errors.TimedOut")
     assert hog.finished_at is not None
-    took = hog.finished_at.timestamp() - (began + time.time() - time.monotonic())
+    began_at = began + time.time() - time.monotonic()
+    took = hog.finished_at.timestamp() - began_at
     assert took < TIMEOUT_S + KILL_GRACE_S + 3, "not ended at its timeout and grace"
     charged = [other for other in jobs.values() if (other.attempt, other.crashes) != (1, 0)]
     assert not charged, f"charged for the hog: {charged[:3]}"
@@ -84,6 +86,8 @@ async def test_a_hog_keeps_its_claim_and_nobody_elses(place: Place, way: str) ->
         returned = [attempt.ended_at for other in held for attempt in jobs[other].attempts[:1]]
         assert len(returned) == len(held)
         assert max(returned) < hog.finished_at, "kept until the hog had ended"
+        kept = max(returned).timestamp() - began_at  # by the store's clock
+        assert kept < RETURNED_S, "kept too long beside a hog"
         assert not CHAOS or max(waits) < ELSEWHERE_S
         assert "worker:unresponsive" in place.groups[0].said()
     show(f"{way}: {len(held)} claimed beside it, begun elsewhere after {max(waits, default=0):.1f} s at most")
@@ -116,5 +120,7 @@ async def test_what_is_claimed_ahead_of_full_slots_starts_elsewhere(place: Place
     show(f"{len(held)} claimed ahead, all done {took:.1f} s after there was another worker")
     assert held, "nothing was claimed ahead: the fault did not happen"
     assert {job.state for job in await place.store.get_jobs(hogs)} == {JobState.RUNNING}, "not beside them"
+    kept = [attempt.ended_at - attempt.claimed_at for job in found.values() for attempt in job.attempts]
+    assert max(kept).total_seconds() < RETURNED_S, "kept too long behind full slots"
     assert not CHAOS or took < ELSEWHERE_S
     assert not any(job.crashes or job.attempt > 1 for job in found.values())
