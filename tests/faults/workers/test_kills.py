@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.real_time, pytest.mark.sample, pytest.mark.xdist_group
 JOBS = size(200, 3_000)
 KILLING_S = size(3, 20)
 EVERY_S = 0.5
-RESCUED_S = size(30, 10)  # a newcomer has to start, on a machine that does other things too
+RESCUED_S = 10  # a newcomer has to start, on a machine that does other things too
 A_WHOLE_GROUP = 6  # each kill of so many takes a supervisor with all its children
 
 SAME = 20  # looks at open files that find the same

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.real_time, pytest.mark.sample]
 
 APP = "tests.faults.workers.locked:app"
 HOLDER_LASTS_S = 2.0  # of a program that is killed
-SECONDS = size(20, 8)  # in which another one holds the lock of one who was killed; by itself it would last 30
+SECONDS = 8  # in which another one holds the lock of one who was killed; by itself it would last 30
 LOCKS, WAITERS = size(200, 1_000), size(50, 200)
 HOLDER = """
 import asyncio, sys
