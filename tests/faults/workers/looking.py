@@ -59,6 +59,12 @@ def rescue_lags(jobs: Iterable[Job], notes: Sequence[Note], kills: Mapping[int, 
     ]
 
 
+def held_for(jobs: Iterable[Job]) -> list[float]:
+    """How many seconds each claim lasted that did not end its job, by the store's clock."""
+    ended = [attempt for job in jobs for attempt in job.attempts]
+    return [(one.ended_at - one.claimed_at).total_seconds() for one in ended if one.claimed_at is not None]
+
+
 def spread(lags: Sequence[float]) -> str:
     """Say how long things took."""
     return f"median {median(lags):.2f} s, longest {max(lags):.2f} s ({len(lags)})" if lags else "none"
