@@ -47,16 +47,17 @@ async def test_no_more_come_in_than_the_rate_allows(rivals: Rivals) -> None:
     assert await live_jobs(rivals) == sorted(job_id for job_id in created if job_id is not None)
 
 
+async def ask(store: PostgresStore, keys: Iterable[str]) -> None:
+    """Enqueue a job for each of these keys."""
+    ids = await store.take_ids(len(keys := list(keys)))
+    jobs = [new_job(job_id, payload=f'{{"doc": "{key}"}}') for job_id, key in zip(ids, keys, strict=True)]
+    assert {answer.outcome for answer in await store.insert_jobs(jobs)} <= {Insertion.CREATED}
+
+
 @pytest.mark.guards("admission-order")
 async def test_calls_with_the_same_keys_in_another_order_never_wait_in_a_ring(rivals: Rivals) -> None:
     """One call asks for more keys than the other: the database would visit the same keys in another order."""
     await rated(rivals, 10_000, "payload", "doc")
-
-    async def ask(store: PostgresStore, keys: Iterable[str]) -> None:
-        ids = await store.take_ids(len(keys := list(keys)))
-        jobs = [new_job(job_id, payload=f'{{"doc": "{key}"}}') for job_id, key in zip(ids, keys, strict=True)]
-        assert {answer.outcome for answer in await store.insert_jobs(jobs)} <= {Insertion.CREATED}
-
     for turn in range(size(10, 100)):
         keys = [f"{turn}-{number}" for number in range(160)]
         async with rivals.blocker.transaction():  # both stand in the middle of their keys when it ends
@@ -67,6 +68,24 @@ async def test_calls_with_the_same_keys_in_another_order_never_wait_in_a_ring(ri
             ]
             await until_held_up(rivals.watcher, rivals.schema, *calls)
         await asyncio.gather(*calls)
+
+
+@pytest.mark.guards("known-key-order")
+async def test_a_call_that_waits_for_a_known_key_holds_none_behind_it(rivals: Rivals) -> None:
+    """Two calls that took known keys in an order of their own would wait in a ring now and then."""
+    await rated(rivals, 10_000, "payload", "doc")
+    keys = [f"{number:03}" for number in range(160)]
+    for key in reversed(keys):  # they lie in another order than the one in which calls may take them
+        await rivals.blocker.execute(rivals.sql(_HELD_KEY), key)
+    async with rivals.blocker.transaction():
+        await rivals.blocker.execute(rivals.sql("SELECT FROM holdfast.limit_keys WHERE key = $1 FOR UPDATE"), keys[80])
+        call = asyncio.create_task(ask(rivals.two, keys[::2]))
+        await until_held_up(rivals.watcher, rivals.schema, call)
+        free = await rivals.watcher.fetch(
+            rivals.sql("SELECT key FROM holdfast.limit_keys ORDER BY key FOR UPDATE SKIP LOCKED")
+        )
+    await call
+    assert [key for (key,) in free] == keys[1:80:2] + keys[81:]
 
 
 _HELD_KEY = "INSERT INTO holdfast.limit_keys (limit_name, key, seen_at) VALUES ('calls', $1, now())"

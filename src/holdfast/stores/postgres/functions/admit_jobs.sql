@@ -35,7 +35,7 @@ BEGIN
     ON CONFLICT DO NOTHING;
     PERFORM FROM holdfast.limit_keys AS k
     WHERE (k.limit_name, k.key) IN (SELECT a.name, a.key FROM unnest(v_names, v_limit_keys) AS a (name, key))
-    ORDER BY k.limit_name, k.key  -- guard: admission-order
+    ORDER BY k.limit_name, k.key  -- guard: known-key-order
     FOR UPDATE;
 
     RETURN QUERY
