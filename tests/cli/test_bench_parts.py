@@ -177,11 +177,11 @@ def test_the_page_warns_of_what_spoils_figures(capsys: pytest.CaptureFixture[str
 
 def test_progress_fits_a_narrow_terminal() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=80, height=24, color_system=None)
-    view = bench_view.View(Plan(), Live(console=console, auto_refresh=False))
-    assert view._live is not None
+    live = Live(console=console, auto_refresh=False)
+    view = bench_view.View(Plan(), live)
     for step in Step:
         view.show(Progress(2, 7, 30, step))
-        console.print(view._live.get_renderable())
+        console.print(live.get_renderable())
     text = console.file.getvalue()  # type: ignore[attr-defined] # it is the StringIO from above
     lines = str(text).splitlines()
     assert len(lines) == len(Step)

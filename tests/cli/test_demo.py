@@ -265,10 +265,11 @@ def test_the_plan_shows_every_sort_of_job() -> None:
 def test_the_view_fits_a_narrow_terminal() -> None:
     _, found = stored()
     console = Console(file=io.StringIO(), force_terminal=True, width=80, height=24, color_system=None)
-    view = demo_view._Drawn(console, Live(console=console, auto_refresh=False))
+    live = Live(console=console, auto_refresh=False)
+    view = demo_view._Drawn(console, live)
     view.say(0.1, "something that is longer than the terminal is wide " * 3)
     view.show(Snapshot(0.2, list(found.values())))
-    console.print(view._live.get_renderable())
+    console.print(live.get_renderable())
     text = console.file.getvalue()  # type: ignore[attr-defined] # it is the StringIO from above
     assert isinstance(text, str)
     lines = text.splitlines()

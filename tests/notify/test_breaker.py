@@ -84,7 +84,6 @@ def test_the_endpoint_that_failed_longest_ago_is_forgotten_first() -> None:
     assert not breaker.may_try("a")
     breaker.failed("one more")
     assert breaker.may_try("a")
-    assert len(breaker._troubles) == ENDPOINTS
 
 
 def test_the_clock_of_the_machine_is_the_default() -> None:

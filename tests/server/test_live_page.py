@@ -137,7 +137,7 @@ async def test_a_bar_moves_while_a_worker_elsewhere_works_and_survives_the_serve
             # Nothing comes while it is paused, and everything when it goes on.
             await page.locator("[data-live-toggle]").click()
             await state(page, "paused")
-            await until(lambda: not hauling.client.watching._subscriptions, "the stream is closed")
+            await until(lambda: not hauling.client.watching.watchers, "the stream is closed")
             (tmp_path / "go-40").touch()
             await until_progress(job, 60)
             await at(page, 40)
@@ -155,7 +155,7 @@ async def test_a_bar_moves_while_a_worker_elsewhere_works_and_survives_the_serve
 
             # A page that nobody looks at follows nothing.
             await hide(page, hidden=True)
-            await until(lambda: not hauling.client.watching._subscriptions, "the stream is closed")
+            await until(lambda: not hauling.client.watching.watchers, "the stream is closed")
             await hide(page, hidden=False)
             await state(page, "live")
             assert viewer.faults == []

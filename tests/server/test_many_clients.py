@@ -127,8 +127,7 @@ def leave(client: Client, *, abruptly: bool) -> None:
 
 def inside(app: Holdfast) -> tuple[int, int, int]:
     """What clients may leave behind: tasks, subscriptions, open files."""
-    subscriptions = len(app.client.watching._subscriptions)
-    return len(asyncio.all_tasks()), subscriptions, len(list(Path("/proc/self/fd").iterdir()))
+    return len(asyncio.all_tasks()), app.client.watching.watchers, len(list(Path("/proc/self/fd").iterdir()))
 
 
 def memory_kb() -> int:
@@ -274,7 +273,7 @@ async def test_clients_that_never_read_are_given_up(memory_app: Holdfast, monkey
             await memory_app.enqueue_many(work.call(number) for number in range(100))
             sent += 100
             await until(lambda sent=sent: reader.events == sent, "those who read hear of everything")
-        assert len(memory_app.client.watching._subscriptions) == 2
+        assert memory_app.client.watching.watchers == 2
         await until(lambda: len(served.server.server_state.connections) == 1, "their connections are closed")
         for client in (reader, *stuck):
             leave(client, abruptly=True)
