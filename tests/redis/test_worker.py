@@ -139,6 +139,22 @@ async def test_a_job_of_the_callers_own_transaction_starts_promptly(
         await connection.close()
 
 
+@pytest.mark.guards("look-after-loss")
+async def test_the_lanes_are_read_often_from_when_a_server_is_lost(
+    app: Holdfast, valkey: Valkey, moments: Moments
+) -> None:
+    @app.task
+    async def work(ctx: Context) -> None:
+        if ctx.job.claim == 1:
+            raise Snooze("10ms")
+
+    async with working(app):
+        await until(lambda: carried(app).is_live, "both servers have answered")
+        await promptly(await work.enqueue())  # the worker has looked for it, and means to look again in an hour
+        valkey.kill()
+        await moments.next("lanes_looked_at", times=5)
+
+
 async def test_a_job_starts_promptly_though_another_session_wrote_to_its_row_when_it_was_to_be_claimed(
     make_postgres: MakeApp, delivery: RedisDelivery, dsn: str, empty_schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ _logger = logging.getLogger("holdfast")
 
 _BATCH = 1_000
 _BLIND_S = 0.1  # between looks while hints cannot be relied on
+_NOTICED_S = 1.0  # the longest until it is noticed that they cannot
 _SWEPT_KEYS = 200  # in one look
 _SOONEST = 0.9  # of a pause: spread, or all workers would look at the same moment
 
@@ -58,10 +59,7 @@ class Promoter:
     async def serve(self) -> None:
         """Look for ever."""
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._pause()):
-                    await self._looks.wait()
-            self._looks.clear()
+            await self._rest()
             try:
                 await self.promote()
                 await self._sweep()
@@ -111,10 +109,25 @@ class Promoter:
         return max(self._hinted_at + _SOONEST * self._longest_s - time.monotonic(), 0.0)
 
     @property
-    def _longest_s(self) -> float:
+    def _is_told(self) -> bool:
+        """Whether hints, or ids where those are delivered, can be relied on."""
         source = self._delivery.source
-        is_told = self.listening is None or self.listening.is_live if source is None else source.is_live
-        return self.poll_s if is_told else min(self.poll_s, _BLIND_S)
+        return self.listening is None or self.listening.is_live if source is None else source.is_live
+
+    @property
+    def _longest_s(self) -> float:
+        return self.poll_s if self._is_told else min(self.poll_s, _BLIND_S)
+
+    async def _rest(self) -> None:
+        """Wait until it is time to look, or until hints cannot be relied on any more."""
+        was_told, ends_at = self._is_told, time.monotonic() + self._pause()
+        while not self._looks.is_set() and (left := ends_at - time.monotonic()) > 0:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left, _NOTICED_S)):
+                    await self._looks.wait()
+            if was_told and not self._is_told:  # guard: look-after-loss
+                break
+        self._looks.clear()
 
     def _pause(self) -> float:
         longest = self._longest_s if self._delivery.source is None else self._lanes_due_s / _SOONEST
