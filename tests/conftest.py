@@ -1,5 +1,6 @@
 """Real databases for every test: PostgreSQL from a wheel (or HOLDFAST_TEST_PG_DSN), SQLite in memory and in a file."""
 
+import asyncio
 import json
 import os
 import signal
@@ -23,6 +24,7 @@ from holdfast.stores.sqlite.store import SqliteStore  # noqa: E402 - likewise
 from tests.support import order, variants  # noqa: E402 - likewise
 from tests.support.moments import Moments, MomentsFile, recorded  # noqa: E402 - likewise
 from tests.support.schemas import Schemas  # noqa: E402 - likewise
+from tests.support.sessions import Sessions  # noqa: E402 - likewise
 
 AnyStore = PostgresStore | SqliteStore
 
@@ -32,16 +34,27 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 @pytest.fixture(scope="session")
-def dsn() -> Iterator[str]:
+def lasting_sessions() -> Iterator[Sessions]:
+    """Give the sessions that tests leave to each other, if their folder has the fixture `one_loop`."""
+    with asyncio.Runner() as runner:
+        found = Sessions(runner)
+        yield found
+        runner.run(found.close())
+
+
+@pytest.fixture(scope="session")
+def dsn(lasting_sessions: Sessions) -> Iterator[str]:
     """Give the address of a PostgreSQL server that lives as long as this process."""
     given = os.environ.get("HOLDFAST_TEST_PG_DSN")
     if given:
+        lasting_sessions.keep(given)
         yield given
         return
     # Outside the project: as root the server runs as a user of its own, which must be able to reach its folder.
     folder = Path(tempfile.mkdtemp(prefix="pg-"))
     with leftovers.user_made():  # or two processes make that user at once, and one gets a folder of nobody's
         server = get_server(folder, cleanup_mode="delete")
+    lasting_sessions.keep(server.get_uri())
     yield server.get_uri()
     postmaster = server.get_postmaster_info().process
     assert postmaster is not None

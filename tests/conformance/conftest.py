@@ -6,51 +6,35 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from holdfast.stores.postgres.links import Plain
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.store import Store
 from tests.support import raw
-from tests.support import sessions as lasting
 from tests.support.clock import Clock
+from tests.support.schemas import to_end_others
+from tests.support.sessions import one_loop
+
+__all__ = ["one_loop"]
 
 
 @pytest.fixture(scope="session")
-def runner() -> Iterator[asyncio.Runner]:
-    """Give the event loop of all tests of this folder: a connection cannot go from one loop to another."""
-    with asyncio.Runner() as runner:
-        yield runner
-
-
-@pytest.fixture(name="_function_scoped_runner")  # as pytest-asyncio calls the one of a test and of its fixtures
-def _one_loop(runner: asyncio.Runner) -> Iterator[asyncio.Runner]:
-    yield runner
-    runner.run(lasting.end_tasks())
-
-
-@pytest.fixture(scope="session")
-def shared_schema(dsn: str, runner: asyncio.Runner) -> Iterator[str]:
+def shared_schema(dsn: str) -> Iterator[str]:
     """Give one migrated schema to all tests of this folder, because making one takes longer than a test."""
     name = f"hf_shared_{uuid.uuid4().hex[:12]}"
-    runner.run(lasting.prepare(dsn, name))
+    with asyncio.Runner() as runner:
+        runner.run(PostgresStore(dsn, schema=name).migrator.up())
     yield name
-    runner.run(raw.drop_schema(dsn, name))
-
-
-@pytest.fixture(scope="session")
-def lasting_connections(shared_schema: str, runner: asyncio.Runner) -> Iterator[list[Plain]]:
-    """Keep connections between the tests, until the schema goes."""
-    connections: list[Plain] = []
-    yield connections
-    runner.run(lasting.part_with(connections))
+    with asyncio.Runner() as runner:
+        runner.run(raw.drop_schema(dsn, name))
 
 
 @pytest.fixture
-async def postgres(dsn: str, shared_schema: str, lasting_connections: list[Plain]) -> AsyncIterator[PostgresStore]:
+async def postgres(dsn: str, shared_schema: str) -> AsyncIterator[PostgresStore]:
     """Give an open store on PostgreSQL, empty, its clock running."""
-    store = lasting.LastingStore(dsn, shared_schema, lasting_connections)
+    store = PostgresStore(dsn, schema=shared_schema)
     await store.open()
+    await store.fetch_sql(to_end_others(shared_schema))  # which a test may have left in the middle of something
     await store.set_time(None)
-    await lasting.clear(store)
+    await raw.clear(store)
     yield store
     await store.close()
 

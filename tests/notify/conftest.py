@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.conformance.conftest import _one_loop, clock, lasting_connections, postgres, runner, shared_schema
+from tests.conformance.conftest import clock, one_loop, postgres, shared_schema
 from tests.support.notice_receiver import Mailbox, Receiver
 
-__all__ = ["_one_loop", "clock", "lasting_connections", "postgres", "runner", "shared_schema"]
+__all__ = ["clock", "one_loop", "postgres", "shared_schema"]
 
 
 @pytest.fixture

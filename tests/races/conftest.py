@@ -9,6 +9,9 @@ from holdfast.stores.postgres.store import PostgresStore
 from tests.races.rivals import Rivals
 from tests.support.connections import connected
 from tests.support.moments import recorded
+from tests.support.sessions import one_loop
+
+__all__ = ["one_loop"]
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ from holdfast.shards import RedisDelivery, Shard
 from holdfast.stores.sqlite.store import SqliteStore
 from tests.redis.prompt import NO_SWEEP, SELDOM
 from tests.support.place import place, postgres_place, sqlite_place
+from tests.support.sessions import one_loop
 from tests.support.valkey import Valkey
 from tests.support.workers import MakeApp
 from tests.worker.conftest import empty_schema, make_postgres, make_shared_app, make_sqlite_file, shared_schema
@@ -24,6 +25,7 @@ __all__ = [
     "make_postgres",
     "make_shared_app",
     "make_sqlite_file",
+    "one_loop",
     "place",
     "postgres_place",
     "shared_schema",

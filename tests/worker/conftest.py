@@ -12,8 +12,11 @@ from holdfast import Holdfast
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.worker import lease, pump
 from tests.support import raw
+from tests.support.sessions import one_loop
 from tests.support.variants import STORES
 from tests.support.workers import BRISK, MakeApp
+
+__all__ = ["one_loop"]
 
 
 @pytest.fixture(scope="session")

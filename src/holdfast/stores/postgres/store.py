@@ -50,6 +50,7 @@ from holdfast.stores.values import Inserted
 
 _TRANSACTIONS = 4  # bodies of handlers that may be open for each connection of the store: they mostly wait
 
+_HAS_TEST_CLOCK = "SELECT pg_get_function_sqlbody('holdfast.clock()'::regprocedure) LIKE '%test_clock%'"
 _TEST_CLOCK = """
 CREATE TABLE IF NOT EXISTS holdfast.test_clock (at timestamptz);
 CREATE OR REPLACE FUNCTION holdfast.clock() RETURNS timestamptz LANGUAGE sql STABLE
@@ -154,7 +155,9 @@ class PostgresStore(
 
         async def run(connection: Connection) -> None:
             async with connection.transaction():
-                await connection.execute(in_schema(_TEST_CLOCK, self.schema))
+                # Only once: after each change of the function, every session plans all its statements again.
+                if not await connection.fetchval(in_schema(_HAS_TEST_CLOCK, self.schema)):
+                    await connection.execute(in_schema(_TEST_CLOCK, self.schema))
                 await connection.execute(in_schema("DELETE FROM holdfast.test_clock", self.schema))
                 await connection.execute(in_schema("INSERT INTO holdfast.test_clock VALUES ($1)", self.schema), at)
 
