@@ -163,6 +163,11 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     log = ""
     if report.failed:
         log = "\n".join([report.longreprtext, *(f"-- {name} --\n{text}" for name, text in report.sections)])
-    line = {"test": report.nodeid, "outcome": report.outcome, "seconds": report.duration, "log": log}
+    line = {
+        "test": order.without_group(report.nodeid),
+        "outcome": report.outcome,
+        "seconds": report.duration,
+        "log": log,
+    }
     with Path(path).open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")

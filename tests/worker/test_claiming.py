@@ -93,7 +93,6 @@ async def test_the_bound_of_a_queue_is_kept_and_the_other_slots_are_used(make_ap
     assert gauges["default"].most > 2
 
 
-@pytest.mark.guards("empty-means-all")
 async def test_a_worker_that_leaves_when_empty_leaves_nothing_behind_a_bound(
     make_app: MakeApp, moments: Moments
 ) -> None:

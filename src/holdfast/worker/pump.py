@@ -81,9 +81,9 @@ class Pump:
         """Count a job that ended: the faster they do, the more may be claimed ahead."""
         self._finished.append(time.monotonic())
         # It may have enqueued others, of which no hint has come yet.
-        self._is_dry = False  # guard: empty-means-all
+        self._is_dry = False
         # What its bound kept out may come in now.
-        if self._slots.is_bound(queue):  # guard: empty-means-all
+        if self._slots.is_bound(queue):
             self._look_again()
 
     @property
@@ -254,7 +254,6 @@ class Pump:
         self._looks = (has_more and not self._is_offered) or was_hinted
         self._follows = has_more and self._is_offered and not (self.offered and self._abound)
         read_all = len(claim.lanes) == len(self._lanes) and not any(lane.after for lane in claim.lanes)
-        # guard: empty-means-all, without: self._is_dry = taken == 0
         self._is_dry = taken == 0 and read_all and not was_hinted
 
     def _took_ids(self, claim: Claim, jobs: Sequence[Job]) -> None:
