@@ -65,7 +65,7 @@ class Kinds:
         if task is not None:
             call: Call[Any] = task.call_json(self._encoded(arguments, name), **options)
         elif row is not None:
-            call = self._call_of(row, arguments, options)
+            call = await self._call_of(row, arguments, options)
         elif self._served.server.allow_unknown:
             checked = read_options(options)
             queue = checked.queue or Policy().queue
@@ -82,8 +82,7 @@ class Kinds:
             return await sight.client.replay_edited(old.id, changes, actor=actor)
         arguments = edited(old, changes, self._settings)
         if (row := await self._row(sight, old.kind)) is not None:
-            checked = schemas.checked(_schema(row), msgspec.json.decode(arguments), old.kind)
-            arguments = self._encoded(checked, old.kind)
+            arguments = await self._checked(row, msgspec.json.decode(arguments))
         return await sight.client.replay_as(old, arguments, actor=actor)
 
     def _task(self, name: str) -> AnyTask | None:
@@ -125,7 +124,7 @@ class Kinds:
             message += ", nor under any other: has a worker been started?"
         raise UnknownKind(message)
 
-    def _call_of(self, row: KindRow, arguments: Mapping[str, Any], options: UsingOptions) -> Call[Any]:
+    async def _call_of(self, row: KindRow, arguments: Mapping[str, Any], options: UsingOptions) -> Call[Any]:
         told = msgspec.json.decode(row.definition)
         queue = read_options(options).queue or row.queue
         if queue != row.queue and not told.get("queue_override"):
@@ -140,8 +139,12 @@ class Kinds:
             plan=tuple((name, weight) for name, weight in told.get("phases", ())),
             on_restart=told.get("on_restart", "requeue"),
         )
-        checked = schemas.checked(_schema(row), arguments, row.name)
-        return _call(row.name, queue, self._encoded(checked, row.name), policy, options)
+        return _call(row.name, queue, await self._checked(row, arguments), policy, options)
+
+    async def _checked(self, row: KindRow, arguments: Mapping[str, Any]) -> str:
+        """Check arguments against what is published, in a thread: large ones would hold up all other requests."""
+        checked = await asyncio.to_thread(schemas.checked, _schema(row), arguments, row.name)  # guard: check-in-thread
+        return self._encoded(checked, row.name)
 
     def _encoded(self, arguments: Mapping[str, Any], kind: str) -> str:
         settings = self._settings

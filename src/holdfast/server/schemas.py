@@ -1,23 +1,27 @@
 """Checking arguments against the JSON Schema that a worker has published of them.
 
 It knows what `Arguments.schema()` writes, which is what msgspec and pydantic write. What it does not know it lets pass:
-the worker reads the arguments again, with the types themselves.
+the worker reads the arguments again, with the types themselves. Arguments come from anyone who may enqueue, so a check
+takes a bounded number of steps, and no step takes longer than the text that it looks at.
 """
 
+import functools
+import itertools
 import operator
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 import msgspec
+from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from holdfast import payload
 from holdfast.errors import ArgumentError, shown
 
 Schema = Mapping[str, Any]
+_Scoped = tuple[Any, Mapping[str, Any]]  # a schema, and what references inside it mean
 
 _PASSWORD = "password"  # noqa: S105 - the name of a format
 _DECIMAL = "decimal"
@@ -46,21 +50,168 @@ _BOUNDS: tuple[tuple[str, Callable[[float, float], bool], str], ...] = (
 )
 _MISTAKES = 5
 _MOST_REFERENCES = 20
+_STEPS_PER_VALUE = 1_000  # a value is looked at once for each of the types that it may have
 
 
 def checked(schema: Schema, arguments: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """Check arguments, and write them as they are stored; ArgumentError names up to five mistakes."""
-    scope = _scope(schema, {})
-    mistakes = []
-    for number, mistake in enumerate(_mistakes(schema, arguments, "", scope)):
-        if number == _MISTAKES:
-            break
-        mistakes.append(mistake)
-    if mistakes:
-        message = f"{kind}: {'; '.join(mistakes)}"
-        raise ArgumentError(message)
-    stored: dict[str, Any] = _stored(schema, arguments, scope)
-    return stored
+    return _Check(kind, _STEPS_PER_VALUE * _count(arguments)).run(schema, arguments)
+
+
+class _Check:
+    """One check of the arguments of a job."""
+
+    def __init__(self, kind: str, most_steps: int) -> None:
+        self._kind = kind
+        self._most_steps = most_steps
+        self._steps = 0
+        self._first: dict[tuple[int, int], tuple[Any, str | None]] = {}  # a value and its first mistake, by their ids
+
+    def run(self, schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Check the arguments, and write them as they are stored."""
+        scope = _scope(schema, {})
+        mistakes = list(itertools.islice(self._mistakes(schema, arguments, "", scope), _MISTAKES))
+        if mistakes:
+            message = f"{self._kind}: {'; '.join(mistakes)}"
+            raise ArgumentError(message)
+        stored: dict[str, Any] = self._stored([(schema, scope)], arguments)
+        return stored
+
+    def _step(self) -> None:
+        self._steps += 1
+        if self._steps > self._most_steps:  # guard: check-steps
+            message = f"{self._kind}: the arguments match too many of their types at once; nest them less deeply"
+            raise ArgumentError(message)
+
+    def _first_mistake(self, choice: Any, value: Any, path: str, scope: Mapping[str, Any]) -> str | None:
+        """Find the first mistake of a value, once: each level that asks twice would double the work of all below."""
+        if not isinstance(value, dict | list):  # equal texts and numbers at two places may be one object
+            return next(self._mistakes(choice, value, path, scope), None)
+        key = (id(choice), id(value))
+        if key not in self._first:  # guard: check-once, without: if True:
+            self._first[key] = (value, next(self._mistakes(choice, value, path, scope), None))
+        return self._first[key][1]
+
+    def _mistakes(self, given: Any, value: Any, path: str, scope: Mapping[str, Any]) -> Iterator[str]:
+        self._step()
+        schema, scope = _resolved(given, scope)
+        if _is_secret(schema):
+            if not isinstance(_revealed(value), str):
+                yield _said(path, "text", value)
+            return
+        for some in ("anyOf", "oneOf"):
+            choices = schema.get(some)
+            if choices and all(self._first_mistake(choice, value, path, scope) is not None for choice in choices):
+                yield self._of_none(choices, value, path, scope)
+                return
+        for every in schema.get("allOf", ()):
+            yield from self._mistakes(every, value, path, scope)
+        if "enum" in schema and not any(_same(value, one) for one in schema["enum"]):
+            yield _said(path, f"one of {', '.join(shown(one) for one in schema['enum'][:10])}", value)
+            return
+        if "const" in schema and not _same(value, schema["const"]):
+            yield _said(path, shown(schema["const"]), value)
+            return
+        types = schema.get("type")
+        if schema.get("format") == _DECIMAL and _is_of(value, "number"):  # which is read from both
+            return
+        if types is not None and not any(_is_of(value, one) for one in ([types] if isinstance(types, str) else types)):
+            yield _said(path, types if isinstance(types, str) else " or ".join(types), value)
+            return
+        yield from self._inside(schema, value, path, scope)
+
+    def _of_none(self, choices: Any, value: Any, path: str, scope: Mapping[str, Any]) -> str:
+        """Say why a value is none of several: what is wrong with the only one that it may be, or all of them."""
+        first = [self._first_mistake(choice, value, path, scope) or "" for choice in choices]
+        deeper = [mistake for mistake in first if not mistake.startswith(f"{_where(path)}: expected")]
+        if len(deeper) == 1:
+            return deeper[0]
+        return _said(path, " or ".join(dict.fromkeys(_words({"anyOf": choices}, scope))), value)
+
+    def _inside(self, schema: Schema, value: Any, path: str, scope: Mapping[str, Any]) -> Iterator[str]:
+        if isinstance(value, dict):
+            yield from self._of_object(schema, value, path, scope)
+        elif isinstance(value, list):
+            yield from self._of_array(schema, value, path, scope)
+        elif isinstance(value, str):
+            yield from _of_text(schema, value, path)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield from _of_number(schema, value, path)
+
+    def _of_object(self, schema: Schema, value: dict[str, Any], path: str, scope: Mapping[str, Any]) -> Iterator[str]:
+        known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
+        missing = [name for name in schema.get("required", ()) if name not in value]
+        if missing:
+            yield f"{_where(path)}: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+        patterns = schema.get("patternProperties", {})
+        for name, inner in value.items():
+            at = f"{path}.{name}" if path else name
+            if name in known:
+                yield from self._mistakes(known[name], inner, at, scope)
+            elif (found := next((one for one in patterns if _matches(one, name)), None)) is not None:
+                yield from self._mistakes(patterns[found], inner, at, scope)
+            elif others is False:
+                expected = ", ".join(known) or "none"
+                yield f"{_where(at)}: there is no such argument; expected {expected}"
+            elif isinstance(others, Mapping):
+                yield from self._mistakes(others, inner, at, scope)
+        yield from _sized(schema, len(value), path, "Properties", "members")
+
+    def _of_array(self, schema: Schema, value: list[Any], path: str, scope: Mapping[str, Any]) -> Iterator[str]:
+        first = schema.get("prefixItems", ())
+        rest = schema.get("items", True)
+        for index, inner in enumerate(value):
+            at = f"{path}[{index}]"
+            if index < len(first):
+                yield from self._mistakes(first[index], inner, at, scope)
+            elif isinstance(rest, Mapping):
+                yield from self._mistakes(rest, inner, at, scope)
+            elif rest is False:
+                yield f"{_where(path)}: expected {len(first)} elements, got {len(value)}"
+                break
+        yield from _sized(schema, len(value), path, "Items", "elements")
+        if schema.get("uniqueItems") and len({msgspec.json.encode(one, order="sorted") for one in value}) < len(value):
+            yield f"{_where(path)}: expected each element once"
+
+    def _stored(self, found: Iterable[_Scoped], value: Any) -> Any:
+        """Write a value as it is stored: a secret is marked, and a whole number is one (2.0 is 2)."""
+        scoped: dict[int, _Scoped] = {}
+        for schema, scope in found:
+            self._add_valid(schema, value, scope, scoped)
+        all_of = scoped.values()
+        if any(_is_secret(schema) for schema, _ in all_of):
+            return {payload.SECRET: value} if isinstance(value, str) else value
+        if isinstance(value, float) and value.is_integer() and any(s.get("type") == "integer" for s, _ in all_of):
+            return int(value)
+        if isinstance(value, dict):
+            return {
+                name: self._stored([(_of_member(schema, name), scope) for schema, scope in all_of], inner)
+                for name, inner in value.items()
+            }
+        if isinstance(value, list):
+            return [
+                self._stored([(_of_element(schema, index), scope) for schema, scope in all_of], inner)
+                for index, inner in enumerate(value)
+            ]
+        return value
+
+    def _add_valid(self, given: Any, value: Any, scope: Mapping[str, Any], scoped: dict[int, _Scoped]) -> None:
+        """Add a schema and, of those that it gives the choice of, the ones that the value fits; each once."""
+        self._step()
+        schema, scope = _resolved(given, scope)
+        if id(schema) in scoped:
+            return
+        scoped[id(schema)] = (schema, scope)
+        for some in ("anyOf", "oneOf", "allOf"):
+            for choice in schema.get(some, ()):
+                if self._first_mistake(choice, value, "", scope) is None:
+                    self._add_valid(choice, value, scope, scoped)
+
+
+def _count(value: Any) -> int:
+    """Count the values inside a value, and itself."""
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return 1 + sum(map(_count, inner))
 
 
 def _scope(schema: Schema, around: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -81,43 +232,6 @@ def _resolved(schema: Any, scope: Mapping[str, Any]) -> tuple[Schema, Mapping[st
     return {}, scope
 
 
-def _mistakes(given: Any, value: Any, path: str, scope: Mapping[str, Any]) -> Iterator[str]:
-    schema, scope = _resolved(given, scope)
-    if _is_secret(schema):
-        if not isinstance(_revealed(value), str):
-            yield _said(path, "text", value)
-        return
-    for some in ("anyOf", "oneOf"):
-        choices = schema.get(some)
-        if choices and not any(next(_mistakes(choice, value, path, scope), None) is None for choice in choices):
-            yield _of_none(choices, value, path, scope)
-            return
-    for every in schema.get("allOf", ()):
-        yield from _mistakes(every, value, path, scope)
-    if "enum" in schema and not any(_same(value, one) for one in schema["enum"]):
-        yield _said(path, f"one of {', '.join(shown(one) for one in schema['enum'][:10])}", value)
-        return
-    if "const" in schema and not _same(value, schema["const"]):
-        yield _said(path, shown(schema["const"]), value)
-        return
-    types = schema.get("type")
-    if schema.get("format") == _DECIMAL and _is_of(value, "number"):  # which is read from both
-        return
-    if types is not None and not any(_is_of(value, one) for one in ([types] if isinstance(types, str) else types)):
-        yield _said(path, types if isinstance(types, str) else " or ".join(types), value)
-        return
-    yield from _inside(schema, value, path, scope)
-
-
-def _of_none(choices: Any, value: Any, path: str, scope: Mapping[str, Any]) -> str:
-    """Say why a value is none of several: what is wrong with the only one that it may be, or all of them."""
-    first = [next(_mistakes(choice, value, path, scope), "") for choice in choices]
-    deeper = [mistake for mistake in first if not mistake.startswith(f"{_where(path)}: expected")]
-    if len(deeper) == 1:
-        return deeper[0]
-    return _said(path, " or ".join(dict.fromkeys(_words({"anyOf": choices}, scope))), value)
-
-
 def _words(given: Any, scope: Mapping[str, Any]) -> Iterator[str]:
     """Name the types that a schema takes."""
     schema, scope = _resolved(given, scope)
@@ -128,52 +242,13 @@ def _words(given: Any, scope: Mapping[str, Any]) -> Iterator[str]:
         yield str(schema.get("type") or schema.get("title") or "something else")
 
 
-def _inside(schema: Schema, value: Any, path: str, scope: Mapping[str, Any]) -> Iterator[str]:
-    if isinstance(value, dict):
-        yield from _of_object(schema, value, path, scope)
-    elif isinstance(value, list):
-        yield from _of_array(schema, value, path, scope)
-    elif isinstance(value, str):
-        yield from _of_text(schema, value, path)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield from _of_number(schema, value, path)
+def _of_member(schema: Schema, name: str) -> Any:
+    return schema.get("properties", {}).get(name, schema.get("additionalProperties", {}))
 
 
-def _of_object(schema: Schema, value: dict[str, Any], path: str, scope: Mapping[str, Any]) -> Iterator[str]:
-    known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
-    missing = [name for name in schema.get("required", ()) if name not in value]
-    if missing:
-        yield f"{_where(path)}: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
-    patterns = schema.get("patternProperties", {})
-    for name, inner in value.items():
-        at = f"{path}.{name}" if path else name
-        if name in known:
-            yield from _mistakes(known[name], inner, at, scope)
-        elif (found := next((one for one in patterns if _matches(one, name)), None)) is not None:
-            yield from _mistakes(patterns[found], inner, at, scope)
-        elif others is False:
-            expected = ", ".join(known) or "none"
-            yield f"{_where(at)}: there is no such argument; expected {expected}"
-        elif isinstance(others, Mapping):
-            yield from _mistakes(others, inner, at, scope)
-    yield from _sized(schema, len(value), path, "Properties", "members")
-
-
-def _of_array(schema: Schema, value: list[Any], path: str, scope: Mapping[str, Any]) -> Iterator[str]:
+def _of_element(schema: Schema, index: int) -> Any:
     first = schema.get("prefixItems", ())
-    rest = schema.get("items", True)
-    for index, inner in enumerate(value):
-        at = f"{path}[{index}]"
-        if index < len(first):
-            yield from _mistakes(first[index], inner, at, scope)
-        elif isinstance(rest, Mapping):
-            yield from _mistakes(rest, inner, at, scope)
-        elif rest is False:
-            yield f"{_where(path)}: expected {len(first)} elements, got {len(value)}"
-            break
-    yield from _sized(schema, len(value), path, "Items", "elements")
-    if schema.get("uniqueItems") and len({msgspec.json.encode(one, order="sorted") for one in value}) < len(value):
-        yield f"{_where(path)}: expected each element once"
+    return first[index] if index < len(first) else schema.get("items", {})
 
 
 def _of_text(schema: Schema, value: str, path: str) -> Iterator[str]:
@@ -220,11 +295,18 @@ def _same(value: Any, other: Any) -> bool:
     return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
 
 
-def _matches(pattern: str, text: str) -> bool:
+@functools.lru_cache(maxsize=256)
+def _pattern(pattern: str) -> SchemaValidator | None:
+    """Compile a pattern for an engine of linear time; what that engine does not know is left to the worker."""
     try:
-        return re.search(pattern, text) is not None
-    except re.error:  # written for another dialect
-        return True
+        return SchemaValidator(core_schema.str_schema(pattern=pattern))  # guard: check-pattern, without: return None
+    except SchemaError:
+        return None
+
+
+def _matches(pattern: str, text: str) -> bool:
+    compiled = _pattern(pattern)
+    return compiled is None or compiled.isinstance_python(text)
 
 
 def _is_secret(schema: Schema) -> bool:
@@ -233,28 +315,6 @@ def _is_secret(schema: Schema) -> bool:
 
 def _revealed(value: Any) -> Any:
     return value[payload.SECRET] if isinstance(value, dict) and value.keys() == {payload.SECRET} else value
-
-
-def _stored(given: Any, value: Any, scope: Mapping[str, Any]) -> Any:
-    """Write a value as it is stored: what the schema calls secret is marked, and a whole number is one (2.0 is 2)."""
-    schema, scope = _resolved(given, scope)
-    if _is_secret(schema):
-        return {payload.SECRET: value} if isinstance(value, str) else value
-    if isinstance(value, float) and value.is_integer() and schema.get("type") == "integer":
-        return int(value)
-    for some in ("anyOf", "oneOf", "allOf"):
-        for choice in schema.get(some, ()):
-            if next(_mistakes(choice, value, "", scope), None) is None:
-                value = _stored(choice, value, scope)
-    if isinstance(value, dict):
-        known, others = schema.get("properties", {}), schema.get("additionalProperties", {})
-        return {name: _stored(known.get(name, others), inner, scope) for name, inner in value.items()}
-    if isinstance(value, list):
-        first, rest = schema.get("prefixItems", ()), schema.get("items", {})
-        return [
-            _stored(first[index] if index < len(first) else rest, inner, scope) for index, inner in enumerate(value)
-        ]
-    return value
 
 
 def _where(path: str) -> str:
