@@ -211,3 +211,28 @@ async def test_a_job_of_another_queue_that_holds_a_unique_key_is_not_named(make_
             assert (other.public_id in refused.text) == is_told
             turned = await web.post(f"/jobs/{own.public_id}/retry", headers=who)
             assert (other.public_id in f"{turned.headers} {turned.text}") == is_told
+
+
+@pytest.mark.guards("policy-field")
+async def test_a_setting_of_a_queue_reaches_no_queue_whose_name_goes_on_after_a_dot(
+    make_sqlite_memory: MakeApp,
+) -> None:
+    app = make_sqlite_memory(queues=[Queue("mail", workers=2), Queue("mail.eu", workers=2)])
+    async with app, visit(app) as web:
+        await drained(app)  # a worker publishes the queues
+        await app.set_policy("queues.mail.eu.workers", 3, reason="theirs")
+        mine = bearing(await made_pass(app, "admin", queues=("mail",)))
+        answers = [
+            await web.put("/api/v1/queues/mail/settings/eu.workers", headers=mine, json={"value": 9}),
+            await web.delete("/api/v1/queues/mail/settings/eu.workers", headers=mine),
+            await web.post("/queues/mail/set", headers=mine, data={"field": "eu.workers", "value": "9"}),
+            await web.post("/queues/mail/reset", headers=mine, data={"field": "eu.workers"}),
+        ]
+        assert [answer.status_code for answer in answers] == [422] * 4
+        assert [row.path for row in await app.client.overrides()] == ["queues.mail.eu.workers"]
+        assert "theirs" not in (await web.get("/queues/mail", headers=mine)).text
+        await app.set_policy("queues.mail.workers", 4)
+        assert {row.path: row.value for row in await app.client.overrides()} == {
+            "queues.mail.eu.workers": "3",
+            "queues.mail.workers": "4",
+        }

@@ -1,13 +1,13 @@
 """What holds, from what programs have published and what people have changed of it at run time."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from holdfast.client.definitions import encoded, fingerprint
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, InvalidValue, shown
 from holdfast.policies.budgets import Budget
 from holdfast.policies.limits import Limit
 from holdfast.queues import Queue
@@ -96,6 +96,20 @@ def shown_queue(queue: Queue) -> dict[str, Any]:
     written: dict[str, Any] = {name: getattr(queue, name) for name in fields}
     written |= {f"{name}_ms": getattr(queue, f"{name}_ms") for name in _QUEUE_TIMES}
     return {name: value for name, value in written.items() if value is not None}
+
+
+def policy_path(sort: str, name: str, field: str) -> str:
+    """Write the path of a setting; a name may have dots, and a field may not reach into another name by one."""
+    if field not in CHANGEABLE[sort]:  # guard: policy-field
+        message = f"{sort}: at run time these can be changed: {', '.join(CHANGEABLE[sort])}; got {shown(field)}"
+        raise InvalidValue(message)
+    return f"{sort}.{name}.{field}"
+
+
+def changes_of(overrides: Iterable[Override], sort: str, name: str) -> list[Override]:
+    """Choose what was changed of one thing, and not of `mail.eu` when it is `mail`."""
+    owner = f"{sort}.{name}"
+    return [override for override in overrides if override.path.rpartition(".")[0] == owner]
 
 
 def _relevant(overrides: Sequence[Override]) -> list[Override]:

@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.cadence import require_service
 from holdfast.client.definitions import encoded, require_known
-from holdfast.client.in_force import CHANGEABLE, with_change
+from holdfast.client.in_force import CHANGEABLE, changes_of, with_change
 from holdfast.client.jobs import checked_actor, checked_reason
 from holdfast.client.repeat import until_answered
 from holdfast.client.services import ServedStore, ServiceVerbs, refusing
@@ -87,9 +87,8 @@ class PolicyVerbs(ServiceVerbs):
         names = [path.partition(".")[2] for path in published if path.startswith(f"{sort}.")]
         require_known(name, names, sort.removesuffix("s"), f"{sort}.{name}")
         definition = msgspec.json.decode(published[f"{sort}.{name}"].definition)
-        prefix = f"{sort}.{name}."
-        for override in await self._policy_store.list_overrides(prefix):
-            definition[override.path.removeprefix(prefix)] = msgspec.json.decode(override.value)
+        for override in changes_of(await self._policy_store.list_overrides(f"{sort}.{name}."), sort, name):
+            definition[override.path.rpartition(".")[2]] = msgspec.json.decode(override.value)
         try:
             with_change(encoded(definition), sort, field, value)
         except TypeError as error:

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import Body, Path, Request
 
 from holdfast import names
-from holdfast.client.in_force import CHANGEABLE
+from holdfast.client.in_force import CHANGEABLE, policy_path
 from holdfast.job import WAITING
 from holdfast.server.api.bulk_shapes import BulkShape, PreviewShape, bulk_shape, preview_shape
 from holdfast.server.api.queue_shapes import (
@@ -81,9 +81,8 @@ async def set_queue(name: Name, field: SettingName, asked: QueueSetting, sight: 
     """Change what holds for a queue, for everybody, within five seconds and until it is reset."""
     found = await read_queue(name, sight)
     noted(request, queue=found.name, value=asked.value, reason=asked.reason)
-    await sight.client.set_policy(
-        f"queues.{found.name}.{field}", asked.value, actor=sight.principal.name, reason=asked.reason
-    )
+    path = policy_path("queues", found.name, field)
+    await sight.client.set_policy(path, asked.value, actor=sight.principal.name, reason=asked.reason)
     return await read_queue(found.name, sight)
 
 
@@ -92,7 +91,7 @@ async def reset_queue(name: Name, field: SettingName, sight: Seen, request: Requ
     """Let a setting of a queue be again what programs and their configuration say."""
     found = await read_queue(name, sight)
     noted(request, queue=found.name)
-    await sight.client.reset_policy(f"queues.{found.name}.{field}")
+    await sight.client.reset_policy(policy_path("queues", found.name, field))
     return await read_queue(found.name, sight)
 
 

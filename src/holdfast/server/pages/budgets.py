@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from holdfast import public_id
 from holdfast.client.budgets import BudgetState
+from holdfast.client.in_force import changes_of
 from holdfast.job import Job, JobState
 from holdfast.policies.money import shown_amount
 from holdfast.server.pages import drawing
@@ -163,7 +164,7 @@ async def budget_page(
             (entry, public_id.encode(entry.job_id), shown_amount(entry.amount, entry.unit))
             for entry in await sight.client.ledger(row.name, limit=_ENTRIES)
         ],
-        overrides=[found for found in await sight.client.overrides() if found.path.startswith(prefix)],
+        overrides=changes_of(await sight.client.overrides(), "budgets", row.name),
         prefix=prefix,
     )
 

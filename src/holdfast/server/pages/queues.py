@@ -10,7 +10,7 @@ from fastapi import Form, Query, Request
 from starlette.responses import Response
 
 from holdfast.client.families import QueueFamily
-from holdfast.client.in_force import CHANGEABLE
+from holdfast.client.in_force import CHANGEABLE, changes_of, policy_path
 from holdfast.health.checks import works
 from holdfast.job import TERMINAL, JobState
 from holdfast.rollup import Rollup, lower_percentile, percentile
@@ -109,7 +109,7 @@ async def queue_page(request: Request, queue: str, sight: Seen, within: str = Qu
         more_kinds=max(len(kinds) - _MOST_KINDS, 0),
         held=await _held(sight, queue),
         most_held=_MOST_HELD,
-        overrides=[row for row in await sight.client.overrides() if row.path.startswith(prefix)],
+        overrides=changes_of(await sight.client.overrides(), "queues", queue),
         prefix=prefix,
         changeable=CHANGEABLE["queues"],
     )
@@ -149,7 +149,7 @@ async def set_queue_here(
     sight.require_queue(queue)  # guard: scope-setting-page
     noted(request, field=field, value=value, reason=reason or None)
     given = read_value(value)
-    await sight.client.set_policy(f"queues.{queue}.{field}", given, actor=who.name, reason=reason or None)
+    await sight.client.set_policy(policy_path("queues", queue, field), given, actor=who.name, reason=reason or None)
     return turned(request, url(request, "queues", queue), f"{queue}: {field} is changed")
 
 
@@ -158,7 +158,7 @@ async def reset_queue_here(request: Request, queue: str, sight: Seen, field: str
     """Let a queue be again as programs say."""
     sight.require_queue(queue)  # guard: scope-reset-page
     noted(request, field=field)
-    await sight.client.reset_policy(f"queues.{queue}.{field}")
+    await sight.client.reset_policy(policy_path("queues", queue, field))
     return turned(request, url(request, "queues", queue), f"{queue}: {field} is again as programs say")
 
 
