@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
+import traceback
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from contextvars import ContextVar
 from datetime import datetime
@@ -107,17 +109,33 @@ class _Nobody:
 
 
 class _JobLog(logging.LoggerAdapter[logging.Logger]):
-    """Says which job a record is about, and keeps the line with the job."""
+    """Says which job a record is about, keeps the line with the job, and covers the secrets among its arguments."""
 
-    def __init__(self, about: dict[str, Any], keep: Callable[[int, str], None] | None) -> None:
+    def __init__(
+        self,
+        about: dict[str, Any],
+        keep: Callable[[int, str], None] | None,
+        secrets: Callable[[], Collection[str]],
+    ) -> None:
         super().__init__(_logger, about)
         self._keep = keep
+        self._secrets = secrets
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         """Log a line."""
         if self._keep is not None and level >= logging.INFO:
             self._keep(level, _said(level, msg, args))
+        if self.isEnabledFor(level) and (secrets := self._secrets()):
+            msg, args = failure.hidden(_with_trace(level, msg, args, kwargs), secrets), ()  # guard: log-secrets
         super().log(level, msg, *args, **kwargs)
+
+
+def _with_trace(level: int, msg: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> str:
+    """Put a line together with the traceback that belongs to it, which a formatter would add uncovered."""
+    text = _said(level, msg, args)
+    asked = kwargs.pop("exc_info", None)
+    error = asked if isinstance(asked, BaseException) else sys.exc_info()[1] if asked else None
+    return text if error is None else "\n".join([text, *traceback.format_exception(error)]).rstrip()
 
 
 def _said(level: int, msg: object, args: tuple[object, ...]) -> str:
@@ -162,7 +180,7 @@ class Context(Generic[State]):
         """A logger whose records say which job they are about; its lines from INFO on are kept with the job."""
         if self._log is None:
             about = {"job": self.job.public_id, "kind": self.job.kind, "attempt": self.job.attempt}
-            self._log = _JobLog(about, self._keep_line)
+            self._log = _JobLog(about, self._keep_line, self.phasing.secrets)
         return self._log
 
     @property

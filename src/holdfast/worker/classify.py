@@ -83,11 +83,11 @@ def unknown(run: Run) -> Transition:
 def _by_outcome(run: Run, outcome: Outcome, error: BaseException, settings: Settings) -> Transition:
     ago = run.started_ago_ms
     if isinstance(outcome, Snooze):
-        return ends.snoozed(*run.key, outcome.delay_ms, failure=_reason(outcome), started_ago_ms=ago)
+        return ends.snoozed(*run.key, outcome.delay_ms, failure=_reason(run, outcome), started_ago_ms=ago)
     if isinstance(outcome, Throttle):
-        return ends.throttled(*run.key, outcome.delay_ms, failure=_reason(outcome), started_ago_ms=ago)
+        return ends.throttled(*run.key, outcome.delay_ms, failure=_reason(run, outcome), started_ago_ms=ago)
     if isinstance(outcome, Cancel):
-        return ends.cancelled(*run.key, failure=_reason(outcome), started_ago_ms=ago)
+        return ends.cancelled(*run.key, failure=_reason(run, outcome), started_ago_ms=ago)
     if isinstance(outcome, Skip):
         run.context.progress(None, f"skipped: {outcome.reason}" if outcome.reason else "skipped", skipped=True)
         return ends.completed(*run.key, started_ago_ms=ago)
@@ -97,8 +97,8 @@ def _by_outcome(run: Run, outcome: Outcome, error: BaseException, settings: Sett
     return failed_attempt(run, why, settings, fatal=isinstance(outcome, Fatal))
 
 
-def _reason(outcome: Outcome) -> failure.Failure | None:
-    return failure.from_text(type(outcome).__name__, outcome.reason) if outcome.reason else None
+def _reason(run: Run, outcome: Outcome) -> failure.Failure | None:
+    return _covered(run, failure.from_text(type(outcome).__name__, outcome.reason)) if outcome.reason else None
 
 
 def _is_fatal(run: Run, error: BaseException, settings: Settings) -> bool:
@@ -125,7 +125,10 @@ def failed_attempt(
 
 
 def _described(run: Run, error: BaseException) -> failure.Failure:
-    """Describe an exception; a secret among the arguments, which it may quote, is covered."""
-    why = failure.from_exception(error)
+    return _covered(run, failure.from_exception(error))
+
+
+def _covered(run: Run, why: failure.Failure) -> failure.Failure:
+    """Cover the secrets among the arguments, which any text of a handler may quote."""
     secrets = payload.secrets_in(run.arguments) if run.arguments else ()
-    return why if not secrets else failure.covered(why, secrets)
+    return why if not secrets else failure.covered(why, secrets)  # guard: outcome-secrets, without: return why
