@@ -14,6 +14,7 @@ from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.values import WorkerInfo
 from holdfast.transitions import Transition, Verb
 from holdfast.worker.executor import Executor
+from holdfast.worker.isolation import Isolation
 from holdfast.worker.marks import Marks
 from holdfast.worker.run import Run, Why
 from tests.support.connections import new_job, request
@@ -87,6 +88,10 @@ async def claimed(store: SqliteStore, kind: str, jobs: int) -> list[Run]:
     return [Run(job) for job in await store.claim_jobs(request(worker, jobs))]
 
 
+def unisolated() -> Isolation:
+    return Isolation(app.parts, has_processes=False, is_embedded=True)
+
+
 async def end_of(run: Run) -> None:
     assert run.handler is not None
     await asyncio.wait_for(asyncio.shield(run.handler), PATIENCE_S)
@@ -100,7 +105,7 @@ async def test_one_that_is_stopped_before_it_begins_ends_and_frees_its_slot(
     begun.clear()
     (run,) = await claimed(sqlite_memory, kind, 1)
     ends = Ends()
-    executor = Executor(app.parts, Marks.create(None, 8), ends, Grants())
+    executor = Executor(app.parts, Marks.create(None, 8), ends, Grants(), unisolated())
     executor.begin(run)
     run.stop(Why.LEAVING)
     await end_of(run)
@@ -115,7 +120,7 @@ async def test_it_is_marked_as_begun_with_its_first_step(sqlite_memory: SqliteSt
     begun.clear()
     runs = await claimed(sqlite_memory, kind, 3)
     marks, ends = Marks.create(None, 8), Ends()
-    executor = Executor(app.parts, marks, ends, Grants())
+    executor = Executor(app.parts, marks, ends, Grants(), unisolated())
     for run in runs:
         executor.begin(run)
     assert not list(marks.begun()), "one that keeps the loop would keep these from being started elsewhere"

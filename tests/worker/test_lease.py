@@ -12,6 +12,7 @@ import pytest
 from holdfast import Context, Holdfast, Job, JobState
 from holdfast.stores.values import Claim, Lane, Renewal
 from holdfast.transitions import Transition, crashed
+from holdfast.worker import starting
 from holdfast.worker.lease import Lease, trusted_for
 from tests.support import raw
 from tests.support.builders import FAILURE
@@ -344,11 +345,12 @@ async def test_a_job_that_crashed_once_runs_with_nothing_beside_it(app: Holdfast
 async def test_nobody_waits_behind_a_crashed_job_that_waits_for_solitude(
     app: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may have to wait for hours until it is alone; what was claimed with it is handed to others, once."""
+    """Long jobs may keep it from being alone for hours; what was claimed with it is handed to others, once."""
     monkeypatch.setattr("holdfast.worker.worker._LONGEST_BUFFERED_S", 0.0)
+    monkeypatch.setattr(starting, "PATIENCE_S", 0.0)
     release = asyncio.Event()
 
-    @app.task
+    @app.task(queue="other")
     async def long_one() -> None:
         await release.wait()
 
@@ -360,9 +362,12 @@ async def test_nobody_waits_behind_a_crashed_job_that_waits_for_solitude(
     async with working(app, queues=["nothing"]) as other:
         (job,) = await store.claim_jobs(Claim(other.id, 1_000, 1, (Lane("default", 1, 1),)))
         await store.finish_jobs([crashed(job.id, job.claim, FAILURE)])
-    await long_one.using(priority=0).enqueue()
+    await app.pause("default")
+    running = await long_one.enqueue()
     innocent = [await work.enqueue() for _ in range(3)]
-    async with working(app, concurrency=5) as busy:
+    async with working(app, concurrency=5, queues=["other", "default"]) as busy:
+        await busy.moments.wait("begun", job=running.id)
+        await app.resume("default")
         for handle in (suspect, *innocent):
             await busy.moments.wait("claimed", worker=busy.id, jobs=handle.id)
         async with working(app, concurrency=1):

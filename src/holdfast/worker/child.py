@@ -218,7 +218,6 @@ class Child:
                 until=self._start.until,
                 state=state,
                 processes=processes,
-                isolates=True,
                 meter=self._meter,
             )
             if self._is_halted:

@@ -32,7 +32,7 @@ class Custody:
 
     def reconcile(self, held: Sequence[Held], asked_at: int) -> None:
         """Compare what the store shows for this worker with what it knows; `asked_at` is monotonic nanoseconds."""
-        known = {run.key: run for run in (*self._executor.runs.values(), *self._pump.buffer)}
+        known = {run.key: run for run in (*self._executor.runs.values(), *self._pump.held)}
         shown = {(claim.id, claim.claim): claim for claim in held}
         for key, claim in shown.items():
             if key in known:
@@ -55,7 +55,7 @@ class Custody:
 
     def cancel(self, keys: Iterable[tuple[int, int]]) -> None:
         """Stop what is asked to stop."""
-        known = {run.key: run for run in (*self._executor.runs.values(), *self._pump.buffer)}
+        known = {run.key: run for run in (*self._executor.runs.values(), *self._pump.held)}
         for key in keys:
             if key in known:
                 self._cancel(known[key])
@@ -65,7 +65,7 @@ class Custody:
         if not self.is_lost:
             self.is_lost = True
             _logger.error("this worker was declared dead: its jobs are stopped, it goes on under a fresh id")
-            self.revoke([*self._executor.runs, *(run.key for run in self._pump.buffer)])
+            self.revoke([*self._executor.runs, *(run.key for run in self._pump.held)])
 
     def adopt(self, worker: int) -> None:
         """Go on under a fresh id."""

@@ -108,6 +108,7 @@ class Embedded:
                     until=self._until,
                     state=state,
                     processes=processes,
+                    is_embedded=True,
                     meter=None if self._parts.exporter is None else self._parts.exporter.meter,
                 )
                 return await self._work(self._worker, lease, leases)

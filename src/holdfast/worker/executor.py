@@ -18,13 +18,13 @@ from holdfast.context import Context, running_job
 from holdfast.errors import ArgumentError, InvalidValue, UnknownKind
 from holdfast.job import Job
 from holdfast.tasks.pipeline import PipelineTask
-from holdfast.tasks.registry import AnyTask
 from holdfast.tasks.task import FunctionTask
 from holdfast.telemetry import logs, tracing
 from holdfast.transitions import Transition
 from holdfast.worker import classify, forks
 from holdfast.worker.deadlines import Deadlines
 from holdfast.worker.handler import call_handler, keeps_phases, make_context
+from holdfast.worker.isolation import Isolation, NoProcess
 from holdfast.worker.marks import Marks, Way
 from holdfast.worker.parts import Parts
 from holdfast.worker.run import Run, Why
@@ -67,9 +67,6 @@ class Grants(Spoken, Protocol):
 class Processes(Protocol):
     """Where handlers run that need a process of their own."""
 
-    def can_run(self, task: AnyTask) -> bool:
-        """Whether another process can find the code of a task."""
-
     async def perform(self, run: Run, spoken: Spoken, *, alone: bool) -> Transition:
         """Run a job in a spawned process; `alone` in one that no other job has used or will use."""
 
@@ -83,12 +80,12 @@ class Executor:
         marks: Marks,
         ends: Ends,
         grants: Grants,
+        isolation: Isolation,
         *,
         state: Any = None,
         processes: Processes | None = None,
-        isolates: bool = False,
     ) -> None:
-        self._isolates = isolates  # a job that once crashed gets a process of its own
+        self._isolation = isolation
         self._generation = forks.generation
         self.runs: dict[tuple[int, int], Run] = {}
         self.threads = Threads()
@@ -103,13 +100,6 @@ class Executor:
         self._arounds = tuple(parts.arounds)
         self._processes = processes
         self._deadlines = Deadlines(self.runs, self._time_out)
-
-    def can_isolate(self, job: Job) -> bool:
-        """Whether a job that brought a process down can run in one of its own."""
-        if self._processes is None or job.kind not in self._tasks:
-            return False
-        task = self._tasks.get(job.kind)
-        return task.policy.executor == "process" or (self._isolates and self._processes.can_run(task))
 
     def begin(self, run: Run) -> None:
         """Take a run whose slot is taken through the steps; it ends by `settled` and `freed`."""
@@ -164,7 +154,8 @@ class Executor:
 
     def _way(self, run: Run) -> Way:
         wants_process = run.task is not None and run.task.policy.executor == "process"
-        if (wants_process and self._processes is not None) or (run.job.crashes and self.can_isolate(run.job)):
+        is_suspect = run.job.crashes > 0 and not run.is_alone
+        if (wants_process and self._processes is not None) or (is_suspect and self._isolation.can_isolate(run.job)):
             return Way.PROCESS
         if isinstance(run.task, PipelineTask):
             return Way.LOOP if all(phase.is_async for phase in run.task.phases) else Way.THREAD
@@ -231,6 +222,9 @@ class Executor:
             if run.way is Way.PROCESS and self._processes is not None:
                 return await self._processes.perform(run, self._grants, alone=run.job.crashes > 0)
             value = await call_handler(run, self._arounds, self._in_thread, is_capturing=self._is_capturing)
+        except NoProcess as error:
+            self._isolation.failed(run.job, str(error))
+            return ends.interrupted(*run.key)
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything, and none of it is ours to raise
             if run.why is None and isinstance(error, asyncio.CancelledError) and self._ends.is_ending:
                 run.why = Why.LEAVING  # and not a handler that raises it, or cancels its own task

@@ -18,12 +18,13 @@ _LARGEST = 512 * 1024 * 1024  # a payload and a result are bounded where they ar
 
 
 class Boot(msgspec.Struct, tag="boot"):
-    """To a fresh process: where to find the code."""
+    """To a fresh process: where to find the code; `store` is the URL and the schema that its app must have."""
 
     path: list[str]
     arguments: list[str]
     place: Whereabouts
     logs: tuple[str, str] | None = None
+    store: tuple[str, str] | None = None
 
 
 class Order(msgspec.Struct, tag="order"):

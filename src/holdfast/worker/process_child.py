@@ -75,6 +75,9 @@ async def _serve(end: socket.socket) -> None:
 def _parts_of(boot: Boot) -> Parts:
     sys.path[:], sys.argv[:] = boot.path, boot.arguments
     parts = _app_at(boot.place).parts
+    if boot.store not in (None, (parts.settings.url, parts.settings.schema)):  # guard: same-store
+        message = "the app has another store here than in the program that it was imported from"
+        raise ConfigError(message)
     if boot.logs is not None:
         logs.set_up(*boot.logs)
     keep_secrets(parts.settings)

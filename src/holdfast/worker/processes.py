@@ -21,14 +21,16 @@ from holdfast.tasks.registry import AnyTask
 from holdfast.telemetry import logs, tracing
 from holdfast.transitions import Transition
 from holdfast.worker import classify
+from holdfast.worker.isolation import NoProcess
 from holdfast.worker.marks import Marks
 from holdfast.worker.parts import Parts
 from holdfast.worker.pipe import Begun, Boot, Committed, Ended, Kept, Noted, Order, Pipe, Spent, Stop, Unable
 from holdfast.worker.run import Run, Why
 from holdfast.worker.verbs import Spoken
-from holdfast.worker.whereabouts import Whereabouts, find, place_of
+from holdfast.worker.whereabouts import find, place_of
 
 _FAREWELL_S = 1.0
+BOOT_S = 30.0  # within which a process begins with a job that never asked for one
 _COMMAND = "from holdfast.worker.process_child import main; main()"
 
 
@@ -82,6 +84,8 @@ class ProcessPool:
         try:
             parent = tracing.carried(is_wanted=self._settings.telemetry.traces)
             process.pipe.send(Order(run.job, run.stored, parent, run.allowance))
+            if not _is_asked_for(run):  # guard: isolated-begin
+                await _begun(process)
             transition = await self._outcome(run, spoken, process)
             # What a handler that was told to stop had started must not outlive it: its process ends with it.
             is_reusable = process.is_alive and not alone and run.why is None
@@ -201,9 +205,16 @@ class ProcessPool:
         if place is None:
             message = f"another process cannot find the task {run.job.kind}: define it at the top of a module"
             raise ConfigError(message)
-        return await self._spawn(place)
+        if _is_asked_for(run):
+            return await self._spawn(Boot(sys.path, sys.argv, place, logs.chosen))
+        store = (self._settings.url, self._settings.schema)
+        try:
+            return await self._spawn(Boot(sys.path, sys.argv, place, logs.chosen, store))
+        except (OSError, RuntimeError) as error:  # no memory, no file, an event loop that starts no processes
+            message = f"none could be started: {error!r}"
+            raise NoProcess(message) from error
 
-    async def _spawn(self, place: Whereabouts) -> _Process:
+    async def _spawn(self, boot: Boot) -> _Process:
         ours, theirs = socket.socketpair()
         try:
             process = await asyncio.create_subprocess_exec(
@@ -220,8 +231,29 @@ class ProcessPool:
             theirs.close()
         spawned = _Process(process, await Pipe.open(ours))
         self._all.add(spawned)
-        spawned.pipe.send(Boot(sys.path, sys.argv, place, logs.chosen))
+        spawned.pipe.send(boot)
         return spawned
+
+
+def _is_asked_for(run: Run) -> bool:
+    """Whether the task of a job wants a process, and not only its crashes."""
+    return run.task is not None and run.task.policy.executor == "process"
+
+
+async def _begun(process: _Process) -> None:
+    """Wait until a fresh process begins with its job: before that nothing can be the fault of the handler."""
+    try:
+        async with asyncio.timeout(BOOT_S):
+            message = await process.pipe.receive()
+    except TimeoutError:
+        reason = f"it has not begun within {BOOT_S:g} s"
+        raise NoProcess(reason) from None
+    if isinstance(message, Unable):
+        reason = f"{message.failure.error_class}: {message.failure.message}"
+        raise NoProcess(reason)
+    if message is None:
+        reason = f"it ended while it imported the app, with exit code {await process.ended()}"
+        raise NoProcess(reason)
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ A lane that has waited for too long goes before the others with its share of the
 import itertools
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from holdfast.job import Job
 from holdfast.names import PRIORITIES
@@ -53,6 +53,7 @@ class Pump:
         self._ids_until = 0.0  # and if they abound, until this moment
         self.queues = tuple(queues)
         self.buffer: deque[Run] = deque()
+        self.aside: deque[Run] = deque()  # jobs that wait until nothing runs; others are claimed and start before them
         self.is_closed = False
         self.most: int | None = None  # jobs that may still be claimed at all
         self.ageing = Ageing() if ageing is None else ageing
@@ -93,7 +94,10 @@ class Pump:
         if self.is_closed:
             return 0
         ahead = self._recently_finished()
-        wanted = min(max(free, 0) + ahead - len(self.buffer), self._slots.half)
+        # As many may wait aside as there are slots: they keep no slot from the others.
+        # guard: room-beside-aside, without: kept = len(self.buffer) + len(self.aside)
+        kept = len(self.buffer) + max(len(self.aside) - self._slots.total, 0)
+        wanted = min(max(free, 0) + ahead - kept, self._slots.half)
         return wanted if self.most is None else min(wanted, self.most)
 
     @property
@@ -147,7 +151,24 @@ class Pump:
     @property
     def is_dry(self) -> bool:
         """Whether there was nothing at all to claim when this process last looked."""
-        return self._is_dry and not self.buffer
+        return self._is_dry and not self.holds_any
+
+    @property
+    def held(self) -> Iterator[Run]:
+        """The jobs that were claimed and have not begun."""
+        return itertools.chain(self.aside, self.buffer)
+
+    @property
+    def holds_any(self) -> bool:
+        """Whether jobs were claimed that have not begun."""
+        return bool(self.buffer or self.aside)
+
+    def set_aside(self, must_wait: Callable[[Job], bool]) -> list[Run]:
+        """Part the jobs from the others that must wait until nothing runs."""
+        parted = [run for run in self.buffer if must_wait(run.job)]
+        self.drop(run.key for run in parted)
+        self.aside.extend(parted)
+        return parted
 
     def next_claim(self) -> Claim | None:
         """Describe the next claim, if there is room and reason for one; the last one is over, whatever became of it."""
@@ -289,22 +310,19 @@ class Pump:
     def next_start(self) -> float | None:
         """When the first of the jobs may start that have been given a time."""
         now = time.monotonic()
-        return min((run.not_before for run in self.buffer if run.not_before > now), default=None)
+        return min((run.not_before for run in self.held if run.not_before > now), default=None)
 
     def empty(self, queues: Iterable[str] | None = None) -> list[Run]:
         """Take jobs out of the buffer to be given back: of these queues, or all."""
         named = None if queues is None else set(queues)
-        given = [run for run in self.buffer if named is None or run.job.queue in named]
+        given = [run for run in self.held if named is None or run.job.queue in named]
         self.drop(run.key for run in given)
         return given
 
     def stuck(self, longest_s: float) -> list[Run]:
-        """Take jobs out of the buffer to be given back that have waited so long that others may start them sooner.
-
-        One that crashed stays: it waits until the others have ended, and would be claimed again at once.
-        """
+        """Take jobs out of the buffer to be given back that have waited so long that others may start them sooner."""
         oldest = time.monotonic() - longest_s
-        given = [run for run in self.buffer if run.claimed_at < oldest and not run.job.crashes]
+        given = [run for run in self.buffer if run.claimed_at < oldest]
         self.drop(run.key for run in given)
         return given
 
@@ -312,6 +330,7 @@ class Pump:
         """Forget buffered claims that are no longer ours."""
         dropped = set(keys)
         self.buffer = deque(run for run in self.buffer if run.key not in dropped)
+        self.aside = deque(run for run in self.aside if run.key not in dropped)
 
     def bound(self) -> None:
         """Work by the bounds that queues have now."""

@@ -69,6 +69,7 @@ class Run:
     is_committed = False  # the handler completed the job in its own transaction
     is_overdue = False  # it was told to stop because its deadline has passed
     is_ended = False  # the handler does no more
+    is_alone = False  # nothing runs beside it, for it once brought a process down
     is_held = False  # its budget has ended the claim, and the job waits
     allowance: Allowance | None = None  # how far its budget has come, once an estimate was set aside
     spends = 0  # how often the handler has reported money

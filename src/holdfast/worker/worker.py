@@ -24,6 +24,7 @@ from holdfast.worker.exchange import Exchange
 from holdfast.worker.executor import Executor, Processes
 from holdfast.worker.finisher import Ending, Finisher, is_ours
 from holdfast.worker.granting import Granting
+from holdfast.worker.isolation import Isolation
 from holdfast.worker.leaving import Leaving, Left, Until
 from holdfast.worker.loops import keep_going
 from holdfast.worker.marks import UNMARKED, Marks
@@ -57,7 +58,7 @@ class Worker:
         until: Until,
         state: Any,
         processes: Processes | None,
-        isolates: bool = False,
+        is_embedded: bool = False,
         meter: Meter | None = None,
     ) -> None:
         self.settings = parts.settings
@@ -73,12 +74,15 @@ class Worker:
         source = delivery.source
         self._pump = Pump(worker, queues, slots, None if source is None else source.settled, self._ageing)
         self._granting = granting = self._make_granting()
-        self.executor = Executor(parts, marks, self, granting, state=state, processes=processes, isolates=isolates)
+        isolation = Isolation(parts, has_processes=processes is not None, is_embedded=is_embedded)
+        self.executor = Executor(parts, marks, self, granting, isolation, state=state, processes=processes)
         self._finisher = Finisher(store, self.counting.tally, self._known, granting.reporter.save, most=slots.half)
         self._exchange = self._make_exchange()
         self._popper = None if source is None else Popper(source, self._pump, self._exchange.wake, self._may_claim)
         joined = (self._pump, self.executor, self._exchange, self._popper)
-        self._starting = Starting(*joined, slots=slots, reporter=granting.reporter, is_trusted=is_trusted)
+        self._starting = Starting(
+            *joined, slots=slots, reporter=granting.reporter, is_trusted=is_trusted, isolation=isolation
+        )
         grace_s = self.settings.worker.shutdown_grace_s
         self._leaving = Leaving(*joined, finisher=self._finisher, spending=granting.spending, grace_s=grace_s)
         self.custody = Custody(self._pump, self.executor, self._finisher, self._exchange, self.hint)
@@ -202,7 +206,7 @@ class Worker:
         is_last_look = False  # nothing was due any more when the lanes were last read
         while not self.is_leaving:
             await asyncio.sleep(0.01)
-            if self.executor.runs or self._pump.buffer or not self._finisher.is_idle:
+            if self.executor.runs or self._pump.holds_any or not self._finisher.is_idle:
                 is_last_look = False
             elif self._until is Until.ONE and self._pump.most == 0:
                 self.drain()
@@ -261,6 +265,7 @@ class Worker:
         moments.reach("claimed", worker=claim.worker, jobs=[job.id for job in jobs])
         self._rules.claimed(jobs)
         self._pump.took(claim, jobs)
+        self._starting.claimed(jobs)
         if self.is_leaving:
             self._exchange.give_back(self._pump.empty())
 
@@ -271,7 +276,7 @@ class Worker:
         """Give back what is buffered of paused queues or behind long jobs; whether there is a buffer at all."""
         self._exchange.give_back(self._pump.empty(queues))
         self._exchange.give_back(self._pump.stuck(_LONGEST_BUFFERED_S))
-        return bool(self._pump.buffer)
+        return self._pump.holds_any
 
     # ---- ends ------------------------------------------------------------------------------------------------------
 
