@@ -286,6 +286,30 @@ async def test_the_usage_of_all_limits_is_that_of_each(store: Store) -> None:
     ]
 
 
+async def test_slots_per_instance_are_free_where_the_queue_is_worked(store: Store, clock: Clock) -> None:
+    await limiting.limit(store, name="shots", concurrency=3, scope="instance")
+
+    async def free() -> int | None:
+        usage = await store.limit_usage("shots")
+        assert usage is not None
+        assert (await store.limit_usages()) == [usage]
+        return usage.available
+
+    assert await free() == 0
+    await register(store, instance="of mail", queues=("mail",))
+    assert await free() == 0
+    worker = await register(store, instance="of both", queues=("mail", "default"))
+    await register(store, instance="of both", queues=("mail", "default"))  # another process of it
+    assert await free() == 3
+    await register(store, instance="of all", queues=(), lease_ms=3_600_000)
+    assert await free() == 6
+    await enqueue(store)
+    await claim(store, worker)
+    assert await free() == 5
+    await clock.advance(seconds=60)  # the lease of the one that runs it is over
+    assert await free() == 3
+
+
 async def test_limits_are_kept_as_defined(store: Store) -> None:
     rows = [
         LimitRow(name="a", queue="default", concurrency=3, scope="instance", metric="shots"),

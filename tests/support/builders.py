@@ -71,9 +71,11 @@ async def enqueue_many(store: Store, count: int, **changes: Any) -> list[int]:
     return [job.id for job in jobs]
 
 
-async def register(store: Store, *, lease_ms: int = LEASE_MS, instance: str = "test") -> int:
-    """Enter a worker."""
-    return await store.register_worker(WorkerInfo(instance=instance, host="here", pid=1), lease_ms)
+async def register(
+    store: Store, *, lease_ms: int = LEASE_MS, instance: str = "test", queues: tuple[str, ...] = ()
+) -> int:
+    """Enter a worker; without queues it works all of them."""
+    return await store.register_worker(WorkerInfo(instance=instance, host="here", pid=1, queues=queues), lease_ms)
 
 
 def lane(queue: str = "default", priority: int = 5, *, limit: int = 1_000, after: int = 0) -> Lane:

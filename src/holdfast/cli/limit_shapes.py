@@ -31,7 +31,8 @@ class BucketShape(msgspec.Struct, frozen=True, kw_only=True):
 class LimitShape(msgspec.Struct, frozen=True, kw_only=True):
     """One limit: what it says, and how much of it is in use, in all or under one key.
 
-    `most` is how many jobs may run at once by what is known now: of all keys together, or in all living instances.
+    `most` is how many jobs may run at once by what is known now: of all keys together, or in all living instances that
+    work its queue.
     """
 
     name: str

@@ -20,7 +20,7 @@ class LimitHandle:
     async def available(self, key: str | None = None) -> int:
         """How many more jobs under it may run now: of one key, or of all keys that were seen of late together.
 
-        Of a limit per instance it is what is free in all living instances together.
+        Of a limit per instance it is what is free in all living instances together that work its queue.
         """
         free = (await self.usage(key)).available
         if free is None:

@@ -139,8 +139,8 @@ def usage_of(
 ) -> LimitUsage:
     """Say how much of a limit is in use; `holders` come with the names of their limits.
 
-    Of a limit per instance that is what runs in all living instances; of one with keys, and without saying which, what
-    the keys have together that were seen of late.
+    Of a limit per instance that is what runs in all living instances that work its queue; of one with keys, and without
+    saying which, what the keys have together that were seen of late.
     """
     if counts.scope == "instance":
         most = None if counts.each is None else counts.each * counts.instances

@@ -34,7 +34,8 @@ class BucketShape(Shape):
 class LimitShape(Shape):
     """One limit: what it says, and how much of it is in use, in all or under one key.
 
-    `most` is how many jobs may run at once by what is known now: of all keys together, or in all living instances.
+    `most` is how many jobs may run at once by what is known now: of all keys together, or in all living instances that
+    work its queue.
     `held` wait for it, at most 10,001 of them counted. Times are microseconds from one start or enqueue to the next.
     """
 

@@ -99,7 +99,7 @@ def _room(connection: sqlite3.Connection, limit: LimitRow | None, name: str) -> 
 
 
 def _usages(connection: sqlite3.Connection, now: int, name: str | None, key: str | None) -> list[LimitUsage]:
-    found = [_counts(row) for row in statements.fetch(connection, "limit_usage", name=name, key=key)]
+    found = [_counts(row) for row in statements.fetch(connection, "limit_usage", name=name, key=key, now=now)]
     held = statements.fetch(connection, "slot_holders", name=name, key=key) if found else []
     holders = [_holder(row) for row in held]
     used = statements.fetch(connection, "limit_buckets", name=name, key=key, now=now) if found else []

@@ -53,6 +53,12 @@ held AS MATERIALIZED (
         ELSE keys.limit_key = $1 || '/' || $2
     END
     GROUP BY 1
+),
+
+living AS MATERIALIZED (
+    SELECT w.id, w.instance, w.queues
+    FROM holdfast.workers AS w
+    WHERE w.dead_at IS NULL AND w.lease_until > holdfast.clock()
 )
 
 SELECT
@@ -75,11 +81,15 @@ SELECT
         FROM holdfast.limit_keys AS k
         WHERE k.limit_name = l.name AND k.key = COALESCE($2, '')
     ) AS next_at,
-    (SELECT count(DISTINCT w.instance) FROM holdfast.workers AS w WHERE w.dead_at IS NULL) AS instances,
+    (
+        SELECT count(DISTINCT living.instance)
+        FROM living
+        WHERE living.queues = '[]' OR living.queues @> to_jsonb(l.queue)
+    ) AS instances,
     (
         SELECT count(*)
-        FROM (SELECT j.queue FROM holdfast.jobs AS j WHERE j.state = 'running' LIMIT 10001) AS sample
-        WHERE sample.queue = l.queue
+        FROM (SELECT j.queue, j.worker FROM holdfast.jobs AS j WHERE j.state = 'running' LIMIT 10001) AS sample
+        WHERE sample.queue = l.queue AND sample.worker IN (SELECT living.id FROM living)
     ) AS running
 FROM holdfast.limits AS l
 WHERE $1::text IS NULL OR l.name = $1

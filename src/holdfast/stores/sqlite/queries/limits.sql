@@ -42,6 +42,12 @@ ORDER BY name;
 
 -- name: limit_usage
 -- Read how much of a limit is in use, in all or under one key; of every limit if none is named.
+WITH living AS MATERIALIZED (
+    SELECT worker.id, worker.instance, worker.queues
+    FROM holdfast_workers AS worker
+    WHERE worker.dead_at IS NULL AND worker.lease_until > :now
+)
+
 SELECT
     lim.name,
     CASE WHEN lim.fifo THEN 1 ELSE lim.concurrency END,
@@ -70,11 +76,15 @@ SELECT
         FROM holdfast_limit_keys AS place
         WHERE place.limit_name = lim.name AND place.key = COALESCE(:key, '')
     ),
-    (SELECT count(DISTINCT worker.instance) FROM holdfast_workers AS worker WHERE worker.dead_at IS NULL),
+    (
+        SELECT count(DISTINCT living.instance)
+        FROM living
+        WHERE living.queues = '[]' OR lim.queue IN (SELECT value FROM json_each(living.queues))
+    ),
     (
         SELECT count(*)
-        FROM (SELECT job.queue FROM holdfast_jobs AS job WHERE job.state = 'running' LIMIT 10001) AS sample
-        WHERE sample.queue = lim.queue
+        FROM (SELECT job.queue, job.worker FROM holdfast_jobs AS job WHERE job.state = 'running' LIMIT 10001) AS sample
+        WHERE sample.queue = lim.queue AND sample.worker IN (SELECT living.id FROM living)
     )
 FROM holdfast_limits AS lim
 WHERE :name IS NULL OR lim.name = :name
