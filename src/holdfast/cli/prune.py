@@ -13,8 +13,9 @@ from holdfast.cli.grammar import Verb
 def prune(ctx: click.Context, *, as_json: bool) -> None:
     """Delete what has outlived its retention, now.
 
-    Finished jobs, keys, events and webhook messages; workers do it every minute by themselves. On PostgreSQL finished
-    jobs go by whole weeks, and one week counts as one. Nothing is deleted that its queue still keeps.
+    Finished jobs, keys, events, webhook messages, and whatever else has a time to stay; workers do it every minute by
+    themselves. On PostgreSQL finished jobs go by whole weeks, and one week counts as one. Nothing is deleted that its
+    queue still keeps.
     """
     deleted = with_database(ctx, lambda session: session.client.prune())
     if as_json:

@@ -38,6 +38,7 @@ from holdfast.job import Job, JobState
 from holdfast.lock import Lock, Part, name_of
 from holdfast.stores.cluster import LockRow
 from holdfast.stores.deliveries import Endpoint
+from holdfast.stores.retention import prune
 from holdfast.stores.store import Store
 from holdfast.tasks.call import Call
 from holdfast.tasks.registry import Registry
@@ -110,21 +111,15 @@ class Client(
         return await self._waiting.ended(job_id(job), timeout)
 
     async def prune(self) -> int:
-        """Delete what has outlived its retention now, instead of within the next minute; the answer is how much.
+        """Delete now all that the retention service would delete within the next minute; the answer is how much.
 
         On PostgreSQL finished jobs go by whole weeks, and one whole week counts as one.
         """
         total = 0
         while True:
-            kept = await self.store.keep_history(_PRUNED)
-            deleted = [
-                kept.deleted,
-                await self.store.prune_keys(_PRUNED),
-                await self.store.prune_events(_PRUNED),
-                await self.store.prune_deliveries(_PRUNED),
-            ]
-            total += sum(deleted) + kept.dropped
-            if max(deleted) < _PRUNED:
+            pruned = await prune(self.store, _PRUNED)
+            total += pruned.rows + pruned.partitions
+            if not pruned.has_more:
                 return total
 
     def lock(self, *parts: Part, timeout: Duration | None = None) -> AbstractAsyncContextManager[Lock]:
