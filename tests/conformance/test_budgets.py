@@ -343,13 +343,22 @@ async def test_an_alert_is_told_once_a_period(store: Store, clock: Clock) -> Non
     assert await titles(store) == [*told, "budget ai has reached 80 %"]
 
 
-async def test_who_is_refused_tells_of_the_threshold(store: Store) -> None:
-    await store.define_budgets([budget(thresholds=STOP)])
-    await spent_by_a_job(store, 700)
-    job = await running(store)
+@pytest.mark.parametrize("thresholds, outcome", [(STOP, Reserving.REFUSED), (DEFER, Reserving.HELD)])
+async def test_a_job_that_is_kept_out_raises_an_alarm_that_names_what_was_reached(
+    store: Store, thresholds: Any, outcome: Reserving
+) -> None:
+    await store.define_budgets([budget(thresholds=thresholds)])
+    await spent_by_a_job(store, 709)
     for _ in range(2):
-        assert (await reserve(store, job, 400)).outcome is Reserving.REFUSED
-    assert await titles(store) == ["budget ai has reached 80 %", "budget ai has reached 100 %"]
+        assert (await reserve(store, await running(store), 400)).outcome is outcome
+    told = ["budget ai has reached 70 % and keeps jobs out that do not fit below 100 %"]
+    assert await titles(store) == told
+    await spent_by_a_job(store, 91)
+    told.append("budget ai has reached 80 %")
+    assert await titles(store) == told
+    await spent_by_a_job(store, 200)
+    assert (await reserve(store, await running(store), 1)).outcome is outcome
+    assert await titles(store) == [*told, "budget ai has reached 100 %"]
     assert {(source, queue) for source, queue, _ in await alarms(store)} == {("budget", "default")}
 
 

@@ -1664,7 +1664,7 @@ CREATE FUNCTION note_alerts(
     p_queue text,
     p_blocked bigint
 )
-RETURNS void LANGUAGE plpgsql VOLATILE -- md5 dddec0fa729dc400e6fb8edec0c56e20
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 a214358b1c78f4bf75df5e47cd220579
 
 CREATE FUNCTION note_failures(
     p_ids bigint[]

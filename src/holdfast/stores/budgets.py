@@ -106,7 +106,7 @@ class Recorded(msgspec.Struct, frozen=True):
 
 
 class PeriodRow(msgspec.Struct, frozen=True):
-    """A period of a budget, for one key; `alerts` are the shares that were told of."""
+    """A period of a budget, for one key; `alerts` are the shares that were told of, negative: that kept a job out."""
 
     budget: str
     key: str

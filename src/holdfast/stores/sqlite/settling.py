@@ -127,22 +127,26 @@ def note_alerts(
 ) -> None:
     """Tell of the thresholds that a period has reached, each once.
 
-    What is spent or lost counts; `blocked` is the share of the threshold that has stopped a job, which is then reached
-    as well.
+    What is spent or lost counts. `blocked` is the share of the threshold that has kept a job out: before the last alert
+    up to it is reached, that is told of too. It is remembered by the negative of the share.
     """
     held = read_budget(connection, period.budget)
     if held is None:
         return
     spent, reserved, lost, told = sums_of(connection, period, period.starts_at)
-    shares = {share for share, action in held.thresholds if action == "alert"}.difference(told)
-    for share in sorted(shares):
-        if spent + lost < share_of(held.ceiling, share) and (blocked is None or share > blocked):
-            continue
-        about = "" if period.key == "" else f" of {period.key}"
+    alerts = {share for share, action in held.thresholds if action == "alert"}
+    reached = {share for share in alerts if spent + lost >= share_of(held.ceiling, share)}
+    last = max((share for share in alerts if blocked is not None and share <= blocked), default=None)
+    kept_out = set() if last is None or last in reached else {-last}
+    for share in sorted((reached | kept_out).difference(told)):
+        percent = share / 10_000 if share in reached else (spent + lost) * 100 // held.ceiling
+        title = f"budget {period.budget}{period.key and f' of {period.key}'} has reached {percent:g} %"
+        if share in kept_out and blocked is not None:
+            title += f" and keeps jobs out that do not fit below {blocked / 10_000:g} %"
         details = {
             "budget": period.budget,
             "key": period.key,
-            "share": share / SHARE,
+            "share": percent / 100,
             "unit": held.unit,
             "spent": spent,
             "reserved": reserved,
@@ -158,6 +162,6 @@ def note_alerts(
             now=now,
             queue=queue,
             fingerprint=f"{period.budget}:{period.key}:{share}",
-            title=f"budget {period.budget}{about} has reached {share / 10_000:g} %",
+            title=title,
             details=msgspec.json.encode(details).decode(),
         )
