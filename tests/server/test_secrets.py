@@ -116,7 +116,7 @@ async def test_no_page_shows_a_secret(make_sqlite_memory: MakeApp, monkeypatch: 
     )
     pay, give = add_tasks(app)
     monkeypatch.setattr(redaction, "_pattern", None)  # as in a server elsewhere, which has seen none of them
-    monkeypatch.setattr(redaction, "keep", lambda _: None)
+    monkeypatch.setattr(redaction, "keep", lambda *_: None)
     hidden: tuple[str, ...] = (CARD, hook, hook.removeprefix("whsec_"), "pd-routing-key-4711")
     async with app, visit(app) as web:
         token, link = await made_pass(app), await made_pass(app, kind="link")

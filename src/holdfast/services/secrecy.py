@@ -12,7 +12,7 @@ from holdfast.webhooks.settings import Secrets
 
 def keep_secrets(settings: Settings) -> None:
     """Cover the secrets of an app in every line that this process logs."""
-    redaction.keep(_secrets_of(settings))
+    redaction.keep(_secrets_of(settings), _names_of(settings))
 
 
 def _secrets_of(settings: Settings) -> Iterator[str]:
@@ -25,6 +25,13 @@ def _secrets_of(settings: Settings) -> Iterator[str]:
         yield from _written(queue.webhook_secret)
     for channel in settings.channels.values():
         yield from _of_channel(channel)
+
+
+def _names_of(settings: Settings) -> Iterator[str]:
+    """Name what may be shown, also where a password is the same text."""
+    yield settings.schema
+    for url in _urls(settings):
+        yield from redaction.names_in(url)
 
 
 def _urls(settings: Settings) -> Iterator[str | None]:
