@@ -1,17 +1,22 @@
 """A day of the village in half a minute: one job of each kind, on the queues and policies of `holdfast.yaml`.
 
 python -m examples.village.run          # on SQLite, or on what VILLAGE_STORE names
+python examples/village/run.py          # the same, from any folder
 """
 
 import asyncio
 import json
 import mailbox
 import os
+import sys
 import tempfile
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+if not __package__:  # started as a file, Python looks for modules beside it, and not where `examples` is
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from examples.village.site import TOKEN, make_site
 

@@ -23,8 +23,14 @@ LONGEST_HANDLER = 20
 
 
 @pytest.mark.xdist_group("chromium")
-@pytest.mark.parametrize("store", ["sqlite", "postgres"])
-def test_each_kind_does_its_work(store: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(
+    "store, command",
+    [("sqlite", ["-m", "examples.village.run"]), ("postgres", [str(VILLAGE / "run.py")])],
+    ids=["sqlite", "postgres"],
+)
+def test_each_kind_does_its_work(
+    store: str, command: list[str], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     debian.chromium()
     environment = os.environ | {"VILLAGE_STORE": f"sqlite:///{tmp_path / 'jobs.db'}"}
     if store == "postgres":
@@ -32,8 +38,8 @@ def test_each_kind_does_its_work(store: str, tmp_path: Path, request: pytest.Fix
         environment |= {variable: request.getfixturevalue(fixture) for variable, fixture in names.items()}
     environment |= {"VILLAGE_DATA": str(tmp_path / "data"), "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
-        [sys.executable, "-m", "examples.village.run"],
-        cwd=ROOT,
+        [sys.executable, *command],
+        cwd=ROOT if "-m" in command else tmp_path,
         env=environment,
         capture_output=True,
         text=True,
