@@ -1,0 +1,57 @@
+"""What pages and messages tell readers to type exists: calls of an app, and the package to install."""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+
+from holdfast import Holdfast
+from tests.support.doc_pages import PAGES, ROOT, name
+
+MARKED = re.compile(r"`([^`\n]+)`")
+INSTALL = re.compile(r"install[^\n]{0,40}?['\" ]holdfast(?!-jobs)\b(?=[\[\s'\"`]|$)")
+
+
+def calls(text: str) -> Iterator[ast.Call]:
+    """Find the calls of an app in what a page marks as code."""
+    for marked in MARKED.findall(text):
+        try:
+            tree = ast.parse(marked)
+        except SyntaxError:  # a command, or a part of a call
+            continue
+        for node in ast.walk(tree):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id="app"))):
+                    yield node
+
+
+def mistake(call: ast.Call) -> str | None:
+    """Say what of a call does not exist, if anything."""
+    assert isinstance(call.func, ast.Attribute)
+    verb = getattr(Holdfast, call.func.attr, None)
+    if verb is None:
+        return f"no app.{call.func.attr}"
+    given = inspect.signature(verb).parameters.values()
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in given):
+        return None
+    unknown = {keyword.arg for keyword in call.keywords} - {one.name for one in given}
+    return f"app.{call.func.attr} takes no {unknown}" if unknown else None
+
+
+def test_every_call_of_an_app_that_a_page_names_exists() -> None:
+    named = [(name(page), call) for page in PAGES for call in calls(page.read_text(encoding="utf-8"))]
+    assert len(named) > 20
+    mistakes = [(page, ast.unparse(call), mistake(call)) for page, call in named]
+    assert [told for told in mistakes if told[-1] is not None] == []
+
+
+def test_readers_are_told_to_install_the_package_of_this_project() -> None:
+    sources = [*PAGES, *sorted((ROOT / "src").rglob("*.py")), *sorted((ROOT / "examples").rglob("*.py"))]
+    sources += [ROOT / "Dockerfile", ROOT / "CONTRIBUTING.md", ROOT / "pyproject.toml"]
+    wrong = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in sources
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if INSTALL.search(line) or "holdfast[" in line
+    ]
+    assert wrong == []
