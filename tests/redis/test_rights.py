@@ -25,6 +25,7 @@ async def test_the_documented_rights_are_enough(deliver: Deliver, valkey: Valkey
     assert ids(await by_redis.pop({"mail": 2}, 2)) == [1, 2]
     await by_redis.put_back([ready(1)])
     assert await by_redis.lengths([("mail", 5)]) == {("mail", 5): 1}
+    assert await by_redis.missing([ready(1), ready(2)]) == [ready(2)]
     assert ids(await by_redis.pop({"mail": 2}, 2)) == [1]
     narrow = asyncio.create_task(by_redis.pop({"mail": 2}, 2))
     wide = asyncio.create_task(by_redis.pop({"mail": 2, "print": 2}, 2))  # for which a bell is rung

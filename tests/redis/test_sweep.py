@@ -137,6 +137,40 @@ async def test_what_was_lost_is_announced_again_after_some_seconds(
     assert valkey.ask("ZCARD", settings.key(*LANE)) == BATCH
 
 
+@pytest.mark.usefixtures("restless")
+async def test_ids_of_cancelled_jobs_hide_no_lost_ids(
+    store: AnyStore, by_redis: ByRedis, valkey: Valkey, settings: RedisDelivery
+) -> None:
+    ids = await insert(store, 20)
+    await age(store, 10)
+    sweep = Announcing(store, by_redis, by_redis)
+    assert await swept(by_redis, sweep) == 20
+    cancelled, lost, waits = ids[:10], ids[10:15], ids[15:]
+    await store.cancel_jobs(cancelled, actor=None, reason=None)
+    valkey.ask("ZREM", settings.key(*LANE), *lost)
+    await age(store, 10 + UNANNOUNCED_MS / 1_000 + 1)
+    assert await swept(by_redis, sweep) == len(lost)
+    lying: Any = valkey.ask("ZRANGE", settings.key(*LANE), 0, -1)
+    assert {*lost, *waits} <= set(map(int, lying))
+    await age(store, 10 + 2 * (UNANNOUNCED_MS / 1_000 + 1))
+    assert await swept(by_redis, sweep) == 0, "no id is lost any more"
+
+
+@pytest.mark.usefixtures("restless")
+async def test_with_the_rights_of_earlier_releases_a_flushed_server_is_filled(
+    store: AnyStore, valkey: Valkey, by_redis: ByRedis, settings: RedisDelivery
+) -> None:
+    valkey.ask("ACL", "SETUSER", "default", "-zscore")
+    await insert(store, BATCH)
+    await age(store, 10)
+    sweep = Announcing(store, by_redis, by_redis)
+    assert await swept(by_redis, sweep) == BATCH
+    await age(store, 10 + UNANNOUNCED_MS / 1_000 + 1)
+    assert await swept(by_redis, sweep) == 0, "it holds as many ids as there are jobs"
+    valkey.ask("FLUSHALL")
+    assert await swept(by_redis, sweep) == BATCH
+
+
 async def test_a_job_that_was_just_made_ready_is_left_to_whoever_did_it(store: AnyStore, by_redis: ByRedis) -> None:
     await store.set_time(datetime.now(UTC))
     await insert(store, BATCH)

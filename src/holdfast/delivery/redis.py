@@ -115,6 +115,13 @@ class ByRedis:
             by_link.setdefault(self._by_priority[lane[1]], []).append(lane)
         return await self._carried_out(self._counted(by_link), {})
 
+    async def missing(self, jobs: Sequence[Ready]) -> list[Ready] | None:
+        """Find the jobs whose ids do not lie in their lanes; those of a shard that does not answer are left out.
+
+        None where a server does not let us look for one id.
+        """
+        return await self._carried_out(self._sought(self._by_link(jobs)), [])
+
     async def close(self) -> None:
         """Let pushes and marks go out, at most for a second, then leave."""
         self._is_closed = True
@@ -209,6 +216,15 @@ class ByRedis:
             if not link.pops.is_open:
                 found |= await _or_nothing(link.lengths(its_lanes), {})
         return found
+
+    async def _sought(self, by_link: Mapping[Link, Sequence[Ready]]) -> list[Ready] | None:
+        lost: list[Ready] = []
+        for link, its_jobs in by_link.items():
+            found = await _or_nothing(link.missing(its_jobs), [])
+            if found is None:
+                return None
+            lost += found
+        return lost
 
     async def _take_back(self, taking: "asyncio.Task[list[Ready]]") -> None:
         await self._put(await taking)

@@ -125,6 +125,10 @@ class Link:
         """How many ids lie in each lane."""
         return await self._read(self._counted(lanes), ANSWER_S)
 
+    async def missing(self, jobs: Sequence[Ready]) -> list[Ready] | None:
+        """Find the jobs whose ids do not lie in their lanes; None where the server does not let us look for one id."""
+        return await self._read(self._sought(jobs), ANSWER_S)
+
     async def revive(self) -> None:
         """Ask a server that was lost whether it is back, unless it is too early for that."""
         if self.pops.is_open and self.pops.allows():
@@ -174,6 +178,15 @@ class Link:
                 pipe.execute_command("ZCARD", self._key(*lane))
             answers = await pipe.execute(raise_on_error=False)
         return {lane: int(answer) for lane, answer in zip(lanes, answers, strict=True) if not _is_error(answer)}
+
+    async def _sought(self, jobs: Sequence[Ready]) -> list[Ready] | None:
+        async with self._quick.pipeline(transaction=False) as pipe:
+            for job in jobs:
+                pipe.execute_command("ZSCORE", self._key(job.queue, job.priority), job.id)
+            answers = await pipe.execute(raise_on_error=False)
+        if answers and all(map(_is_error, answers)):  # its rights may be those that earlier releases needed
+            return None
+        return [job for job, answer in zip(jobs, answers, strict=True) if answer is None]
 
     async def _run(self, keys: Sequence[str], arguments: Sequence[object]) -> Any:
         """Run the script by its digest; a server that restarted or was told to forget it is sent the text."""
