@@ -302,9 +302,10 @@ async def test_jobs_start_promptly_after_their_worker_was_declared_dead(app: Hol
 
     async with working(app, concurrency=2) as busy:
         for _ in range(3):
+            registered = moments.count("registered")
             await app.store.release_worker(busy.id, [])
             handles = [await work.enqueue() for _ in range(2)]
-            await moments.next("registered")
+            await moments.wait("registered", times=registered + 1)
             await promptly(*handles)
         for _ in range(20):
             await promptly(await work.enqueue())
