@@ -14,7 +14,7 @@ from holdfast import moments
 from holdfast.cadence import Service, overridden
 from holdfast.config import Settings
 from holdfast.delivery.delivery import EVERY_HINT, SCHEDULES_HINT, Delivery
-from holdfast.errors import ConfigError, HoldfastError
+from holdfast.errors import ConfigError, HoldfastError, OutcomeUnknown, StoreUnavailable
 from holdfast.services.announcing import Announcing, Measured
 from holdfast.services.bulk import BulkWork
 from holdfast.services.burying import Burying
@@ -82,6 +82,8 @@ class Office:
         self._store = store
         self._delivery = delivery
         self._settings = settings
+        self._is_away = False  # the store, and that was said
+        self._told_at = -math.inf
         services: list[Serving] = [
             Promoting(store, delivery),
             Firing(store, delivery),
@@ -176,6 +178,7 @@ class Office:
             self._failed(desk, error)
             return max(desk.cadence.interval_s, _AFTER_ERROR_S)
         desk.count(done)
+        self._answered()
         moments.reach("served", service=desk.service.name, moved=done.moved)
         if done.has_more:
             return 0.0
@@ -186,10 +189,19 @@ class Office:
         desk.failures += 1
         desk.error = f"{type(error).__name__}: {error}"
         now = time.monotonic()
-        if now - desk.told_at >= _QUIET_S:
+        if isinstance(error, StoreUnavailable | OutcomeUnknown):  # which all of them meet, and one line says it
+            if not self._is_away and now - self._told_at >= _QUIET_S:
+                self._is_away, self._told_at = True, now
+                _logger.warning("the services wait for the store: %s", error)
+        elif now - desk.told_at >= _QUIET_S:
             desk.told_at = now
             detail = None if isinstance(error, HoldfastError) else error
             _logger.warning("the service %s failed and tries again: %s", desk.service.name, error, exc_info=detail)
+
+    def _answered(self) -> None:
+        if self._is_away:
+            self._is_away = False
+            _logger.info("the services run again")
 
     async def _refresh(self) -> None:
         """Take over what people have set at run time."""

@@ -47,6 +47,8 @@ _ROLLED_BACK_RETRY = {"40001", "40P01"}
 _NOTHING_CHANGED = {"53", "55", "58"}
 _NOTHING_CHANGED_CODES = {"57014", "57P03"}
 _SERVER_GONE = {"57P01", "57P02", "57P05"}
+_LOST = "connection_lost()"
+CLOSED = "the server has closed the connection"
 _STARTUP_PARAMETER = "unsupported startup parameter"
 
 
@@ -224,8 +226,16 @@ def _too_late(deadline: float, dsn: str, *, sent: bool) -> StoreError:
 
 def _broken(error: Exception, dsn: str, *, sent: bool) -> StoreError:
     if sent:
-        return OutcomeUnknown(f"the link to {masked(dsn)} broke: {error}; the change may have happened")
-    return StoreUnavailable(f"cannot connect to {masked(dsn)}: {error}")
+        is_ours = isinstance(error, asyncpg.InterfaceError)  # nobody else has this connection to use it wrongly
+        reason = CLOSED if is_ours else reason_of(error)
+        return OutcomeUnknown(f"the link to {masked(dsn)} broke: {reason}; the change may have happened")
+    return StoreUnavailable(f"cannot connect to {masked(dsn)}: {reason_of(error)}")
+
+
+def reason_of(error: Exception, silence: str = "no answer") -> str:
+    """Say why a link broke: asyncpg names its own states when the server ends a session in the midst of a call."""
+    is_inner = isinstance(error, asyncpg.InternalClientError) or _LOST in str(error)
+    return CLOSED if is_inner else str(error) or silence
 
 
 def _ends_session(code: str) -> bool:

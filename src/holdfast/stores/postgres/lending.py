@@ -12,7 +12,7 @@ import asyncpg
 
 from holdfast.errors import NotOpen, StoreUnavailable
 from holdfast.locations import masked
-from holdfast.stores.postgres.connection import Pooled, farewell, refused
+from holdfast.stores.postgres.connection import Pooled, farewell, reason_of, refused
 from holdfast.stores.postgres.links import FAREWELL_S, Links, Plain
 
 # What RESET ALL leaves alone.
@@ -110,7 +110,7 @@ class LendingPool:
             message += f"the server does not answer, or {self._size} transactions are open: end them sooner"
             raise StoreUnavailable(message) from error
         except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
-            message = f"cannot connect to {masked(self._dsn)}: {error}"
+            message = f"cannot connect to {masked(self._dsn)}: {reason_of(error)}"
             raise StoreUnavailable(message) from error
         except asyncpg.PostgresError as error:
             raise refused(error, self._dsn, sent=False) from error

@@ -20,7 +20,7 @@ from holdfast.stores.migrate import (
     load_migrations,
     make_plan,
 )
-from holdfast.stores.postgres.connection import Connection, refused
+from holdfast.stores.postgres.connection import Connection, reason_of, refused
 from holdfast.stores.postgres.grants import grants
 from holdfast.stores.postgres.links import Links
 from holdfast.stores.postgres.role import QUERIES
@@ -112,8 +112,10 @@ class PostgresMigrator:
             yield connection
         except asyncpg.PostgresError as error:
             raise refused(error, self._dsn) from error
-        except (OSError, asyncpg.InterfaceError) as error:
-            message = f"the link to {masked(self._dsn)} broke: {error}; what was begun is rolled back or complete"
+        except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+            message = (
+                f"the link to {masked(self._dsn)} broke: {reason_of(error)}; what was begun is rolled back or complete"
+            )
             raise OutcomeUnknown(message) from error
         finally:
             with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
@@ -126,7 +128,7 @@ class PostgresMigrator:
         except asyncpg.PostgresError as error:
             raise refused(error, self._dsn, sent=False) from error
         except (OSError, asyncpg.InterfaceError, ValueError) as error:
-            reason = str(error) or f"no answer within {self._deadline:g} s"
+            reason = reason_of(error, f"no answer within {self._deadline:g} s")
             message = f"cannot connect to {masked(self._dsn)}: {reason}"
             raise StoreUnavailable(message) from error
         version = int(await connection.fetchval("SHOW server_version_num"))

@@ -15,7 +15,7 @@ import msgspec
 from holdfast import moments
 from holdfast.errors import ConfigError, DataRefused, OutcomeUnknown, StoreError, StoreUnavailable
 from holdfast.locations import masked
-from holdfast.stores.postgres.connection import Pooled, refused
+from holdfast.stores.postgres.connection import Pooled, reason_of, refused
 from holdfast.stores.postgres.lending import LendingPool
 from holdfast.stores.postgres.role import Role, lacks_partition
 from holdfast.stores.postgres.work import read_verdict, transition_columns
@@ -120,7 +120,7 @@ class PostgresTransaction:
                 await self._transaction.commit()
                 moments.reach("after_store_call")
         except _LINK_ERRORS as error:
-            reason = str(error) or f"no answer within {self._store.pool.deadline:g} s"
+            reason = reason_of(error, f"no answer within {self._store.pool.deadline:g} s")
             message = f"the link to {self._where} broke during the commit: {reason}; it may have happened"
             raise OutcomeUnknown(message) from error
         except asyncpg.PostgresError as error:
@@ -152,7 +152,7 @@ class PostgresTransaction:
                 yield
                 moments.reach("after_store_call")
         except _LINK_ERRORS as error:
-            reason = str(error) or f"no answer within {self._store.pool.deadline:g} s"
+            reason = reason_of(error, f"no answer within {self._store.pool.deadline:g} s")
             message = f"the transaction on {self._where} ended {when}: {reason}; nothing was changed"
             raise StoreUnavailable(message) from error
         except asyncpg.PostgresError as error:

@@ -18,6 +18,7 @@ import asyncpg
 
 from holdfast import moments
 from holdfast.locations import masked
+from holdfast.stores.postgres.connection import reason_of
 from holdfast.stores.postgres.links import is_direct
 from holdfast.stores.postgres.role import Role
 from holdfast.stores.store import EVERY_HINT, Listening
@@ -183,7 +184,7 @@ class Listener:
         if not self._is_lost and now - self._told_at >= QUIET_S:  # or a link that flickers would fill the log
             self._is_lost, self._told_at = True, now
             message = "hints from %s do not arrive (%s): workers look for work more often until they do"
-            _logger.warning(message, self._where, str(error) or type(error).__name__)
+            _logger.warning(message, self._where, reason_of(error, type(error).__name__))
 
     def _regain(self) -> None:
         self.is_live = self._was_live = True
