@@ -137,6 +137,7 @@ async def test_what_was_lost_is_announced_again_after_some_seconds(
     assert valkey.ask("ZCARD", settings.key(*LANE)) == BATCH
 
 
+@pytest.mark.guards("lost-ids")
 @pytest.mark.usefixtures("restless")
 async def test_ids_of_cancelled_jobs_hide_no_lost_ids(
     store: AnyStore, by_redis: ByRedis, valkey: Valkey, settings: RedisDelivery

@@ -73,5 +73,6 @@ class Announcing:
         searched = self._measured if isinstance(self._measured, Searched) else None
         wanted = min(lacking if searched is None else max(lacking, LOOKED_AT), most)
         old = await self._store.unannounced_jobs(*lane, UNANNOUNCED_MS, wanted) if wanted > 0 else []
+        # guard: lost-ids, without: lost = None
         lost = await searched.missing(old) if searched is not None and old else None
         return old[: max(lacking, 0)] if lost is None else lost
