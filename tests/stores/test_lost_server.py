@@ -2,7 +2,11 @@
 
 import asyncio
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -15,7 +19,7 @@ from holdfast.services import office
 from holdfast.services.office import Office
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sqlite.store import SqliteStore
-from tests.support.moments import Moments
+from tests.support.moments import Moments, MomentsFile
 from tests.support.wait import until
 
 INNER = [
@@ -91,3 +95,24 @@ async def test_services_say_once_that_the_store_is_away_and_once_that_it_is_back
         await moments.next("served", service="promote")
     lines = [record.message for record in caplog.records if "service" in record.message]
     assert lines == ["the services wait for the store: cannot connect to the database", "the services run again"]
+
+
+async def test_a_worker_that_waits_for_its_server_says_it_once(tmp_path: Path, moments_file: MomentsFile) -> None:
+    (tmp_path / "shop.py").write_text(
+        f"from holdfast import Holdfast\napp = Holdfast('postgresql://a@/b?host={tmp_path}')\n"
+        "@app.task\nasync def work() -> None: ...\n"
+    )
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "holdfast", "-A", "shop:app", "worker"],
+        cwd=tmp_path,
+        env={**os.environ, **moments_file.env},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        await moments_file.wait("store_missed", times=4)
+        worker.terminate()
+        _, said = await asyncio.to_thread(worker.communicate)
+    finally:
+        worker.kill()
+    assert said.count("the store is not available yet: cannot connect") == 1, said

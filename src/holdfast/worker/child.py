@@ -239,12 +239,15 @@ class Child:
 
     async def _open_store(self) -> Store | None:
         """Connect; a store that is away is waited for, as long as nobody wants this process to leave."""
+        level = logging.WARNING
         while not self._is_halted:
             store = make_store(self._parts.settings)
             try:
                 await store.open()
             except (StoreUnavailable, OutcomeUnknown) as error:  # the latter when the link breaks half-way
-                _logger.warning("the store is not available yet: %s", error)
+                _logger.log(level, "the store is not available yet: %s", error)
+                level = logging.DEBUG  # the first line has said it
+                moments.reach("store_missed")
                 await asyncio.sleep(_RETRY_S)
             else:
                 return store

@@ -167,6 +167,7 @@ class Supervisor:
         """Connect, for leases too; a server that is away is waited for, a file that cannot be used is not."""
         is_file = isinstance(settings.location, SqliteLocation)
         patience = None if is_file else _CLOSING_S
+        level = logging.WARNING
         while not self._told.is_set():
             store = make_store(settings)
             try:
@@ -179,7 +180,9 @@ class Supervisor:
                 await held.aclose()
                 if is_file:
                     raise
-                _logger.warning("the store is not available yet: %s", error)
+                _logger.log(level, "the store is not available yet: %s", error)
+                level = logging.DEBUG  # the first line has said it
+                moments.reach("store_missed")
                 await self.sleep(_RETRY_S)
             else:
                 return store, leases
