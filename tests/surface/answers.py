@@ -167,7 +167,7 @@ class _Shop:
             escalation = (await self.app.escalations(policy="ops"))[0]
             for owner in ("a", "b"):
                 asked = LockRequest("edition", owner, owner, "here/7", None, 12, 1)
-                await self.app.store.take_lock(asked, lasts_ms=60_000, waits_ms=60_000)
+                await self.app.store.take_lock(asked, lasts_ms=3_600_000, waits_ms=3_600_000)
         self.words |= {"PIPELINE": film.public_id, "FAILED": failed.public_id, "WAITS": waits.public_id}
         self.words |= {"GROUP": group.id, "ESCALATION": str(escalation.id)}
 
