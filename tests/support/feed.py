@@ -38,8 +38,9 @@ class Feed:
         ids: list[int] = []
         try:
             jobs = [
-                # A statement of the handler that meets the outage costs an attempt, and here that happens all the time.
-                msgspec.structs.replace(job, max_attempts=MANY)
+                # A statement of the handler that meets the outage costs an attempt, and a kill from outside a crash:
+                # here both happen all the time.
+                msgspec.structs.replace(job, max_attempts=MANY, max_crashes=MANY)
                 for job in await self._place.make_jobs(kind, queue, payloads)
             ]
             ids = [job.id for job in jobs]

@@ -33,6 +33,7 @@ class Place:
         self.ledger = folder / "ledger"
         self.env = {"CHAOS_URL": url, "CHAOS_SCHEMA": schema, "CHAOS_LEDGER": str(self.ledger)}
         self.groups: list[Group] = []
+        self.max_crashes = 3  # of the jobs that are made from now on
 
     @property
     def is_sqlite(self) -> bool:
@@ -69,7 +70,7 @@ class Place:
                 priority=5,
                 payload=payload,
                 max_attempts=5,
-                max_crashes=3,
+                max_crashes=self.max_crashes,
                 timeout_ms=timeout_ms,
             )
             for job_id, payload in zip(ids, payloads, strict=True)

@@ -57,8 +57,8 @@ def test_the_process_of_a_handler_is_marked(own: Marks) -> None:
 # ---- who may have done it --------------------------------------------------------------------------------------------
 
 
-def suspects(own: Marks) -> list[int]:
-    return sorted(entry.id for entry in own.suspects())
+def suspects(own: Marks, *, with_supervisor: bool = False) -> list[int]:
+    return sorted(entry.id for entry in own.suspects(with_supervisor=with_supervisor))
 
 
 def test_the_coroutine_that_was_running_is_the_suspect(own: Marks) -> None:
@@ -78,16 +78,43 @@ def test_threads_run_any_time(own: Marks) -> None:
     assert suspects(own) == [3]
 
 
-def test_when_nobody_was_running_it_may_have_been_any_on_the_loop(own: Marks) -> None:
+@pytest.mark.parametrize("with_supervisor", [False, True])
+def test_when_no_code_was_running_it_may_have_been_any_that_had_begun(own: Marks, with_supervisor: bool) -> None:
     own.start(1, 1, None, Way.LOOP)
     own.start(2, 1, None, Way.LOOP)
     own.start(3, 1, None, Way.PROCESS)
-    assert suspects(own) == [1, 2]
+    assert suspects(own, with_supervisor=with_supervisor) == [1, 2, 3]
 
 
-def test_what_runs_in_another_process_cannot_have_done_it(own: Marks) -> None:
+@pytest.mark.guards("process-suspects")
+def test_what_runs_in_another_process_has_done_it_only_if_all_was_brought_down(own: Marks) -> None:
+    own.start(1, 1, None, Way.LOOP)
+    running = own.start(2, 1, None, Way.LOOP)
     own.start(3, 1, None, Way.PROCESS)
-    assert suspects(own) == []
+    own.step(running)
+    assert suspects(own) == [2]
+    assert suspects(own, with_supervisor=True) == [2, 3]
+
+
+def test_who_runs_alone_is_the_suspect_wherever_it_runs(own: Marks) -> None:
+    own.start(3, 1, None, Way.PROCESS)
+    assert suspects(own) == suspects(own, with_supervisor=True) == [3]
+
+
+@pytest.mark.guards("asked-acquittal")
+def test_who_was_asked_to_leave_and_was_killed_with_its_supervisor_has_no_suspects(own: Marks) -> None:
+    own.step(own.start(1, 1, None, Way.LOOP))
+    own.ask()
+    assert suspects(own, with_supervisor=True) == []
+    assert suspects(own) == [1], "its supervisor did not kill it"
+
+
+@pytest.mark.parametrize("with_supervisor", [False, True])
+def test_who_ends_on_purpose_has_no_suspects(own: Marks, with_supervisor: bool) -> None:
+    own.step(own.start(1, 1, None, Way.LOOP))
+    own.acquit()
+    own.ask()
+    assert suspects(own, with_supervisor=with_supervisor) == []
 
 
 def test_who_has_ended_is_no_suspect(own: Marks) -> None:
@@ -190,7 +217,7 @@ def test_the_marks_of_a_killed_process_tell_whose_code_ran(tmp_path: Path) -> No
     assert marks.is_abandoned(path)
     found = Marks.open(path)
     assert found is not None
-    assert [(entry.id, entry.claim) for entry in found.suspects()] == [(2, 5)]
+    assert [(entry.id, entry.claim) for entry in found.suspects(with_supervisor=True)] == [(2, 5)]
     found.close()
 
 

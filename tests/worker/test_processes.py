@@ -291,7 +291,6 @@ async def test_marks_name_the_process_of_a_handler(in_memory: Any, tmp_path: Pat
         await until(lambda: len(started(tmp_path)) == 1, "it runs")
         (begun,) = work.worker.marks.begun()
         assert (begun.way, begun.pid) == (marks.Way.PROCESS, started(tmp_path)[0][0])
-        assert work.worker.marks.suspects() == []  # it cannot have brought this process down
         work.stop()
         await asyncio.wait([work.task])
     assert worker_.task.done()

@@ -73,12 +73,14 @@ class Embedded:
         """Let what runs end, then leave."""
         self._is_told = self._is_told or "drain"
         if self._worker is not None:
+            self._worker.marks.ask()
             self._worker.drain()
 
     def stop(self) -> None:
         """Give back what runs, then leave."""
         self._is_told = "stop"
         if self._worker is not None:
+            self._worker.marks.ask()
             self._worker.stop()
 
     async def run(self) -> Left:

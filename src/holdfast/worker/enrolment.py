@@ -106,7 +106,7 @@ class Enrolment:
         how = child.how_it_ended
         if child.marks is None or child.has_left or child.is_killed or child.exit_code == EXIT_FENCED:
             return how, []
-        suspects = [(entry.id, entry.claim) for entry in child.marks.suspects()]
+        suspects = [(entry.id, entry.claim) for entry in child.marks.suspects(with_supervisor=False)]
         return how, crashes(suspects, f"its worker process {child.pid} {how}")
 
     async def in_time(self, work: Coroutine[Any, Any, T]) -> T:

@@ -230,6 +230,8 @@ class Instance:
         """Let the children drain, halt them when told again, and kill what is left when the grace is over."""
         await self._parent.told()
         for child in self._living:
+            if child.marks is not None:
+                child.marks.ask()
             child.send(Drain())
         try:
             async with asyncio.timeout(self._settings.worker.shutdown_grace_s + _AFTER_GRACE_S):

@@ -28,6 +28,7 @@ _ENTRY = struct.Struct("=qqqqqq")  # started, id, claim, deadline, way, pid
 _FIRST_NUMBER, _ENTRY_NUMBERS = _FIRST // 8, _ENTRY.size // 8
 _STARTED, _WAY, _PID = 0, 4, 5
 UNMARKED = -1
+_ENDING, _ASKED = 1, 2  # on purpose; to leave
 
 
 class Way(IntEnum):
@@ -129,7 +130,11 @@ class Marks:
 
     def acquit(self) -> None:
         """Show that the process ends on purpose: no handler has to answer for it, whoever finds it first."""
-        self._numbers[_ACQUITTED] = 1
+        self._numbers[_ACQUITTED] = _ENDING
+
+    def ask(self) -> None:
+        """Show that the worker was asked to leave: a kill that follows is no fault of its handlers."""
+        self._numbers[_ACQUITTED] = self._numbers[_ACQUITTED] or _ASKED
 
     def tick(self) -> None:
         """Show that the event loop goes round."""
@@ -178,13 +183,16 @@ class Marks:
             if entry.started:
                 yield entry
 
-    def suspects(self) -> list[Begun]:
-        """List the handlers that may have brought the process down.
+    def suspects(self, *, with_supervisor: bool) -> list[Begun]:
+        """List the handlers that may have brought the process down, or all of its instance with the supervisor.
 
-        Only one coroutine runs at a time, and it is marked; threads run any time. When nobody's code was being run
-        (a task that a handler left behind, a kill from outside), it may have been any of those on the loop.
+        Only one coroutine runs at a time, and it is marked; threads run any time. When no handler's code was being run
+        (a task that a handler left behind, a kill from outside), it may have been any of those that had begun. One in a
+        process of its own does not bring its worker down, unless it takes everything along.
         """
-        if self._numbers[_ACQUITTED]:  # guard: leaving-acquittal
+        if self._numbers[_ACQUITTED] == _ENDING:  # guard: leaving-acquittal
+            return []
+        if self._numbers[_ACQUITTED] == _ASKED and with_supervisor:  # guard: asked-acquittal
             return []
         begun = [entry for entry in self.begun() if entry.way != Way.ENDED]
         stepping = self._numbers[_STEPPING]
@@ -192,7 +200,11 @@ class Marks:
         current = Begun(*_ENTRY.unpack_from(self._memory, at)) if 0 < stepping <= self._entries else None
         # guard: crash-suspects, without: found = begun
         found = [entry for entry in begun if entry.way == Way.THREAD or entry == current]
-        return found or [entry for entry in begun if entry.way == Way.LOOP]
+        if not found:
+            return begun
+        if with_supervisor:  # guard: process-suspects
+            found += [entry for entry in begun if entry.way == Way.PROCESS and entry != current]
+        return found
 
     def close(self) -> None:
         """Let go of the file; the marks of this process itself are removed with it."""

@@ -28,11 +28,11 @@ class HostMarks:
         return identity.is_gone(info) or marks.is_abandoned(self._file(self._folder, row))
 
     def crashed(self, row: WorkerRow) -> list[tuple[int, int]] | None:
-        """The claims that may have brought the process down; None when its marks cannot be read."""
+        """The claims that may have brought the process and its supervisor down; None when its marks are lost."""
         found = None if self._folder is None else Marks.open(self._file(self._folder, row))
         if found is None:
             return None
-        suspects = [(begun.id, begun.claim) for begun in found.suspects()]
+        suspects = [(begun.id, begun.claim) for begun in found.suspects(with_supervisor=True)]
         found.close()
         return suspects
 

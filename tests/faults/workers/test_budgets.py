@@ -59,6 +59,7 @@ def flows(place: Place, many: int) -> bool:
 @pytest.mark.guards("budget-refusal")
 async def test_the_ledger_is_exact_whoever_is_killed(place: Place, chance: random.Random) -> None:
     payloads = [f'{{"cents": [{chance.randrange(1, 99)}, {chance.randrange(1, 99)}, 98]}}' for _ in range(JOBS)]
+    place.max_crashes = 100  # a kill from outside costs one
     ids = await place.enqueue("pay", "default", payloads)
     options = ("--processes", str(PROCESSES), "--concurrency", str(2 * PROCESSES))
     place.start(*options, app=APP, CHAOS_BUDGET=f"${CEILING}", CHAOS_LEASE="2")
