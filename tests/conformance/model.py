@@ -100,7 +100,8 @@ class Model:
         moved: dict[JobState, set[int]] = {}
         for job in self.jobs.values():
             if job.state is JobState.RUNNING and job.lease_ends is not None and job.lease_ends < self.now:
-                self._end(job, Verb.CRASH, JobState.QUEUED, 0)
+                is_unbegun = not job.started and (job.crashes > 0 or job.max_crashes == 1)
+                self._end(job, Verb.INTERRUPT if is_unbegun else Verb.CRASH, JobState.QUEUED, 0)
                 moved.setdefault(job.state, set()).add(job.id)
         return moved
 
@@ -175,7 +176,7 @@ class Model:
         if verb is Verb.CRASH:
             job.crashes += 1
             state = JobState.QUEUED if job.crashes == 1 else JobState.SCHEDULED
-            if job.crashes >= max(job.max_crashes, 2):
+            if job.crashes >= job.max_crashes:
                 state = JobState.FAILED
         if job.marked_at and verb in (Verb.RETRY, Verb.SNOOZE, Verb.INTERRUPT, Verb.CRASH):
             state = JobState.CANCELLED

@@ -144,8 +144,6 @@ async def test_only_what_ends_failed_is_a_dead_letter(store: Store) -> None:
 async def test_a_crash_too_many_is_a_dead_letter(store: Store) -> None:
     job = await running(store, max_crashes=1)
     await crash(store, job)
-    job = await claim_one(store)
-    await crash(store, job)
     found = await group(store)
     assert (found.last_job, found.seen) == (job.id, 1)
     assert (await read(store, job.id)).error_fingerprint == found.fingerprint

@@ -140,6 +140,7 @@ async def bury(store: Store, _: Clock, options: dict[str, Any]) -> int:
 async def bury_by_rescue(store: Store, clock: Clock, options: dict[str, Any]) -> int:
     await crash(store, await running(store, max_crashes=2, **options))
     job = await claim_one(store)
+    await store.start_jobs([Started(job.id, job.claim, 0)])
     await clock.advance(milliseconds=LEASE_MS + 1)
     assert (await store.rescue_jobs(10)).failed == (job.id,)
     return job.id

@@ -154,18 +154,14 @@ async def test_a_completion_after_a_rescue_and_a_cancellation_is_lost(store: Sto
 @pytest.mark.guards("outside-claim")
 async def test_a_completion_after_a_burial_is_lost(store: Store) -> None:
     job = await running(store, max_crashes=1)
-    await crash(store, job)
-    again = await claim_one(store)
-    assert (await crash(store, again)).state is JobState.FAILED
-    assert await end(store, completed(again.id, again.claim)) == LOST
+    assert (await crash(store, job)).state is JobState.FAILED
+    assert await end(store, completed(job.id, job.claim)) == LOST
 
 
 async def test_a_crash_that_buried_the_job_was_us_when_sent_again(store: Store) -> None:
     job = await running(store, max_crashes=1)
-    await crash(store, job)
-    again = await claim_one(store)
-    assert (await crash(store, again)).state is JobState.FAILED
-    transition = crashed(again.id, again.claim, FAILURE)
+    assert (await crash(store, job)).state is JobState.FAILED
+    transition = crashed(job.id, job.claim, FAILURE)
     assert await end(store, transition) == Finish(Verdict.ALREADY, JobState.FAILED)
 
 

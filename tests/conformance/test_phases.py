@@ -21,7 +21,6 @@ from tests.support.builders import (
     FAILURE,
     LEASE_MS,
     claim_one,
-    crash,
     enqueue,
     read,
     register,
@@ -255,8 +254,6 @@ async def test_what_is_kept_beside_a_job_becomes_part_of_its_one_row(store: Stor
     }
     for transition in ends.get(how, ()):
         await settle(store, transition)
-    if how == "crash":  # the second one is its own
-        await crash(store, await claim_one(store))
     if how in ("outside", "forced"):
         await builders.cancel(store, job.id)
     if how == "forced":

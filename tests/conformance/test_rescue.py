@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.job import Job, JobState
 from holdfast.stores.store import Store
-from holdfast.stores.values import Rescued
+from holdfast.stores.values import Rescued, Started, Verdict
 from holdfast.transitions import completed
 from tests.support import raw
 from tests.support.builders import (
@@ -139,12 +139,19 @@ async def test_what_ended_in_time_is_not_touched(store: Store, clock: Clock) -> 
 
 
 async def crash_again(store: Store, clock: Clock) -> Job:
-    """Claim the only job as soon as it may run, and let its worker die."""
+    """Claim the only job as soon as it may run, and let its worker die after it has begun."""
     await clock.advance(hours=1)
     await store.promote_jobs(10)
-    job = await claim_one(store)
+    job = await begun(store)
     await lose_worker(store, clock)
     return await read(store, job.id)
+
+
+async def begun(store: Store) -> Job:
+    """Claim the only job, and store that it begins."""
+    job = await claim_one(store)
+    assert await store.start_jobs([Started(job.id, job.claim, 0)]) == [Verdict.DONE]
+    return job
 
 
 async def test_the_first_crash_goes_back_at_once_the_second_waits_the_third_buries(store: Store, clock: Clock) -> None:
@@ -166,15 +173,35 @@ async def test_a_sweep_says_which_jobs_it_buried(store: Store, clock: Clock) -> 
     await enqueue(store, max_crashes=2)
     await crash_again(store, clock)
     await clock.advance(hours=1)
-    job = await claim_one(store)
+    job = await begun(store)
     assert await lose_worker(store, clock) == Rescued(1, (), (job.id,), (), clock.now)
 
 
-@pytest.mark.guards("burial-alone")
-async def test_a_job_is_buried_only_by_a_crash_that_it_had_alone(store: Store, clock: Clock) -> None:
-    await enqueue(store, max_crashes=1)
-    assert (await crash_again(store, clock)).state is JobState.QUEUED
-    assert (await crash_again(store, clock)).state is JobState.FAILED
+@pytest.mark.guards("last-crash")
+@pytest.mark.parametrize("most", [1, 2, 4])
+async def test_the_last_crash_of_those_that_a_job_may_have_fails_it(store: Store, clock: Clock, most: int) -> None:
+    await enqueue(store, max_crashes=most)
+    states = [(await crash_again(store, clock)).state for _ in range(most)]
+    assert [state is JobState.FAILED for state in states] == [False] * (most - 1) + [True]
+
+
+@pytest.mark.guards("unbegun-claim")
+@pytest.mark.parametrize("most, crashes", [(1, 0), (3, 1), (3, 2)])
+async def test_what_is_known_not_to_have_begun_is_not_charged(
+    store: Store, clock: Clock, most: int, crashes: int
+) -> None:
+    """A worker has the start of such a job stored before it begins: without one it waited beside the culprit."""
+    job_id = await enqueue(store, max_crashes=most)
+    for _ in range(crashes):
+        await crash_again(store, clock)
+    await clock.advance(hours=1)
+    await store.promote_jobs(10)
+    before = await claim_one(store)
+    assert await lose_worker(store, clock) == Rescued(1, (job_id,), (), (), clock.now)
+    job = await read(store, job_id)
+    assert (job.state, job.crashes, job.attempt) == (JobState.QUEUED, crashes, 0)
+    assert job.attempts[-1].claim == before.claim
+    assert job.attempts[-1].outcome == "interrupt"
 
 
 @pytest.mark.parametrize("crashes, low, high", [(2, 7.5, 12.5), (3, 15, 25), (4, 30, 50), (12, 3_600, 3_600)])

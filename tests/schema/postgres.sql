@@ -1441,7 +1441,7 @@ CREATE FUNCTION finish_jobs(
     p_extras jsonb[],
     p_hands_over boolean DEFAULT false
 )
-RETURNS text[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 97be167bb970fe41e56436fce4a5e902
+RETURNS text[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 b83c0f2bf481b9b2ea0d9ac4e8d5c6de
 
 CREATE FUNCTION fold_rollups(
     p_limit integer
@@ -1822,7 +1822,7 @@ CREATE FUNCTION rescue_jobs(
     p_limit integer,
     p_before timestamp with time zone DEFAULT NULL::timestamp with time zone
 )
-RETURNS TABLE(workers integer, requeued bigint[], failed bigint[], cancelled bigint[], looked_at timestamp with time zone) LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 0150df38055d6f3583ff4354fc00d9ef
+RETURNS TABLE(workers integer, requeued bigint[], failed bigint[], cancelled bigint[], looked_at timestamp with time zone) LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 dc3d49aa95354947c7ac5875de4a26e4
 
 CREATE FUNCTION reserve_spend(
     p_job bigint,

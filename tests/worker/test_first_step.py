@@ -62,6 +62,9 @@ class Grants:
     async def load(self, run: Run) -> Job | None:
         raise NotImplementedError
 
+    async def record(self, run: Run) -> None:
+        raise NotImplementedError
+
     async def admit(self, run: Run) -> Transition | None:
         return None
 

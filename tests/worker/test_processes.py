@@ -11,6 +11,7 @@ import pytest
 
 from holdfast import ConfigError, Holdfast, JobState
 from holdfast.worker import marks
+from tests.support import raw
 from tests.support.effects import Effects
 from tests.support.wait import until
 from tests.support.workers import MakeApp, drained, ended, ran, until_state, working
@@ -272,6 +273,41 @@ async def test_a_transaction_in_another_process_is_one_commit_with_the_job(modul
     assert (rolled_back.state, rolled_back.error) == (JobState.FAILED, "no")
     assert (late.state, late.result, late.error) == (JobState.COMPLETED, "paid 2", None)
     assert await effects.numbers() == [0, 2]
+
+
+@pytest.mark.real_time  # a process that dies
+@pytest.mark.parametrize("crashes, says", [(0, "crash 1 of 3 is counted"), (2, "crash 3 of 3: it has failed")])
+async def test_the_log_says_what_follows_a_crash(
+    in_memory: Any, caplog: pytest.LogCaptureFixture, crashes: int, says: str
+) -> None:
+    handle = await in_memory.die.enqueue(crashes + 1)
+    await raw.execute(in_memory.app.store, f"UPDATE holdfast.jobs SET crashes = {crashes}")
+    await drained(in_memory.app)
+    (line, *_) = [record for record in caplog.records if "ProcessDied" in record.getMessage()]
+    assert line.levelname == "ERROR"
+    assert handle.public_id in line.getMessage()
+    assert says in line.getMessage()
+
+
+@pytest.mark.guards("last-chance")
+async def test_no_two_jobs_whose_next_crash_fails_them_run_at_once(in_memory: Any, tmp_path: Path) -> None:
+    """If everything were brought down, one of them would be innocent."""
+    handles = [await in_memory.deaf_for_ever.enqueue() for _ in range(2)]
+    await raw.execute(in_memory.app.store, "UPDATE holdfast.jobs SET crashes = 2")
+    other = await in_memory.add.enqueue(1, 2)
+    async with working(in_memory.app) as work:
+        await until(lambda: len(started(tmp_path)) == 1, "one of them runs")
+        await ended(other)
+
+        async def is_turned_away() -> bool:
+            found = [await handle.get() for handle in handles]
+            return any(attempt.outcome == "snooze" for job in found for attempt in job.attempts)
+
+        await until(is_turned_away, "the other one waits")
+        assert [(await handle.get()).crashes for handle in handles] == [2, 2]
+        work.stop()
+        await asyncio.wait([work.task])
+    assert len(started(tmp_path)) == 1
 
 
 @pytest.mark.real_time  # a process that dies

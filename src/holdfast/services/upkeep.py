@@ -7,7 +7,7 @@ nothing but promptness hangs on the leader.
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -113,7 +113,16 @@ def crashes(claims: list[tuple[int, int]], why: str) -> list[Transition]:
 
 def report(rescued: Rescued, why: str) -> None:
     """Log which jobs were taken from a worker."""
-    for verb, ids in (("were given back", rescued.requeued), ("have failed", rescued.failed)):
-        if ids:
-            named = ", ".join(public_id.encode(job_id) for job_id in ids[:_NAMED])
-            _logger.warning("%d jobs %s, because %s: %s", len(ids), verb, why, named)
+    if rescued.requeued:
+        _logger.warning("%d jobs were given back, because %s: %s", len(rescued.requeued), why, _named(rescued.requeued))
+    report_failed(rescued.failed, why)
+
+
+def report_failed(ids: Sequence[int], why: str) -> None:
+    """Log which jobs the loss of a worker has ended for good."""
+    if ids:
+        _logger.error("%d jobs have failed, because %s: %s", len(ids), why, _named(ids))
+
+
+def _named(ids: Sequence[int]) -> str:
+    return ", ".join(public_id.encode(job_id) for job_id in ids[:_NAMED])

@@ -21,7 +21,9 @@ def log_failure(run: Run, transition: Transition) -> None:
     if transition.verb is Verb.FAIL:
         level, next_step = logging.ERROR, "it has failed"
     elif transition.verb is Verb.CRASH:
-        level, next_step = logging.ERROR, "a crash is counted"
+        count = f"crash {job.crashes + 1} of {job.max_crashes}"
+        next_step = f"{count}: it has failed" if job.crashes + 1 >= job.max_crashes else f"{count} is counted"
+        level = logging.ERROR
     else:
         level, next_step = logging.WARNING, f"the next one follows in {transition.delay_ms / 1_000:g} s"
     message = "job %s (%s), attempt %d of %d: %s: %s; %s"

@@ -10,7 +10,7 @@ from holdfast import moments
 from holdfast.client.repeat import pauses
 from holdfast.config import Settings
 from holdfast.errors import HoldfastError
-from holdfast.services.upkeep import crashes
+from holdfast.services.upkeep import crashes, report_failed
 from holdfast.stores.store import LeaseStore
 from holdfast.transitions import Transition
 from holdfast.worker import identity, marks
@@ -90,6 +90,7 @@ class Enrolment:
                     _logger.warning(
                         "worker process %d %s; %d jobs were given back", child.pid, how, len(released.requeued)
                     )
+                    report_failed(released.failed, f"their worker process {child.pid} {how}")
             except TimeoutError:
                 _logger.warning("the store does not answer: what process %d held is rescued later", child.pid)
                 break

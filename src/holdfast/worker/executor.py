@@ -8,6 +8,7 @@ import asyncio
 import functools
 import logging
 import os
+import random
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -35,6 +36,7 @@ from holdfast.worker.verbs import Spoken, Verbs
 _logger = logging.getLogger("holdfast")
 
 _ALARM_S = 600.0
+_SHORTEST_TURN_S, _LONGEST_TURN_S = 1.0, 30.0
 
 
 class Ends(Protocol):
@@ -56,6 +58,9 @@ class Grants(Spoken, Protocol):
 
     async def load(self, run: Run) -> Job | None:
         """Read what earlier claims of a job have left."""
+
+    async def record(self, run: Run) -> None:
+        """Store that a handler begins, before it does."""
 
     async def admit(self, run: Run) -> Transition | None:
         """Set aside what a job may spend; a Transition if it may not run now."""
@@ -99,6 +104,7 @@ class Executor:
         self._state = state
         self._arounds = tuple(parts.arounds)
         self._processes = processes
+        self._last_chance: Run | None = None  # whose next crash fails it
         self._deadlines = Deadlines(self.runs, self._time_out)
 
     def begin(self, run: Run) -> None:
@@ -214,9 +220,12 @@ class Executor:
         if run.why is not None:  # it was stopped before its first step
             return classify.raised(run, asyncio.CancelledError(), self._settings)
         try:
-            refusal = await self._grants.admit(run)
+            # guard: last-chance, without: refusal = await self._grants.admit(run)
+            refusal = self._turned_away(run) or await self._grants.admit(run)
             if refusal is not None:
                 return refusal
+            if run.must_be_recorded:  # guard: recorded-start
+                await self._grants.record(run)
             if run.job.claim > 1 and keeps_phases(run.task):
                 run.stored = await self._grants.load(run)
             if run.way is Way.PROCESS and self._processes is not None:
@@ -237,6 +246,21 @@ class Executor:
                 return ends.completed(*run.key)
             return classify.raised(run, error, self._settings)
         return classify.returned(run, value, self._settings)
+
+    def _turned_away(self, run: Run) -> Transition | None:
+        """Let two jobs whose next crash fails them not run at once: if all is brought down, one of them is innocent."""
+        if not run.is_last_chance:
+            return None
+        other, now = self._last_chance, time.monotonic()
+        if other is None or other.is_ended:
+            self._last_chance = run
+            return None
+        # The longer the other one runs, the longer it goes on, most likely.
+        ran_s = now - (other.started_at or now)
+        delay_ms = round(min(max(ran_s, _SHORTEST_TURN_S), _LONGEST_TURN_S) * random.uniform(750, 1_250))
+        message = "job %s waits for %g s: its next crash fails it, and so would that of job %s, which runs here"
+        _logger.info(message, run.job.public_id, delay_ms / 1_000, other.job.public_id)
+        return ends.snoozed(*run.key, delay_ms)
 
     async def _in_thread(self, run: Run, function: Callable[[], Any]) -> Any:
         """Run a function in a thread; the mark of its run says so as soon as it is there."""

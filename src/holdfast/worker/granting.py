@@ -43,6 +43,10 @@ class Granting:
         """Set aside what a job may spend; a Transition if it may not run now."""
         return await self.spending.admit(run)
 
+    async def record(self, run: Run) -> None:
+        """Store that a handler begins, before it does."""
+        await self.reporter.record(run)
+
     async def load(self, run: Run) -> Job | None:
         """Read what earlier claims of a job have left; while the store is away this waits, as long as the job may."""
         while True:

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from holdfast.errors import ClaimLost, DataRefused, HoldfastError
+from holdfast.errors import ClaimLost, DataRefused, HoldfastError, OutcomeUnknown, StoreUnavailable
 from holdfast.journal import Journal
 from holdfast.stores.store import WorkStore
 from holdfast.stores.values import ProgressReport, Started, Verdict
@@ -55,6 +55,18 @@ class Reporter:
         if run.why is Why.LOST:
             message = f"job {run.job.public_id} was taken from this worker: what its handler says is refused"
             raise ClaimLost(message)
+
+    async def record(self, run: Run) -> None:
+        """Store that a handler begins, before it does; while the store is away this waits, as long as the job may."""
+        while not run.is_recorded:
+            try:
+                (verdict,) = await self._store.start_jobs([Started(*run.key, run.started_ago_ms or 0)])
+            except (StoreUnavailable, OutcomeUnknown):
+                await asyncio.sleep(_PAUSE_S)
+            else:
+                run.is_recorded = True
+                _stop_if_lost(run, verdict)
+                await asyncio.sleep(0)  # where a run that was stopped ends, before its handler begins
 
     async def serve(self) -> None:
         """Write in rounds, as long as anything runs."""

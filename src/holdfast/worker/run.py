@@ -88,6 +88,20 @@ class Run:
         return self.not_before + _PERMIT_S < time.monotonic() and self.not_before > -math.inf
 
     @property
+    def must_be_recorded(self) -> bool:
+        """Whether the store has to know that the handler begins, because the next crash may be charged to it for good.
+
+        Where the marks are lost with the machine, the store alone can tell a handler that had begun from one that
+        waited.
+        """
+        return self.job.crashes > 0 or self.job.max_crashes == 1
+
+    @property
+    def is_last_chance(self) -> bool:
+        """Whether the handler has crashed before, and fails for good by its next crash."""
+        return self.job.crashes > 0 and self.job.crashes + 1 >= self.job.max_crashes
+
+    @property
     def context(self) -> Context[Any]:
         """What the handler is given; made when somebody asks for it, which most handlers never do."""
         if self._context is None:

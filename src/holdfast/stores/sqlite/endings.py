@@ -168,9 +168,8 @@ def _target(held: Held, transition: Transition) -> JobState:
         return JobState.FAILED
     if transition.verb is not Verb.CRASH:
         return transition.state
-    # Buried only by a crash that it had alone, which is how it runs after the first one.
-    # guard: burial-alone, without: if held.crashes + 1 >= held.max_crashes:
-    if held.crashes >= 1 and held.crashes + 1 >= held.max_crashes:
+    # guard: last-crash, without: if held.crashes >= held.max_crashes:
+    if held.crashes + 1 >= held.max_crashes:
         return JobState.FAILED
     return JobState.SCHEDULED if held.crashes else JobState.QUEUED
 

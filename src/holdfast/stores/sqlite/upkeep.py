@@ -16,6 +16,7 @@ from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.endings import Ending, Held
 from holdfast.stores.sqlite.jobs import COUNT_CAP
 from holdfast.stores.values import Kept, Promoted, Ready, Rescued
+from holdfast.transitions import Transition
 
 _MOST_PAGES = 4_096  # are read to measure tables, in about 20 ms: 16 MB, as pages usually are
 _PAGES_GIVEN_BACK = 100  # by one call: each has to be moved to the end of the file first
@@ -145,9 +146,20 @@ def _rescue(connection: sqlite3.Connection, now: int, limit: int, before: dateti
     latest = now if before is None else min(now, rows.milliseconds(before))
     workers = statements.change(connection, "rescue_jobs", now=now, before=latest)
     lost = [Held(*row) for row in statements.fetch(connection, "lost_jobs", limit=limit)]
-    crashes = [(held, ends.crashed(held.id, held.claim, _LEASE_ENDED)) for held in lost]
-    rescued = endings.rescue(connection, now, workers, crashes)
+    rescued = endings.rescue(connection, now, workers, [(held, _lost(held)) for held in lost])
     return msgspec.structs.replace(rescued, looked_at=rows.moment(now))
+
+
+def _lost(held: Held) -> Transition:
+    """Charge a claim whose lease has ended, unless it is known that it had not begun.
+
+    A worker has the start of a job stored before it begins if one more crash may end it for good, or if it crashed
+    before. All others count as begun.
+    """
+    is_recorded = held.crashes > 0 or held.max_crashes == 1
+    if is_recorded and not held.is_started:  # guard: unbegun-claim
+        return ends.interrupted(held.id, held.claim)
+    return ends.crashed(held.id, held.claim, _LEASE_ENDED)
 
 
 def _shrink(connection: sqlite3.Connection) -> None:

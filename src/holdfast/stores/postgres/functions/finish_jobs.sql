@@ -44,9 +44,8 @@ BEGIN
                 WHEN j.extra ->> 'on_restart' = 'fail'
                     AND (t.verb = 'crash' OR (t.verb = 'interrupt' AND j.started_at IS NOT NULL)) THEN 'failed'
                 WHEN t.verb <> 'crash' THEN t.target
-                -- Buried only by a crash that it had alone, which it runs after the first one.
-                -- guard: burial-alone, without: WHEN j.crashes + 1 >= j.max_crashes THEN 'failed'
-                WHEN j.crashes >= 1 AND j.crashes + 1 >= j.max_crashes THEN 'failed'
+                -- guard: last-crash, without: WHEN j.crashes >= j.max_crashes THEN 'failed'
+                WHEN j.crashes + 1 >= j.max_crashes THEN 'failed'
                 WHEN j.crashes = 0 THEN 'queued'
                 ELSE 'scheduled'
             END AS goes_to

@@ -5,6 +5,9 @@
 --
 -- Who had to wait for the tables judges nobody: the renewals of the living have waited for them as well. Who slept
 -- judges nobody for it either: the others may have slept too, so only leases count that had ended before `p_before`.
+--
+-- A claim whose lease has ended is charged, unless it is known that it had not begun: a worker has the start of a job
+-- stored before it begins if one more crash may end it for good, or if it crashed before. All others count as begun.
 DROP FUNCTION IF EXISTS holdfast.rescue_jobs;
 CREATE FUNCTION holdfast.rescue_jobs(p_limit integer, p_before timestamptz DEFAULT NULL)
 RETURNS TABLE (workers integer, requeued bigint[], failed bigint[], cancelled bigint[], looked_at timestamptz)
@@ -17,6 +20,11 @@ DECLARE
     v_now timestamptz;
     v_ids bigint[];
     v_claims integer[];
+    v_verbs text[];
+    v_classes text[];
+    v_errors text[];
+    v_fingerprints text[];
+    v_verdicts text[] := '{}';
 BEGIN
     LOCK TABLE holdfast.jobs, holdfast.workers IN ROW EXCLUSIVE MODE;
     workers := 0;
@@ -44,26 +52,44 @@ BEGIN
     GET DIAGNOSTICS workers = ROW_COUNT;
 
     -- plan: rescue_jobs
-    SELECT COALESCE(array_agg(lost.id), '{}'), COALESCE(array_agg(lost.claim), '{}')
-    INTO v_ids, v_claims
+    SELECT array_agg(lost.id), array_agg(lost.claim), array_agg(lost.verb)
+    INTO v_ids, v_claims, v_verbs
     FROM (
-        SELECT j.id, j.claim
+        SELECT
+            j.id, j.claim,
+            -- guard: unbegun-claim, without: 'crash'
+            CASE WHEN (j.crashes > 0 OR j.max_crashes = 1) AND j.started_at IS NULL THEN 'interrupt' ELSE 'crash' END
         FROM holdfast.jobs AS j
         WHERE j.state = 'running'
             -- guard: rescue-living
             AND NOT EXISTS (SELECT FROM holdfast.workers AS w WHERE w.id = j.worker AND w.dead_at IS NULL)
         LIMIT p_limit
-    ) AS lost;
+    ) AS lost (id, claim, verb);
     -- plan end
 
+    IF v_ids IS NOT NULL THEN
+        SELECT
+            array_agg(t.id ORDER BY t.id), array_agg(t.claim ORDER BY t.id), array_agg(t.verb ORDER BY t.id),
+            array_agg(t.class ORDER BY t.id), array_agg(t.error ORDER BY t.id),
+            array_agg(t.class || ':' || t.error ORDER BY t.id)
+        INTO v_ids, v_claims, v_verbs, v_classes, v_errors, v_fingerprints
+        FROM (
+            SELECT
+                lost.*, CASE lost.verb WHEN 'crash' THEN 'WorkerLost' END AS class,
+                CASE lost.verb WHEN 'crash' THEN 'its worker''s lease ended' END AS error
+            FROM unnest(v_ids, v_claims, v_verbs) AS lost (id, claim, verb)
+        ) AS t;
+        v_verdicts := holdfast.finish_jobs(
+            v_ids, v_claims, v_verbs, array_fill('queued'::text, ARRAY[cardinality(v_ids)]), '{}', '{}', v_classes,
+            v_errors, '{}', v_fingerprints, '{}', '{}'
+        );
+    END IF;
     SELECT
         COALESCE(array_agg(e.id) FILTER (WHERE e.verdict IN ('queued', 'scheduled')), '{}'),
         COALESCE(array_agg(e.id) FILTER (WHERE e.verdict = 'failed'), '{}'),
         COALESCE(array_agg(e.id) FILTER (WHERE e.verdict = 'cancelled'), '{}')
     INTO requeued, failed, cancelled
-    FROM holdfast.end_claims(
-        v_ids, v_claims, 'crash', 'queued', 'WorkerLost', 'its worker''s lease ended', NULL
-    ) AS e;
+    FROM unnest(v_ids, v_verdicts) AS e (id, verdict);
     RETURN NEXT;
 END
 $$;
