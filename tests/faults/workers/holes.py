@@ -68,7 +68,7 @@ def charge_the_neighbours() -> None:
 
     def judged(self: Enrolment, child: Any) -> Any:
         if child.marks is not None:
-            child.marks.suspects = lambda: list(child.marks.begun())
+            child.marks.suspects = lambda **_: list(child.marks.begun())
         return judge(self, child)
 
     _replace(Enrolment, "_judge", judged)
