@@ -96,6 +96,14 @@ def test_what_runs_in_another_process_has_done_it_only_if_all_was_brought_down(o
     assert suspects(own, with_supervisor=True) == [2, 3]
 
 
+@pytest.mark.guards("boot-mark")
+@pytest.mark.parametrize("with_supervisor", [False, True])
+def test_who_waits_for_its_process_has_not_begun(own: Marks, with_supervisor: bool) -> None:
+    own.start(1, 1, None, Way.LOOP)
+    own.start(2, 1, None, Way.BOOT)
+    assert suspects(own, with_supervisor=with_supervisor) == [1]
+
+
 def test_who_runs_alone_is_the_suspect_wherever_it_runs(own: Marks) -> None:
     own.start(3, 1, None, Way.PROCESS)
     assert suspects(own) == suspects(own, with_supervisor=True) == [3]

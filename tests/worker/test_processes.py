@@ -319,6 +319,18 @@ async def test_a_process_that_dies_after_its_commit_has_completed_its_job(module
     assert await effects.numbers() == [1]
 
 
+@pytest.mark.guards("process-mark")
+async def test_a_process_marks_that_a_handler_begins_before_it_does(module: Any, tmp_path: Path) -> None:
+    """It may bring everything down with its first line."""
+    await module.deaf_for_ever.enqueue()
+    async with working(module.app) as work:
+        await until(lambda: started(tmp_path), "it runs")
+        assert [begun.way for begun in work.worker.marks.begun()] == [marks.Way.PROCESS]
+        work.stop()
+        await asyncio.wait([work.task])
+    await drained(module.app, queues=["nothing"])
+
+
 async def test_marks_name_the_process_of_a_handler(in_memory: Any, tmp_path: Path) -> None:
     await in_memory.deaf_for_ever.enqueue()
     worker_ = None

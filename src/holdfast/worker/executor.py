@@ -153,9 +153,9 @@ class Executor:
     def _mark(self, run: Run) -> int:
         """Mark that the handler begins, just before its first step: beside one that keeps the loop it never does."""
         run.is_waiting = False
-        # What is meant for a thread says so itself once it is there.
-        # guard: begin-mark, without: run.mark = -1
-        run.mark = self._marks.start(*run.key, run.timeout_s, Way.LOOP if run.way is Way.THREAD else run.way)
+        # What is meant for a thread or a process says so itself once it is there.
+        way = {Way.THREAD: Way.LOOP, Way.PROCESS: Way.BOOT}.get(run.way, run.way)
+        run.mark = self._marks.start(*run.key, run.timeout_s, way)  # guard: begin-mark, without: run.mark = -1
         return run.mark
 
     def _way(self, run: Run) -> Way:

@@ -38,6 +38,7 @@ class Way(IntEnum):
     THREAD = 1
     PROCESS = 2
     ENDED = 3  # it does no more, but the store does not know its end yet
+    BOOT = 4  # its process has not begun with it
 
 
 class Begun(NamedTuple):
@@ -117,6 +118,10 @@ class Marks:
         if index != UNMARKED:
             self._numbers[_place(index) + _WAY] = way
 
+    def place_of(self, index: int) -> tuple[str, int] | None:
+        """Where another process finds a mark, if it can."""
+        return None if self.path is None or index == UNMARKED else (str(self.path), index)
+
     def end(self, index: int) -> None:
         """Take a mark away: the end of the job is known to the store."""
         if index == UNMARKED:
@@ -194,7 +199,8 @@ class Marks:
             return []
         if self._numbers[_ACQUITTED] == _ASKED and with_supervisor:  # guard: asked-acquittal
             return []
-        begun = [entry for entry in self.begun() if entry.way != Way.ENDED]
+        # guard: boot-mark, without: begun = [entry for entry in self.begun() if entry.way != Way.ENDED]
+        begun = [entry for entry in self.begun() if entry.way not in (Way.ENDED, Way.BOOT)]
         stepping = self._numbers[_STEPPING]
         at = _FIRST + (stepping - 1) * _ENTRY.size
         current = Begun(*_ENTRY.unpack_from(self._memory, at)) if 0 < stepping <= self._entries else None
@@ -222,6 +228,14 @@ class Marks:
         """Remove the file."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
+
+
+def begin_at(place: tuple[str, int]) -> None:
+    """Mark, from the process of a handler, that the handler begins there."""
+    found = Marks.open(Path(place[0]))
+    if found is not None:
+        found.set_way(place[1], Way.PROCESS)
+        found.close()
 
 
 def is_abandoned(path: Path) -> bool:

@@ -28,12 +28,16 @@ class Boot(msgspec.Struct, tag="boot"):
 
 
 class Order(msgspec.Struct, tag="order"):
-    """To a process: run this job; `stored` is what earlier claims have left, `parent` the span around the run."""
+    """To a process: run this job.
+
+    `stored` is what earlier claims have left, `parent` the span around the run, `mark` where to mark that it begins.
+    """
 
     job: Job
     stored: Job | None = None
     parent: dict[str, str] = {}
     allowance: Allowance | None = None
+    mark: tuple[str, int] | None = None
 
 
 class Stop(msgspec.Struct, tag="stop"):

@@ -25,7 +25,7 @@ from holdfast.stores import make_store
 from holdfast.stores.store import Store
 from holdfast.telemetry import logs, tracing
 from holdfast.transitions import Transition
-from holdfast.worker import classify, forks, kernel, lines
+from holdfast.worker import classify, forks, kernel, lines, marks
 from holdfast.worker.handler import call_handler, make_context
 from holdfast.worker.locking import block_of
 from holdfast.worker.marks import UNMARKED, Marks
@@ -122,6 +122,8 @@ class _Server:
                 if answer is not None and not answer.done():
                     answer.set_result(message.refused)
             elif isinstance(message, Order):
+                if message.mark is not None:  # guard: process-mark
+                    marks.begin_at(message.mark)
                 self._pipe.send(Begun())
                 self._run = run = Run(message.job)
                 run.stored, run.allowance = message.stored, message.allowance

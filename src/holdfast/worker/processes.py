@@ -22,7 +22,7 @@ from holdfast.telemetry import logs, tracing
 from holdfast.transitions import Transition
 from holdfast.worker import classify
 from holdfast.worker.isolation import NoProcess
-from holdfast.worker.marks import Marks
+from holdfast.worker.marks import Marks, Way
 from holdfast.worker.parts import Parts
 from holdfast.worker.pipe import Begun, Boot, Committed, Ended, Kept, Noted, Order, Pipe, Spent, Stop, Unable
 from holdfast.worker.run import Run, Why
@@ -83,7 +83,10 @@ class ProcessPool:
         is_reusable = False
         try:
             parent = tracing.carried(is_wanted=self._settings.telemetry.traces)
-            process.pipe.send(Order(run.job, run.stored, parent, run.allowance))
+            place = self._marks.place_of(run.mark)
+            process.pipe.send(Order(run.job, run.stored, parent, run.allowance, place))
+            if place is None:  # no other process reads the marks
+                self._marks.set_way(run.mark, Way.PROCESS)
             if not _is_asked_for(run):  # guard: isolated-begin
                 await _begun(process)
             transition = await self._outcome(run, spoken, process)
