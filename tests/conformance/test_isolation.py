@@ -133,17 +133,15 @@ def test_a_schema_that_a_test_has_changed_is_not_handed_on(dsn: str, schemas: Sc
         A_CLOCK_OF_ITS_OWN,
     ],
 )
-def test_a_schema_that_can_be_made_as_it_was_is_handed_on(dsn: str, schemas: Schemas, change: str) -> None:
+def test_the_next_test_gets_a_schema_as_it_was(dsn: str, schemas: Schemas, change: str) -> None:
     name = schemas.take()
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(change.format(name).encode())
         schemas.give_back(name)
-        assert schemas.take() == name
-        assert connection.execute(f"SELECT to_regclass('{name}.mine'), {name}.clock() IS NULL".encode()).fetchone() == (
-            None,
-            False,
-        )
-    schemas.give_back(name)
+        other = schemas.take()  # the same, mended, unless the server has analysed a table by itself just then
+        found = connection.execute(f"SELECT to_regclass('{other}.mine'), {other}.clock() IS NULL".encode())
+        assert found.fetchone() == (None, False)
+    schemas.give_back(other)
 
 
 def test_a_schema_that_is_handed_on_is_empty(dsn: str, schemas: Schemas) -> None:
@@ -152,7 +150,7 @@ def test_a_schema_that_is_handed_on_is_empty(dsn: str, schemas: Schemas) -> None
         connection.execute(f"INSERT INTO {name}.disabled_endpoints VALUES ('https://x', now(), '')".encode())
         connection.execute(f"SELECT nextval('{name}.position_seq')".encode())
     schemas.give_back(name)
-    assert schemas.take() == name
+    name = schemas.take()
     with psycopg.connect(dsn) as connection:
         found = connection.execute(
             f"SELECT count(*), nextval('{name}.position_seq') FROM {name}.disabled_endpoints".encode()
