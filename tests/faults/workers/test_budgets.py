@@ -88,6 +88,10 @@ async def test_the_ledger_is_exact_whoever_is_killed(place: Place, chance: rando
     failed = [job for job in jobs.values() if job.state is JobState.FAILED]
     assert {job.error_class for job in failed} == {"holdfast.outcomes.BudgetExceeded"}
     assert {job.attempt for job in failed} == {1}
-    assert await titles(place.store) == ["budget ai has reached 80 %", "budget ai has reached 100 %"]
+    told = await titles(place.store)
+    assert told.count("budget ai has reached 80 %") == 1
+    # The last cents may be too few for any job: then the budget keeps jobs out before all of it is spent.
+    assert any(title.endswith(("has reached 100 %", "do not fit below 100 %")) for title in told)
+    assert len(set(told)) == len(told)
     assert killed > 0
     show(f"{killed} kills: {len(paid)} spends acknowledged, {len(spent)} in the ledger, {len(failed)} jobs refused")
