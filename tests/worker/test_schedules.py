@@ -332,8 +332,12 @@ async def test_without_a_leader_schedules_fire_two_seconds_late_and_due_jobs_in_
         async def note(ctx: Context) -> None:
             seen.add("note", ctx)
 
+        async def is_looked_at() -> bool:
+            return any(state.next_fire for state in await app.stored_schedules())
+
         term = await app.store.lead(OFFICE, "somebody who does nothing", None, 600_000)
         async with working(app):
+            await until(is_looked_at, "the worker knows when the schedule fires first")
             await note.using(run_in="1s").enqueue()
             await clock.advance(seconds=1)
             await seen.reach(1, "note")
