@@ -20,7 +20,7 @@ from tests.support.sizes import CHAOS, size
 from tests.support.variants import STORES
 
 BUDGET = settings(
-    max_examples=size(60, 600),
+    max_examples=size(20, 600),
     stateful_step_count=30,
     deadline=None,
     derandomize=not CHAOS,

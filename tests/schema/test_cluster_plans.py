@@ -14,7 +14,7 @@ from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import in_schema
 from holdfast.stores.sqlite import statements
 from holdfast.stores.sqlite.store import SqliteStore
-from tests.schema.plans import Explained, explain_query
+from tests.schema.plans import Explained, explain_query, forget_statistics
 from tests.support.sizes import size
 
 JOBS = size(20_000, 500_000)
@@ -46,9 +46,7 @@ FROM generate_series(1, $1::int) AS n
 async def session(dsn: str, postgres: PostgresStore) -> AsyncIterator[Connection]:
     """Give a connection to a schema that has many jobs and fires, of which the statistics know nothing."""
     connection = await asyncpg.connect(dsn)
-    for table in ("jobs", "fires"):
-        sql = f"ALTER TABLE holdfast.{table} SET (autovacuum_enabled = off); ANALYZE holdfast.{table}"
-        await connection.execute(in_schema(sql, postgres.schema))
+    await forget_statistics(connection, postgres.schema, "jobs", "fires")
     await connection.execute(in_schema(_JOBS, postgres.schema), JOBS, LANES)
     await connection.execute(in_schema(_FIRES, postgres.schema), FIRES)
     yield connection

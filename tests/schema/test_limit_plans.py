@@ -12,7 +12,7 @@ from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import in_schema, load_queries
 from holdfast.transitions import completed
-from tests.schema.plans import explain_query
+from tests.schema.plans import explain_query, forget_statistics
 from tests.support.builders import claim, claim_of, lane, new_job, register
 from tests.support.connections import show
 from tests.support.sizes import CHAOS, size
@@ -49,9 +49,7 @@ SELECT relname, seq_scan FROM pg_stat_user_tables WHERE schemaname = $1 AND reln
 async def session(dsn: str, postgres: PostgresStore) -> AsyncIterator[Connection]:
     """Give a connection to a schema with many held jobs of one tenant, of which the statistics know nothing."""
     connection = await asyncpg.connect(dsn)
-    for table in ("jobs", "slots"):
-        sql = f"ALTER TABLE holdfast.{table} SET (autovacuum_enabled = off); ANALYZE holdfast.{table}"
-        await connection.execute(in_schema(sql, postgres.schema))
+    await forget_statistics(connection, postgres.schema, "jobs", "slots")
     limit = LimitRow(name="tenants", queue="default", path=("payload", "tenant"), concurrency=3)
     await postgres.define_limits([limit], ["default"])
     await connection.execute(in_schema(_HELD, postgres.schema), HELD)

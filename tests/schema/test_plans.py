@@ -21,7 +21,7 @@ from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import in_schema, quoted
 from holdfast.stores.values import JobFilter
 from holdfast.transitions import completed
-from tests.schema.plans import Explained, Statement, explain, explain_query, load_statements
+from tests.schema.plans import Explained, Statement, explain, explain_query, forget_statistics, load_statements
 from tests.support.connections import expire, register, request, show
 from tests.support.sizes import CHAOS, size
 
@@ -78,9 +78,7 @@ async def _load(dsn: str, schema: str) -> int:
     await store.migrator.up()
     await store.open()
     connection = await asyncpg.connect(dsn)
-    await connection.execute(
-        in_schema("ALTER TABLE holdfast.jobs SET (autovacuum_enabled = off); ANALYZE holdfast.jobs", schema)
-    )
+    await forget_statistics(connection, schema, "jobs")
     await connection.execute(in_schema("ANALYZE holdfast.history; ANALYZE holdfast.workers", schema))
     worker = await register(store)
     insert = in_schema(_ROWS, schema)

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import httpx2
 import pytest
@@ -237,7 +237,7 @@ async def test_acting_on_one_job(shop: Holdfast, web: httpx2.AsyncClient) -> Non
     assert (await job.get()).state is JobState.CANCELLED
     later = await shop.enqueue(shop.tasks.get("greet").using(run_in="1h").call(name="late"))
     await web.post(f"/jobs/{later.public_id}/run")
-    assert (await later.get()).run_at <= datetime.now(UTC) + timedelta(seconds=5)
+    assert (await later.get()).run_at <= datetime.now(UTC)
     await web.post(f"/jobs/{job.public_id}/delete")
     assert (await web.get(f"/jobs/{job.public_id}")).status_code == 404
     deeds = await shop.store.list_deeds(AuditFilter(), limit=9)

@@ -119,9 +119,9 @@ async def test_what_waits_is_committed_together(connection: Connection, monkeypa
 
 
 async def test_a_group_has_one_time(connection: Connection) -> None:
+    begin = int(time.time() * 1_000) - 1  # SQLite counts in fractions of a day, and rounds down
     times = await asyncio.gather(*(connection.write(lambda _, now: now) for _ in range(10)))
-
-    assert abs(times[0] - time.time() * 1000) < 5_000
+    assert begin <= times[0] <= time.time() * 1_000
     connection.clock.override = 12_345
     assert await connection.write(lambda _, now: now) == 12_345
     assert await connection.read(lambda _, now: now) == 12_345

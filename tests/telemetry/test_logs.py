@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import time
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Self
@@ -162,10 +163,11 @@ async def test_with_the_level_debug_every_end_is_a_line(caplog: pytest.LogCaptur
     async def work() -> None: ...
 
     caplog.set_level(logging.DEBUG, "holdfast")
+    begin = time.monotonic()
     with Written(JsonLines()) as written:
         async with app:
             job = await work.enqueue()
             await app.run_worker(until="empty")
     (ended,) = (line for line in written.objects if line["event"] == "job.ended")
     assert (ended["job"], ended["outcome"], ended["state"]) == (job.public_id, "complete", "completed")
-    assert 0 <= ended["run_s"] < 5
+    assert 0 <= ended["run_s"] <= time.monotonic() - begin
