@@ -54,7 +54,7 @@ _USED = """
 SELECT relname, pg_relation_size(oid) FROM pg_class
 WHERE relnamespace = %(name)s::regnamespace AND relkind = 'r' AND pg_relation_size(oid) > 0
 """
-_FEW_BYTES = 8 * 8192  # the planner takes a table that nothing is known of to have ten pages at least
+FEW_BYTES = 8 * 8192  # the planner takes a table that nothing is known of to have ten pages at least
 _REWIND = """
 SELECT setval(seqrelid, seqstart, false) FROM pg_sequence
 WHERE seqrelid IN (SELECT oid FROM pg_class WHERE relnamespace = %(name)s::regnamespace)
@@ -140,9 +140,9 @@ class Schemas:
         few = [
             SQL("{} AS (DELETE FROM {})").format(Identifier(f"gone_{table}"), Identifier(name, table))
             for table, size in used.items()
-            if size <= _FEW_BYTES
+            if size <= FEW_BYTES
         ]
-        many = [Identifier(name, table) for table, size in used.items() if size > _FEW_BYTES]
+        many = [Identifier(name, table) for table, size in used.items() if size > FEW_BYTES]
         if many:
             self._connection.execute(SQL("TRUNCATE {} CASCADE").format(SQL(", ").join(many)))
         if few:
