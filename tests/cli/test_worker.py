@@ -281,6 +281,17 @@ def test_a_file_that_cannot_be_used_is_1(bench: Bench, tmp_path: Path, place: st
     assert "Traceback" not in log
 
 
+def test_a_folder_of_marks_that_is_a_link_is_1(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (bench.folder / "jobs.db-workers").symlink_to(tmp_path / "elsewhere")
+    code, answer, log = bench.run("worker", "--drain")
+    assert (code, answer) == (1, ""), log
+    assert f"{bench.folder}/jobs.db-workers" in log
+    assert "got a link" in log
+    assert "Traceback" not in log
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 def test_a_database_in_memory_is_refused(bench: Bench) -> None:
     (bench.folder / "other.py").write_text("from holdfast import Holdfast\napp = Holdfast('sqlite://')\n")
     code, _, log = bench.run("worker", "-A", "other:app")

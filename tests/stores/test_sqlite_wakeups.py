@@ -165,6 +165,24 @@ async def test_a_socket_that_nobody_reads_holds_up_nobody(sqlite_file: SqliteSto
         assert names_in(folder_of(sqlite_file)) == {"1-full.sock"}
 
 
+@pytest.mark.guards("hint-folder-owner")
+async def test_a_folder_of_another_user_gets_no_hints(
+    sqlite_file: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What looks like a socket of a worker may be a link to the socket of any service."""
+    folder_of(sqlite_file).mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as service:
+        service.setblocking(False)
+        service.bind(str(folder_of(sqlite_file) / "1-service.sock"))
+        await sqlite_file.announce(["default"])
+        assert service.recv(10)
+        another = os.geteuid() + 1
+        monkeypatch.setattr(os, "geteuid", lambda: another)
+        await sqlite_file.announce(["default"])
+        with pytest.raises(BlockingIOError):
+            service.recv(10)
+
+
 async def test_where_nobody_listens_announcing_leaves_nothing_behind(sqlite_file: SqliteStore) -> None:
     await sqlite_file.announce(["default"])
     assert not folder_of(sqlite_file).exists()

@@ -37,6 +37,7 @@ def watch() -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ:
         folder = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="hf-", dir=_quick_folder())
         tempfile.tempdir = None  # so that it is read again
+        os.environ.pop("XDG_RUNTIME_DIR", None)  # marks of workers belong into that folder, too
     environment = {name: value for name, value in os.environ.items() if name != _MARK}
     os.environ[_MARK] = mark = secrets.token_hex(16)
     watcher = subprocess.Popen(

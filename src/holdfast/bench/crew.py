@@ -96,8 +96,8 @@ async def started(start: Start, processes: int) -> AsyncIterator[Crew]:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, *start.command, str(os.getpid()), "worker", *words, "--log-level", "warning"),
             cwd=start.folder,
-            # Its marks go into its temporary folder, so that nothing of it is left when it has to be killed.
-            env={**os.environ, SETUP: msgspec.json.encode(start.setup).decode(), "TMPDIR": str(start.folder)},
+            # Its marks go into its own folder, so that nothing of it is left when it has to be killed.
+            env={**os.environ, SETUP: msgspec.json.encode(start.setup).decode(), "XDG_RUNTIME_DIR": str(start.folder)},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -344,9 +344,7 @@ def _make_marks(end: socket.socket, parts: Parts, start: Start) -> Marks:
     try:
         made = Marks.create(file, marks_for(concurrency))
     except OSError as error:
-        message = f"the folder {folder}, in which worker processes mark what they begin, cannot be used: {error};"
-        message += " correct the store's path, or the permissions of the folder around it"
-        raise ConfigError(message) from error
+        raise ConfigError(marks.why_unusable(folder, error)) from error
     moments.reach("marked")
     return made
 

@@ -68,6 +68,7 @@ class Embedded:
         self._id = 0
         self._entered_at = 0  # when that id was got, in monotonic nanoseconds
         self._is_told: str | None = None
+        self._folder = folder_of(parts.settings)
 
     def drain(self) -> None:
         """Let what runs end, then leave."""
@@ -87,9 +88,7 @@ class Embedded:
         """Work until told to leave."""
         require_http(self._parts.settings)
         require_channels(self._parts.settings)
-        folder = folder_of(self._parts.settings)
-        file = None if folder is None else marks.file_of(folder, self._instance, os.getpid())
-        own_marks = Marks.create(file, marks_for(self._concurrency))
+        own_marks = self._make_marks()
         try:
             async with (
                 make_processes(self._parts, own_marks) as processes,
@@ -117,12 +116,24 @@ class Embedded:
         finally:
             own_marks.close()
 
+    def _make_marks(self) -> Marks:
+        """Make the marks; without a folder for them this worker goes on, for it renews its lease itself."""
+        entries = marks_for(self._concurrency)
+        if self._folder is not None:
+            try:
+                return Marks.create(marks.file_of(self._folder, self._instance, os.getpid()), entries)
+            except OSError as error:
+                message = "%s. The worker goes on without: after a crash its jobs begin again when its lease has ended"
+                _logger.warning(message, marks.why_unusable(self._folder, error))
+                self._folder = None
+        return Marks.create(None, entries)
+
     async def _work(self, worker: Worker, lease: Lease, leases: LeaseStore) -> Left:
         settings = self._parts.settings
         upkeep = Upkeep(
             self._store,
             self._delivery,
-            HostMarks(folder_of(self._parts.settings), self._instance),
+            HostMarks(self._folder, self._instance),
             cancel_grace_s=settings.worker.cancel_grace_s,
             may_judge=lambda: lease.is_steady,
         )

@@ -218,8 +218,9 @@ class Instance:
         begun = [] if child.marks is None else list(child.marks.begun())
         if begun and not child.has_left and self._parent.is_told:
             self._parent.interrupted()  # it was at something, which now begins elsewhere
-        child.kill_all([entry.pid for entry in begun if entry.pid])  # guard: orphan-kill
-        await child.ended()
+        await child.ended()  # only now this process is the parent of those that it had spawned
+        siblings = {other.pid for other in self._living}
+        child.kill_all([entry.pid for entry in begun if entry.pid not in siblings])  # guard: orphan-kill
         self._parent.forget(child)
         await self._enrolment.sign_off(child)
         await child.close()

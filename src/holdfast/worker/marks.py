@@ -17,6 +17,8 @@ from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple
 
+from holdfast import ownership
+
 if sys.platform != "win32":
     import fcntl
 
@@ -66,14 +68,17 @@ class Marks:
 
     @classmethod
     def create(cls, path: Path | None, entries: int) -> "Marks":
-        """Make the marks of this process; without a path nobody else can read them."""
+        """Make the marks of this process; without a path no other process can read them.
+
+        Raises PermissionError for a folder that is not this user's own.
+        """
         size = _FIRST + entries * _ENTRY.size
         if path is None or sys.platform == "win32":  # where there is no supervisor and no newcomer that would look
             memory = mmap.mmap(-1, size)
             lock = path = None
         else:
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            ownership.make_private_folder(path.parent)
+            lock = ownership.create_file(path)
             fcntl.flock(lock, fcntl.LOCK_EX)
             _fill(lock, path, size)
             memory = mmap.mmap(lock, size)
@@ -82,10 +87,10 @@ class Marks:
 
     @classmethod
     def open(cls, path: Path) -> "Marks | None":
-        """Open the marks of another process; None when there are none that can be read."""
+        """Open the marks of another process; None when there are none that can be read and believed."""
         try:
-            with path.open("r+b") as file:
-                memory = mmap.mmap(file.fileno(), 0)
+            with _opened(path) as file:
+                memory = mmap.mmap(file, 0)
         except (OSError, ValueError):
             return None
         if len(memory) < _FIRST or memory[:8] != _MAGIC:
@@ -243,15 +248,10 @@ def is_abandoned(path: Path) -> bool:
     if sys.platform == "win32":
         return False
     try:
-        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        with _opened(path) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    finally:
-        os.close(file)
     return True
 
 
@@ -261,11 +261,24 @@ def is_held(path: Path) -> bool:
 
 
 def folder_beside(database: str | None) -> Path:
-    """Where the marks of a store's workers lie: beside a SQLite file, else in this user's temporary folder."""
+    """Where the marks of a store's workers lie: beside a SQLite file, else in a folder of this user.
+
+    That is in the user's runtime directory, where there is one, else in the temporary folder, which others share.
+    """
     if database is not None:
         return Path(f"{os.path.realpath(database)}-workers")
-    user = "" if sys.platform == "win32" else f"-{os.getuid()}"
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and Path(runtime).is_absolute() and ownership.is_private_folder(Path(runtime)):
+        return Path(runtime, "holdfast")
+    user = "" if sys.platform == "win32" else f"-{os.geteuid()}"
     return Path(tempfile.gettempdir()) / f"holdfast{user}"
+
+
+def why_unusable(folder: Path, error: OSError) -> str:
+    """Say that there can be no marks in a folder, and what to do."""
+    message = f"the folder {folder}, in which workers mark what they begin, cannot be used: {error}; remove what is"
+    message += " there, let this user write around it, or choose another place: by the store's path on SQLite, by"
+    return f"{message} TMPDIR on PostgreSQL"
 
 
 def file_of(folder: Path, instance: str, pid: int) -> Path:
@@ -274,11 +287,25 @@ def file_of(folder: Path, instance: str, pid: int) -> Path:
 
 
 def sweep(folder: Path, older_than_s: float = 86_400) -> None:
-    """Remove files that nobody came back for."""
+    """Remove files that no process came back for."""
+    if not ownership.is_private_folder(folder):
+        return
     with contextlib.suppress(OSError):
         for path in folder.glob("*.marks"):
-            if time.time() - path.stat().st_mtime > older_than_s and is_abandoned(path):
+            if time.time() - path.lstat().st_mtime > older_than_s and is_abandoned(path):
                 path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """Open a file of marks of this user, in a folder of this user that no other may enter."""
+    if not ownership.is_private_folder(path.parent):  # guard: marks-owner
+        raise PermissionError(str(path))
+    file = ownership.open_file(path)
+    try:
+        yield file
+    finally:
+        os.close(file)
 
 
 def _fill(file: int, path: Path, size: int) -> None:

@@ -117,10 +117,14 @@ class Offspring:
         self.kill()
 
     def kill_all(self, others: Iterable[int]) -> None:
-        """Kill its process group, and those of the processes that it had spawned for jobs."""
-        for pid in (self.pid, *others):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(pid, signal.SIGKILL)
+        """Kill its process group, and those of the processes that it had spawned for jobs.
+
+        The numbers of the latter come from a file, and it may say anything: 1 would mean all processes of this user.
+        """
+        for group in (self.pid, *others):
+            if group == self.pid or _has_child_in(group):  # guard: foreign-group
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(group, signal.SIGKILL)
 
     async def close(self) -> None:
         """Wait for its end, then let go of its line and remove its marks, even those of which nothing was heard yet."""
@@ -135,6 +139,20 @@ class Offspring:
             self.marks = None
         if self._marks_file is not None:  # guard: marks-removal
             self._marks_file.unlink(missing_ok=True)
+
+
+def _has_child_in(group: int) -> bool:
+    """Whether a process group has a child of this process, as each has that the children of a dead worker are left in.
+
+    Only Linux gives those to the supervisor; elsewhere they end with their pipe.
+    """
+    if sys.platform != "linux" or group <= 1 or group == os.getpgrp():
+        return False
+    try:
+        os.waitid(os.P_PGID, group, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except (ChildProcessError, OverflowError):
+        return False
+    return True
 
 
 async def spawn(command: Sequence[str]) -> Offspring:

@@ -10,6 +10,9 @@ import os
 import secrets
 import socket
 from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast import ownership
 
 _READY = ".sock"
 _BEING_MADE = ".new"
@@ -35,7 +38,7 @@ class HintSocket:
         path = _folder(database_path)
         name = f"{os.getpid()}-{secrets.token_hex(4)}"
         try:
-            os.makedirs(path, exist_ok=True)  # noqa: PTH103 - beside the calls below, which pathlib does not have
+            ownership.make_private_folder(Path(path))
             receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         except OSError:
             return None
@@ -69,10 +72,10 @@ class HintSocket:
 
 
 def send_hints(database_path: str) -> None:
-    """Send a datagram to everybody who listens; whoever is gone is removed."""
+    """Send a datagram to each process that listens, and remove the sockets of those that are gone."""
     if not _HAS_SOCKETS:
         return
-    # Nobody has ever listened, or nobody may be told: they look by themselves.
+    # Without a folder of this user's own, other processes look by themselves.
     with contextlib.suppress(OSError), _opened(_folder(database_path)) as folder:
         names = [name for name in os.listdir(folder) if name.endswith(_READY)]  # noqa: PTH208 - pathlib takes no number
         if not names:
@@ -95,8 +98,10 @@ def _send(sender: socket.socket, folder: int, name: str) -> None:
 
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[int]:
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
+        if os.fstat(folder).st_uid != os.geteuid():  # guard: hint-folder-owner
+            raise PermissionError(path)
         yield folder
     finally:
         os.close(folder)
