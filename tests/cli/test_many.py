@@ -164,6 +164,15 @@ def test_jobs_are_taken_out_page_by_page_and_secrets_are_covered(
     assert json.loads((shop.folder / "failed.jsonl").read_text(encoding="utf-8"))["public_id"] == told
 
 
+@pytest.mark.parametrize("command", [("jobs", "export"), ("dlq", "export", "-")], ids=" ".join)
+def test_an_export_keeps_addresses_with_a_port(sqlite_shop: Shop, command: tuple[str, ...]) -> None:
+    told = {"to": "http://example.org:8080/from", "subject": 'ada@example.org "and" x://me:s3cret@db'}
+    sqlite_shop.enqueue("send_email", *(f"{name}={value}" for name, value in told.items()))
+    sqlite_shop.on_store(lambda store: working.fail(store, "high", 1))
+    (line,) = sqlite_shop.ok(*command).splitlines()
+    assert json.loads(line)["payload"] == {**told, "subject": 'ada@example.org "and" x://me:***@db'}
+
+
 def test_what_a_queue_runs_at_once_is_bounded_and_let_go(sqlite_shop: Shop) -> None:
     shop = sqlite_shop
     shop.ok("migrate", "up")

@@ -9,9 +9,13 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from holdfast import ages
 from holdfast.cli import output
@@ -127,7 +131,64 @@ def test_passwords_are_hidden_wherever_they_stand() -> None:
         "sslpassword = s3cret",
     ):
         assert "s3c" not in output.without_passwords(text), text
-    assert output.without_passwords("at 10:30 by a@b, see https://h/p") == "at 10:30 by a@b, see https://h/p"
+    for text in (
+        "at 10:30 by a@b, see https://h/p",
+        "http://h:8080/x?to=a@b",
+        "http://[::1]:8080/x@y",
+        'http://h:x","to":"a@b',
+    ):
+        assert output.without_passwords(text) == text
+
+
+TEXTS = st.text(st.one_of(st.sampled_from('"\\:/@ \n\u2028{},'), st.characters(codec="utf-8")), max_size=40)
+WORDS = st.text("ab1%+.-_", min_size=1, max_size=9)
+PASSWORDS = st.text("abc:/?#@!$'();,=%{}[]\\", max_size=9).map(lambda text: f"p{text}")
+PLAIN = TEXTS.filter(lambda text: "://" not in text and "password" not in text.lower())
+
+
+@st.composite
+def quoting(draw: st.DrawFn) -> tuple[str, str]:
+    """Give a text that quotes URLs with and without a password, and what should be shown of it."""
+    before, after, host, user = draw(PLAIN), draw(PLAIN), draw(WORDS), draw(WORDS)
+    port = draw(st.integers(1, 65_535))
+    head = f"{before} http://{host}:{port}/{draw(WORDS)} postgresql://{user}:"
+    tail = f"@{host}:{port}/{draw(WORDS)} {after}"
+    return f"{head}{draw(PASSWORDS)}{tail}", f"{head}***{tail}"
+
+
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**63), st.floats(allow_nan=False, allow_infinity=False))
+    | PLAIN.map(lambda text: (text, text))
+    | quoting(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(PLAIN, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def side(value: Any, index: int) -> Any:
+    """Take what is written, or what should be shown."""
+    if isinstance(value, tuple):
+        return value[index]
+    if isinstance(value, list):
+        return [side(inner, index) for inner in value]
+    return {name: side(inner, index) for name, inner in value.items()} if isinstance(value, dict) else value
+
+
+@pytest.mark.guards("terminal-passwords")
+@settings(deadline=None)
+@given(VALUES)
+def test_a_line_of_an_export_stays_json_and_loses_its_passwords_alone(value: Any) -> None:
+    line = output.masked_line(side(value, 0))
+    assert "\n" not in line
+    assert json.loads(line) == json.loads(output.json_line(side(value, 1)))
+
+
+@pytest.mark.parametrize("piece", ["x://a:", "x://a:1/", "a@", "password='", "password = ", '"\\', "x://a:b@c,", "://"])
+def test_hiding_passwords_costs_in_proportion_to_the_text(piece: str) -> None:
+    text = piece * (1_000_000 // len(piece))
+    began = time.process_time()
+    output.masked_line(text)
+    assert time.process_time() - began < 5
 
 
 def test_a_wide_letter_counts_twice() -> None:

@@ -364,7 +364,7 @@ def export(
         which = await session.client.dead_jobs(group, **conditions)
         count = 0
         async for job in session.client.export_dead_letters(which):
-            file.write(f"{output.without_passwords(output.json_line(job))}\n")
+            file.write(f"{output.masked_line(job)}\n")
             count += 1
         file.flush()
         return count

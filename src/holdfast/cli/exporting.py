@@ -70,7 +70,7 @@ def _line(job: Job) -> str:
     secrets = payload.secrets_in(job.payload) if isinstance(job.payload, dict) else []
     if secrets:
         shown |= {name: _covered(shown[name], secrets) for name in _QUOTING}
-    return output.without_passwords(output.json_line(shown))
+    return output.masked_line(shown)
 
 
 def _covered(value: Any, secrets: list[str]) -> Any:

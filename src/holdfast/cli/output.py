@@ -4,6 +4,7 @@ Everything that comes from a store or a user passes through here, so that no tex
 characters, escape sequences and marks that reverse the direction of writing are shown as backslash escapes, not sent.
 """
 
+import json
 import re
 import sys
 from collections.abc import Sequence
@@ -20,7 +21,11 @@ from rich.text import Text
 _DIRECTIONS = "\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff"
 _ACTING = re.compile(f"[\\x00-\\x1f\\x7f-\\x9f{_DIRECTIONS}\ud800-\udfff]")
 _ACTING_IN_JSON = re.compile(f"[\\x7f-\\x9f{_DIRECTIONS}\ud800-\udfff]")
-_PASSWORD = re.compile(r"(\w://[^\s:@/]*):\S*@|((?:ssl)?password\s*=\s*)('[^']*'|[^&\s'\"]*)", re.IGNORECASE)
+_JSON_TEXT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
+# A URL ends where none can go on. Its password may hold anything else, for people forget to escape it; a port is none.
+_UNBROKEN = re.compile(r'[^\s"<>]+')
+_USER = re.compile(r"\w://(?!\[)[^:@/]*:(?!\d{1,5}[/?#])")
+_SETTING = re.compile(r"((?:ssl)?password\s*=\s*)('[^']*'|[^&\s'\"]*)", re.IGNORECASE)
 
 _GAP = "  "
 _CUT = "~"
@@ -50,8 +55,10 @@ def block(text: str) -> str:
 
 
 def without_passwords(text: str) -> str:
-    """Hide the passwords of URLs that a message quotes."""
-    return _PASSWORD.sub(_starred, text)  # guard: terminal-passwords, without: return text
+    """Hide the passwords of URLs that a text quotes, and those after `password=`; in doubt more, never less."""
+    if "@" in text and "://" in text:
+        text = _UNBROKEN.sub(_without_password, text)  # guard: terminal-passwords
+    return _SETTING.sub(r"\1***", text)  # guard: terminal-passwords, without: return text
 
 
 def is_terminal() -> bool:
@@ -104,6 +111,11 @@ def write_json(value: Any) -> None:
 def json_line(value: Any) -> str:
     """Write a value as one line of JSON."""
     return _safe_json(msgspec.json.encode(value).decode())
+
+
+def masked_line(value: Any) -> str:
+    """Write a value as one line of JSON, with the passwords hidden in each of its texts."""
+    return _JSON_TEXT.sub(_masked_text, json_line(value))
 
 
 def indented(encoded: bytes | str, by: int = 2) -> str:
@@ -197,8 +209,18 @@ def _escaped(found: re.Match[str]) -> str:
     return ascii(found[0])[1:-1]
 
 
-def _starred(found: re.Match[str]) -> str:
-    return f"{found[1]}:***@" if found[1] else f"{found[2]}***"
+def _without_password(found: re.Match[str]) -> str:
+    text = found[0]
+    end = text.rfind("@")
+    user = _USER.search(text, 0, max(end, 0))
+    return text if user is None else f"{text[: user.end()]}***{text[end:]}"
+
+
+def _masked_text(found: re.Match[str]) -> str:
+    """Hide the passwords in one text of JSON; without any it stays as it is written."""
+    text: str = json.loads(found[0])
+    masked = without_passwords(text)
+    return found[0] if masked == text else _safe_json(json.dumps(masked, ensure_ascii=False))
 
 
 def _escaped_in_json(found: re.Match[str]) -> str:
