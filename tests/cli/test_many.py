@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -171,6 +172,23 @@ def test_an_export_keeps_addresses_with_a_port(sqlite_shop: Shop, command: tuple
     sqlite_shop.on_store(lambda store: working.fail(store, "high", 1))
     (line,) = sqlite_shop.ok(*command).splitlines()
     assert json.loads(line)["payload"] == {**told, "subject": 'ada@example.org "and" x://me:***@db'}
+
+
+@pytest.mark.guards("export-mode")
+@pytest.mark.parametrize("command", [("jobs", "export", "--output"), ("dlq", "export")], ids=" ".join)
+def test_an_export_is_for_its_user_alone(sqlite_shop: Shop, command: tuple[str, ...]) -> None:
+    sqlite_shop.ok("migrate", "up")
+    (sqlite_shop.folder / "old.jsonl").touch()
+    (sqlite_shop.folder / "old.jsonl").chmod(0o644)
+    umask = os.umask(0o022)
+    try:
+        for name in ("new.jsonl", "old.jsonl"):
+            sqlite_shop.ok(*command, name)
+    finally:
+        os.umask(umask)
+    modes = [oct((sqlite_shop.folder / name).stat().st_mode & 0o777) for name in ("new.jsonl", "old.jsonl")]
+    assert modes == ["0o600", "0o644"], "one that was there keeps its mode"
+    assert sqlite_shop(*command, "missing/new.jsonl").exit_code == 1
 
 
 def test_what_a_queue_runs_at_once_is_bounded_and_let_go(sqlite_shop: Shop) -> None:

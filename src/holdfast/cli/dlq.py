@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 import msgspec
@@ -337,7 +337,7 @@ def _at_once(ctx: click.Context, verb: str, which: Sequence[str], jobs: Sequence
 
 
 @dlq.command("export", examples=("dead.jsonl", "- --kind send_email | jq .error", "dead.jsonl --group 3f9a0c71be42"))
-@click.argument("file", type=click.File("w", encoding="utf-8", lazy=True), metavar="FILE|-")
+@click.argument("file", type=click.Path(readable=False, allow_dash=True), metavar="FILE|-")
 @click.option("--group", metavar="GROUP", help="Of this group.")
 @_choosing
 @options.as_json
@@ -345,7 +345,7 @@ def _at_once(ctx: click.Context, verb: str, which: Sequence[str], jobs: Sequence
 def export(
     ctx: click.Context,
     *,
-    file: IO[str],
+    file: str,
     group: str | None,
     kind: str | None,
     queue: str | None,
@@ -363,10 +363,10 @@ def export(
     async def write(session: Session) -> int:
         which = await session.client.dead_jobs(group, **conditions)
         count = 0
-        async for job in session.client.export_dead_letters(which):
-            file.write(f"{output.masked_line(job)}\n")
-            count += 1
-        file.flush()
+        with output.writing(file) as stream:
+            async for job in session.client.export_dead_letters(which):
+                stream.write(f"{output.masked_line(job)}\n")
+                count += 1
         return count
 
     count = with_store(ctx, write)

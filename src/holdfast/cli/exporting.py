@@ -1,6 +1,6 @@
 """`holdfast jobs export`."""
 
-from typing import IO, Any
+from typing import Any
 
 import click
 import msgspec
@@ -11,7 +11,6 @@ from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Verb
 from holdfast.client.dead_letters import without_secrets
 from holdfast.job import Job
-from holdfast.stores.values import Cursor
 
 _PAGE = 1_000
 _EXAMPLES = (
@@ -27,14 +26,14 @@ _QUOTING = ("error", "error_fingerprint", "traceback", "attempts", "logs", "prog
 @click.option(
     "--output",
     "file",
-    type=click.File("w", encoding="utf-8", lazy=True),
+    type=click.Path(readable=False, allow_dash=True),
     default="-",
     metavar="FILE",
     help="Where to write. [default: stdout]",
 )
 @options.as_json
 @click.pass_context
-def export(ctx: click.Context, *, query: str, file: IO[str], as_json: bool) -> None:
+def export(ctx: click.Context, *, query: str, file: str, as_json: bool) -> None:
     """Write jobs to a file, one JSON object a line, newest first.
 
     FILTER is that of `jobs list`; without one, all jobs. A line is what `jobs list --json` has of a job. They are read
@@ -45,17 +44,15 @@ def export(ctx: click.Context, *, query: str, file: IO[str], as_json: bool) -> N
 
     async def write(session: Session) -> int:
         count = 0
-        after: Cursor | None = None
-        while True:
-            page = await session.client.search(which, limit=_PAGE, after=after)
-            for job in page.jobs:
-                file.write(f"{_line(job)}\n")
-            count += len(page.jobs)
-            if page.next is None:
-                break
-            after = page.next
-        file.flush()
-        return count
+        page = await session.client.search(which, limit=_PAGE)
+        with output.writing(file) as stream:
+            while True:
+                for job in page.jobs:
+                    stream.write(f"{_line(job)}\n")
+                count += len(page.jobs)
+                if page.next is None:
+                    return count
+                page = await session.client.search(which, limit=_PAGE, after=page.next)
 
     count = with_store(ctx, write)
     if as_json:

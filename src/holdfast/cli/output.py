@@ -4,12 +4,14 @@ Everything that comes from a store or a user passes through here, so that no tex
 characters, escape sequences and marks that reverse the direction of writing are shown as backslash escapes, not sent.
 """
 
+import contextlib
 import json
+import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 import click
 import msgspec
@@ -98,6 +100,26 @@ def styled(*parts: tuple[str, str]) -> None:
         _console().print(Text.assemble(*((one_line(text), style) for text, style in parts)), soft_wrap=True)
     else:
         line("".join(text for text, _ in parts))
+
+
+@contextlib.contextmanager
+def writing(name: str) -> Iterator[IO[str]]:
+    """Open a file to write, or stdout for `-`; a new one is for this user alone, another keeps its mode."""
+    if name == "-":
+        with click.open_file(name, "w", encoding="utf-8") as stream:
+            yield stream
+            stream.flush()
+        return
+    try:
+        file = open(name, "w", encoding="utf-8", opener=_private)  # noqa: SIM115 - Path has no opener
+    except OSError as error:
+        raise click.FileError(name, hint=error.strerror) from error
+    with file:
+        yield file
+
+
+def _private(name: str, flags: int) -> int:
+    return os.open(name, flags, 0o600)  # guard: export-mode, without: return os.open(name, flags, 0o666)
 
 
 # ---- JSON ----------------------------------------------------------------------------------------------------------

@@ -225,6 +225,7 @@ def _turnstile_of(path: str) -> Turnstile:
     if path == opening.MEMORY:
         return OpenTurnstile()
     opening.check_place(path)
+    opening.make_file(path)
     try:
         return FileTurnstile(f"{path}-turn")
     except OSError as error:

@@ -46,6 +46,17 @@ def check_place(path: str) -> None:
         raise StoreUnavailable(message)
 
 
+def make_file(path: str) -> None:
+    """Make the file for this user alone, if it is missing: SQLite would ask the umask; its log gets the file's mode."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))  # guard: database-mode
+    except FileExistsError:
+        pass
+    except OSError as error:
+        message = f"the SQLite store {path}: the file cannot be made: {error.strerror}"
+        raise StoreUnavailable(message) from error
+
+
 def open_for_writing(path: str, synchronous: str) -> sqlite3.Connection:
     """Open the connection that writes; make the file if it is missing."""
     # One in memory is lent to the bodies of transactions, which run on other threads.

@@ -4,6 +4,7 @@ SQLite's own way of waiting is to sleep and guess, and under load one process ca
 lock of the operating system hands the turn on instead, and ends with the process that holds it.
 """
 
+import contextlib
 import os
 import sys
 from types import TracebackType
@@ -64,8 +65,7 @@ class FileTurnstile:
     """The turnstile of a database file: the lock file beside it is made once and never removed."""
 
     def __init__(self, path: str) -> None:
-        # Reading rights are enough to lock, so that users who share a database share this file too.
-        self._file = os.open(path, os.O_RDONLY | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+        self._file = _opened(path)
 
     def __enter__(self) -> None:
         _lock(self._file)
@@ -77,6 +77,27 @@ class FileTurnstile:
 
     def close(self) -> None:
         os.close(self._file)
+
+
+def _opened(path: str) -> int:
+    """Open a lock file; a new one is for those who may write to the database, because who reads it can stop them."""
+    flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
+    try:
+        file = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return os.open(path, flags)
+    with contextlib.suppress(FileNotFoundError):
+        _let_writers_in(file, os.stat(path.removesuffix("-turn")))  # noqa: PTH116 - the path is text
+    return file
+
+
+def _let_writers_in(file: int, database: os.stat_result) -> None:
+    """Give a lock file the owner and the rights to write of its database, as SQLite does with its log."""
+    if sys.platform != "win32":
+        writers = database.st_mode & 0o222
+        os.fchmod(file, 0o600 | writers | writers << 1)  # guard: turn-mode
+        if os.geteuid() == 0:
+            os.fchown(file, database.st_uid, database.st_gid)
 
 
 class OpenTurnstile:
