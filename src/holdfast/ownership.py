@@ -43,6 +43,15 @@ def is_private_folder(path: Path) -> bool:
     return sys.platform == "win32" or (_is_own_folder(found) and not found.st_mode & _OTHERS)
 
 
+def find_stranger(path: Path) -> int | None:
+    """Find the other user, if any, that a path, what it links to, or its folder belongs to; root is trusted."""
+    if sys.platform == "win32":
+        return None
+    owners = (found.st_uid for found in (path.lstat(), path.stat(), path.parent.stat()))
+    # guard: file-owner, without: return None
+    return next((owner for owner in owners if owner not in (0, os.geteuid())), None)
+
+
 def create_file(path: Path) -> int:
     """Make an empty file that only this user may read; the answer is its descriptor. What has its name is removed."""
     path.unlink(missing_ok=True)

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -245,6 +246,7 @@ def test_names_are_completed_from_what_is_chosen_and_nothing_is_said_when_it_can
 ) -> None:
     shop = sqlite_shop
     shop.ok("migrate", "up")
+    shop.ok("config", "apply")
     shop.enqueue("send_email", "to=a")
     source = (shop.folder / "shop.py").read_text(encoding="utf-8")
     (shop.folder / "noisy.py").write_text(f"{source}\nprint('noise')\n", encoding="utf-8")
@@ -253,11 +255,16 @@ def test_names_are_completed_from_what_is_chosen_and_nothing_is_said_when_it_can
         shell = BashComplete(standalone, {}, "holdfast", "_HOLDFAST_COMPLETE")
         return [item.value for item in shell.get_completions(list(words), begun)]
 
-    assert complete("-A", "noisy:app", "enqueue", begun="s") == ["send_email"]
-    assert complete("-A", "shop:app", "jobs", "list", "--queue") == ["bulk", "default", "high"]
+    assert complete("enqueue", "--store", shop.url, begun="s") == ["send_email"]
     assert complete("queues", "pause", "--store", shop.url, begun="h") == ["high"]
-    assert complete("-A", "shop:app", "limits", "show") == []
+    assert complete("limits", "show", "--store", shop.url) == []
+    assert complete("-A", "noisy:app", "enqueue", begun="s") == []
+    assert "noisy" not in sys.modules, "pressing Tab imports no app"
     assert complete("-A", "nonsense:app", "queues", "show") == []
     assert complete("--server", "http://127.0.0.1:1", "queues", "show") == []
     assert complete("queues", "show") == []
+    config = f"app: noisy:app\nstore: {shop.url}\nqueues: {{low: {{workers: 1}}}}\n"
+    (shop.folder / "holdfast.yaml").write_text(config, encoding="utf-8")
+    assert complete("queues", "show") == ["high", "low"]
+    assert "noisy" not in sys.modules, "pressing Tab imports no app"
     assert capsys.readouterr() == ("", "")

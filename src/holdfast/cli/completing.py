@@ -1,7 +1,7 @@
-"""Names for the Tab key: kinds, queues, schedules, limits, budgets and locks, from what is chosen.
+"""Names for the Tab key: kinds, queues, schedules, limits, budgets and locks, from the store or server that is chosen.
 
-A shell waits for the answer while somebody types: what cannot be known at once is not offered, and nothing is said
-about it.
+A shell waits for the answer while a person types: what cannot be known at once is not offered, without a word. No app
+is imported: pressing Tab must not run code.
 """
 
 import contextlib
@@ -22,14 +22,14 @@ Completion = Callable[[click.Context, click.Parameter, str], list[str]]
 def _named(
     read: Callable[[Session], Awaitable[Iterable[str]]], own: Callable[[Any], Iterable[str]] | None = None
 ) -> Any:
-    """Make the completion of one sort of name: those of the app, if there is one, and those of the store."""
+    """Make the completion of one sort of name: those that a program or a file defines, and those of the store."""
 
     def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
         found: set[str] = set()
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             with contextlib.suppress(Exception):
                 if own is not None and locate.server(ctx) is None:
-                    found.update(own(locate.app_or_store(ctx)[0]))
+                    found.update(own(locate.store_alone(ctx)))
             with contextlib.suppress(Exception):
                 found.update(connect.within(ctx, read, _PATIENCE_S))
         return sorted(name for name in found if name.startswith(incomplete.lower()))

@@ -15,7 +15,8 @@ _SHELLS = ("bash", "zsh", "fish")
 def completion(ctx: click.Context, *, shell: str) -> None:
     """Print what lets a shell complete with the Tab key.
 
-    Commands, options, and where an app, store or server is chosen, kinds, queues, schedules, limits and budgets.
+    Commands, options, and where a store or server is chosen, kinds, queues, schedules, limits and budgets. No app is
+    imported for it: with -A alone there are no such names.
     bash: write it to a file as in the example, or run `eval "$(holdfast completion bash)"`; zsh: write it to a file
     named _holdfast in a folder of $fpath; fish: write it to ~/.config/fish/completions/holdfast.fish.
     """

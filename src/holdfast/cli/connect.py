@@ -68,11 +68,13 @@ def with_database(ctx: click.Context, work: Callable[[Session], Awaitable[T]]) -
 
 
 def within(ctx: click.Context, work: Callable[[Session], Awaitable[T]], seconds: float) -> T:
-    """Do the same, for as long as somebody waits for it."""
+    """Do the same without importing an app, for a limited time: nobody has asked for a command yet."""
 
     async def run() -> T:
         async with asyncio.timeout(seconds):
-            return await _work(ctx, work)
+            if (named := locate.server(ctx)) is not None:
+                return await _asked(named, work)
+            return await _opened(locate.store_alone(ctx).settings, work)
 
     return asyncio.run(run())
 

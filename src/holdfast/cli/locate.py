@@ -11,12 +11,14 @@ import os
 import sys
 import tomllib
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
 
+from holdfast import ownership
 from holdfast.app import Holdfast
 from holdfast.cli.exits import Exit, Refusal
 from holdfast.errors import ConfigError, HoldfastError
@@ -140,6 +142,20 @@ def app_or_store(ctx: click.Context) -> tuple[Holdfast, bool]:
     return app, choice is None or choice.app is not None
 
 
+def store_alone(ctx: click.Context) -> Holdfast:
+    """Find the store without importing an app, which may run anything: for what nobody has asked to run, as Tab."""
+    target = ctx.find_object(Target)
+    if target is not None and target.app is not None:
+        return target.app
+    choice = _choose(ctx)
+    if choice.store is not None:
+        return _bare(ctx, choice.store, ctx.meta.get(f"{_GIVEN}schema") or "holdfast")
+    if choice.config is None:
+        message = f"{choice.source} names an app, and no store without it"
+        raise click.UsageError(message, ctx)
+    return Holdfast(config=choice.config)
+
+
 def names_an_app(ctx: click.Context) -> bool:
     """Whether an app was named on the command line or in the environment, or is fixed."""
     target = ctx.find_object(Target)
@@ -198,7 +214,7 @@ def _find(ctx: click.Context) -> tuple[Holdfast, _Choice | None]:
     if schema is not None:
         message = f"--schema goes with --store; {choice.source} names an app, which knows its own schema"
         raise click.UsageError(message, ctx)
-    if choice.config is not None:
+    if choice.app is None and choice.config is not None:
         return Holdfast(config=choice.config), choice
     return _imported(choice), choice
 
@@ -226,19 +242,19 @@ def _from_files() -> _Choice | None:
     file = files.find()
     app = None if file is None else naming.named_app(file)
     if file is not None and app is not None:
-        return _Choice(str(file), app=app, folder=file.resolve().parent)
-    found = _from_pyproject(Path.cwd())
+        return _Choice(str(file), app=app, folder=file.resolve().parent, config=file)
+    found = _from_pyproject(Path.cwd(), files.is_usable)
     return _Choice(str(file), config=file) if found is None and file is not None else found
 
 
-def _from_pyproject(start: Path) -> _Choice | None:
+def _from_pyproject(start: Path, is_usable: Callable[[Path], bool]) -> _Choice | None:
     """Read the nearest pyproject.toml that says something about Holdfast."""
     for folder in (start, *start.parents):
         file = folder / "pyproject.toml"
+        if not is_usable(file):
+            continue
         try:
             table = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {}).get("holdfast")
-        except (FileNotFoundError, NotADirectoryError):
-            continue
         except (OSError, ValueError) as error:
             message = f"{file} cannot be read: {error}"
             raise Refusal(message, Exit.ERROR, kind="ConfigError") from error
@@ -269,7 +285,11 @@ def _imported(choice: _Choice) -> Holdfast:
     module_name, colon, attributes = spelled.partition(":")
     if not colon or not all(part.isidentifier() for part in (*module_name.split("."), *attributes.split("."))):
         raise _misspelled(choice, "expected a form like module:app or package.module:app")
-    for folder in (choice.folder, Path.cwd()):
+    here = Path.cwd()
+    # An app that was found, and not named by the user, must not be looked for among files of others.
+    # guard: foreign-folder, without: is_trusted = True
+    is_trusted = choice.folder is None or ownership.find_stranger(here) is None
+    for folder in (choice.folder, here if is_trusted else None):
         if folder is not None and str(folder) not in sys.path:
             sys.path.insert(0, str(folder))
     found: Any = _import(choice, module_name)

@@ -6,6 +6,7 @@ from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any
 
+from holdfast import ownership
 from holdfast.configuration.mistakes import Report
 from holdfast.errors import ConfigError
 
@@ -17,15 +18,16 @@ VARIABLE = "HOLDFAST_CONFIG"
 def find(start: Path | None = None) -> Path | None:
     """Find the file that HOLDFAST_CONFIG names, or the nearest one in a folder or above it.
 
-    Of pyproject.toml only one counts that says more in [tool.holdfast] than the name of the app.
+    Of pyproject.toml only one counts that says more in [tool.holdfast] than the name of the app. A file of another user
+    is refused unless it was named.
     """
     if named := os.environ.get(VARIABLE):
         return Path(named)
     folder = Path.cwd() if start is None else start
     for place in (folder, *folder.parents):
-        found = [place / name for name in NAMES if (place / name).is_file()]
-        if _says_more(place / PYPROJECT):
-            found.append(place / PYPROJECT)
+        found = [file for name in NAMES if is_usable(file := place / name)]
+        if is_usable(pyproject := place / PYPROJECT) and _says_more(pyproject):
+            found.append(pyproject)
         if len(found) > 1:
             message = f"expected one configuration in {place}, got {' and '.join(file.name for file in found)}; put all"
             message += f" of it into one of them, or name one with {VARIABLE}"
@@ -33,6 +35,18 @@ def find(start: Path | None = None) -> Path | None:
         if found:
             return found[0]
     return None
+
+
+def is_usable(file: Path) -> bool:
+    """Whether a file is there; ConfigError if others could have put it there: it may name any code and any store."""
+    if not file.is_file():
+        return False
+    stranger = ownership.find_stranger(file)
+    if stranger is not None:
+        message = f"{file} or its folder belongs to user {stranger}, expected user {os.geteuid()} or root, because it"
+        message += f" says which code is run; if you trust it, name it with {VARIABLE}, or the app with -A"
+        raise ConfigError(message)
+    return True
 
 
 def required() -> Path:
