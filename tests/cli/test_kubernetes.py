@@ -9,6 +9,7 @@ import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
+from pydantic import SecretStr
 
 from holdfast.deploy.autoscale import jobs_in_hand
 from holdfast.deploy.kubernetes import text
@@ -408,6 +409,21 @@ def test_wrong_values_are_refused(chosen: dict[str, Any], said: str) -> None:
     assert said in str(refused.value)
 
 
+@pytest.mark.guards("cronjob-secret")
+@pytest.mark.parametrize("argument", [SecretStr("hunter2"), {"$secret": "hunter2"}], ids=["SecretStr", "its mark"])
+def test_a_secret_argument_is_refused(argument: Any) -> None:
+    schedule = Schedule(name="nightly", kind="report", cron="0 3 * * *", args={"deep": [{"token": argument}]})
+    with pytest.raises(InvalidValue, match="cannot express a secret argument, which all could read") as refused:
+        objects([schedule], schedules="cronjob")
+    assert "hunter2" not in str(refused.value)
+
+
+def test_an_argument_without_a_form_in_json_is_refused() -> None:
+    schedule = Schedule(name="nightly", kind="report", cron="0 3 * * *", args={"day": object()})
+    with pytest.raises(InvalidValue, match="schedule 'nightly': args: cannot be kept as JSON"):
+        objects([schedule], schedules="cronjob")
+
+
 def test_an_image_is_needed() -> None:
     with pytest.raises(InvalidValue, match="expected the image to run; give --image"):
         read_values({}, "the test")
@@ -415,7 +431,7 @@ def test_an_image_is_needed() -> None:
 
 @pytest.mark.parametrize("content", ["- a\n- b", "image", "a: [", "!!python/object/apply:os.getcwd []"])
 def test_files_that_hold_no_values_are_refused(content: str) -> None:
-    with pytest.raises(InvalidValue, match=r"values\.yaml: expected"):
+    with pytest.raises(InvalidValue, match=r"values\.yaml(:\d+:\d+)?: expected"):
         read_file(content, "values.yaml")
     assert read_file("# nothing\n", "values.yaml") == {}
 

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from msgspec import MsgspecError
 
 from holdfast.cli import locate
 from holdfast.client.client import Client
 from holdfast.client.schedules import ScheduleState
 from holdfast.config import Settings
-from holdfast.errors import ConfigError, StoreUnavailable
+from holdfast.errors import ConfigError, HoldfastError, StoreUnavailable, shown
 from holdfast.locations import SqliteLocation
+from holdfast.release import RELEASE
 from holdfast.services.secrecy import keep_secrets
 from holdfast.stores import open_store
 
@@ -94,12 +96,19 @@ async def _opened(settings: Settings, work: Callable[[Session], Awaitable[T]]) -
 
 async def _asked(named: locate.Server, work: Callable[[Session], Awaitable[T]]) -> T:
     from holdfast.remote.client import RemoteClient  # noqa: PLC0415 - only who names a server needs it
-    from holdfast.remote.link import Link  # noqa: PLC0415 - as above
+    from holdfast.remote.link import Link, ServerRefused  # noqa: PLC0415 - as above
 
     link = Link(named.url, named.token)
     client: Any = RemoteClient(link)  # it has the verbs that commands use, and no store or settings
     try:
         return await work(RemoteSession(client, client, client))
+    except HoldfastError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, MsgspecError) as error:
+        # Every value that a command works on came from the server, and commands are tested with good ones.
+        message = f"{named.url} answered with what this release ({RELEASE}) cannot read ({type(error).__name__}:"
+        message += f" {shown(str(error))}): expected a server of Holdfast of about the same release"
+        raise ServerRefused(message) from error
     finally:
         await link.close()
 

@@ -255,7 +255,7 @@ def _from_pyproject(start: Path, is_usable: Callable[[Path], bool]) -> _Choice |
             continue
         try:
             table = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {}).get("holdfast")
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             message = f"{file} cannot be read: {error}"
             raise Refusal(message, Exit.ERROR, kind="ConfigError") from error
         if table is not None:

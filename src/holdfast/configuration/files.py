@@ -2,12 +2,13 @@
 
 import os
 import tomllib
+from collections.abc import Iterable
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any
 
 from holdfast import ownership
-from holdfast.configuration.mistakes import Report
+from holdfast.configuration.mistakes import DEEPEST, LONGEST, TOO_DEEP, Report
 from holdfast.errors import ConfigError
 
 NAMES = ("holdfast.yaml", "holdfast.yml", "holdfast.toml")
@@ -86,10 +87,19 @@ def read(file: Path, report: Report) -> dict[str, Any]:
 
 
 def _read_toml(content: str, report: Report, *, in_pyproject: bool) -> dict[str, Any]:
+    if len(content) > LONGEST:
+        report.add((), f"expected at most {LONGEST:,} characters, got {len(content):,}")
+        return {}
     try:
         document: dict[str, Any] = tomllib.loads(content)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         report.add((), f"expected TOML: {error}")
+        return {}
+    except RecursionError:
+        report.add((), TOO_DEEP)
+        return {}
+    if _is_deep(document):
+        report.add((), TOO_DEEP)
         return {}
     if in_pyproject:
         document = _section(document)
@@ -99,8 +109,8 @@ def _read_toml(content: str, report: Report, *, in_pyproject: bool) -> dict[str,
 def _says_more(file: Path) -> bool:
     try:
         section = _section(tomllib.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError):
-        return False  # whoever needs it complains
+    except (OSError, ValueError, RecursionError):
+        return False  # the command that needs it complains
     return bool(section.keys() - {"app"})
 
 
@@ -108,6 +118,18 @@ def _section(document: dict[str, Any]) -> dict[str, Any]:
     tool = document.get("tool")
     section = tool.get("holdfast") if isinstance(tool, dict) else None
     return section if isinstance(section, dict) else {}
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether a document is nested further than it can be followed; without recursion, for the same reason."""
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        level = [inner for item in level if isinstance(item, dict | list) for inner in _inside(item)]
+    return bool(level)
+
+
+def _inside(item: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return item.values() if isinstance(item, dict) else item
 
 
 def _plain(value: Any) -> Any:

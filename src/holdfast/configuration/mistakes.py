@@ -11,6 +11,11 @@ from holdfast.errors import ConfigError, ConfigMistakes, InvalidValue, Mistake, 
 
 Path = tuple[str, ...]
 
+LONGEST, DEEPEST = 1_000_000, 64
+"""How many characters and levels of nesting a file may have: one that was made to be costly is not read to its end."""
+
+TOO_DEEP = f"expected at most {DEEPEST} levels of nesting"
+_MOST = 1_000
 _MARK = re.compile(r":([0-9]+):([0-9]+)$")
 _DEFINED = re.compile(r"(?:[a-z ]+ '[^']*'|[A-Z]\w+\(\.\.\.\)|service|business hours|email|leader): ")
 
@@ -26,7 +31,7 @@ class Report:
     def add(self, path: Path, message: str) -> None:
         """Take note of one."""
         mistake = Mistake(".".join(path), message, self.place_of(path))
-        if mistake not in self.mistakes:
+        if len(self.mistakes) < _MOST and mistake not in self.mistakes:
             self.mistakes.append(mistake)
 
     def place_of(self, path: Path) -> str:

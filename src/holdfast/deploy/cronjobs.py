@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-import msgspec
 from cronsim import CronSim
 
+from holdfast import payload
 from holdfast.cron import Times, read_times
 from holdfast.deploy.pods import Manifest, container, literal, metadata, pod
 from holdfast.deploy.values import CronJobValues, Values
@@ -109,7 +109,10 @@ def _arguments(schedule: Scheduled) -> list[str]:
     """What the pod runs; the key is the Job's name, so that a pod that is started again finds what it stored before."""
     arguments = ["enqueue", schedule.kind]
     if schedule.args:
-        arguments += ["--payload", literal(msgspec.json.encode(schedule.args).decode())]
+        encoded = payload.encode(schedule.args, f"schedule {schedule.name!r}: args")
+        if payload.secrets_in(schedule.args):  # guard: cronjob-secret
+            raise _refused(schedule.name, "a secret argument, which all could read", "let the task read it itself")
+        arguments += ["--payload", literal(encoded)]
     if schedule.overlap == "cancel":
         raise _refused(schedule.name, 'overlap="cancel"', 'choose "skip" or "queue"')
     if schedule.overlap == "skip":

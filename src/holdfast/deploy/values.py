@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
-import yaml
 
 from holdfast import names
+from holdfast.configuration.mistakes import Report
+from holdfast.configuration.yaml_file import read_yaml
 from holdfast.errors import InvalidValue, shown
 from holdfast.worker_settings import MOST_CONCURRENT, MOST_PROCESSES
 
@@ -80,15 +81,10 @@ class Facts:
 
 def read_file(text: str, source: str) -> dict[str, Any]:
     """Read a values file: a mapping in YAML."""
-    try:
-        read = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        message = f"{source}: expected YAML, got: {' '.join(str(error).split())}"
-        raise InvalidValue(message) from error
-    if read is None:
-        return {}
-    if not isinstance(read, dict):
-        message = f'{source}: expected a mapping, such as "image: shop:1.0", got {shown(read)}'
+    report = Report(source)
+    read = read_yaml(text, report)
+    if report.mistakes:
+        message = f"{report.mistakes[0]}; a line of a values file looks like image: shop:1.0"
         raise InvalidValue(message)
     return read
 

@@ -71,7 +71,7 @@ class RemoteDeadLetters:
         }
         if which.fingerprint is not None:
             asked["group"] = group_id(which.kinds[0], which.fingerprint)
-        async with self.link.lines("dead-letters", "export", **asked) as lines:
+        async with self.link.lines("dead-letters", "export", expected="application/x-ndjson", **asked) as lines:
             async for line in lines:
                 if line:
                     yield msgspec.json.decode(line)
