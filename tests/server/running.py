@@ -59,6 +59,11 @@ class Program:
         """Where it serves."""
         return self.until(ADDRESS.pattern)[1].rstrip("/")
 
+    def rest(self) -> list[str]:
+        """The lines that have not been read, once the program has ended."""
+        self._reader.join(PATIENCE_S)
+        return [self._new.get() for _ in range(self._new.qsize())]
+
     def end(self, number: int) -> int:
         """Send a signal and give the exit code."""
         self.process.send_signal(number)

@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
-from uvicorn.server import ServerState
 
 from holdfast.server import connection
-from holdfast.server.connection import MOST_BYTES, Connection
+from holdfast.server.connection import MOST_BYTES, Connection, Connections
 from tests.support.wait import PATIENCE_S
 
 HEAD = b"GET / HTTP/1.1\r\nHost: here\r\n"
@@ -52,7 +51,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 async def streams() -> AsyncIterator[Streams]:
     """Give a connection to a server."""
     config = uvicorn.Config(told, http=Connection, ws="none", log_config=None, lifespan="off")
-    state, loop = ServerState(), asyncio.get_running_loop()
+    state, loop = Connections(10), asyncio.get_running_loop()
     server = await loop.create_server(lambda: Connection(config, state, {}), "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     async with asyncio.timeout(PATIENCE_S):

@@ -14,6 +14,7 @@ import uvicorn
 from playwright.async_api import Browser, Page, expect
 
 from holdfast import Holdfast, JobHandle
+from holdfast.server import serving as server_serving
 from holdfast.server.connection import Connection
 from tests.server.browser import IN_BROWSER, Browsing, browsing
 from tests.server.following import made_pass
@@ -59,7 +60,8 @@ async def serving(app: Holdfast, port: int) -> AsyncIterator[uvicorn.Server]:
     """Serve the app on a port; leaving the block stops the server."""
     listening = socket.create_server(("127.0.0.1", port))
     asgi = app.asgi()
-    server = uvicorn.Server(uvicorn.Config(asgi, http=Connection, log_config=None, lifespan="off", ws="none"))
+    config = uvicorn.Config(asgi, http=Connection, log_config=None, lifespan="off", ws="none")
+    server = server_serving.Server(config, most=100)
     running = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         await until(lambda: server.started, "it serves")

@@ -99,13 +99,14 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(app: Holdfast, *, send_buffer: int | None = None) -> AsyncIterator[Served]:
+async def serving(app: Holdfast, *, send_buffer: int | None = None, most: int = 5_000) -> AsyncIterator[Served]:
     """Serve an app by uvicorn; leaving the block stops it as a signal would."""
     listening = server_serving.listen(ServerSettings(port=0))
     if send_buffer is not None:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     asgi = app.asgi(MANY)
-    server = uvicorn.Server(uvicorn.Config(asgi, http=Connection, log_config=None, lifespan="off", ws="none"))
+    config = uvicorn.Config(asgi, http=Connection, log_config=None, lifespan="off", ws="none")
+    server = server_serving.Server(config, most)
     token, _ = await made_pass(app)
     running = asyncio.create_task(server.serve(sockets=[listening]))
     try:

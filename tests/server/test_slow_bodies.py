@@ -1,6 +1,7 @@
 """Bodies that come late or never: they hold no connection for longer than a while."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -8,7 +9,9 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.server import shield
+from holdfast.server.application import make_application
 from holdfast.server.settings import ServerSettings
+from holdfast.stores.access import AuditFilter
 from tests.support.wait import PATIENCE_S
 from tests.support.web import bearing, made_pass, visit
 
@@ -29,6 +32,28 @@ async def test_a_body_that_does_not_come_holds_nothing(memory_app: Holdfast, mon
             answer = await web.post(path, headers=headers, content=parts())
             assert (answer.status_code, answer.json()["type"]) == (408, "urn:holdfast:too-slow"), path
             assert answer.headers["connection"] == "close"
+
+
+@pytest.mark.parametrize("path, logged", [("/login", 0), ("/api/v1/queues/a/pause", 1), ("/queues/a/pause", 1)])
+async def test_a_caller_who_hangs_up_in_a_body_leaves_no_traceback(
+    memory_app: Holdfast, caplog: pytest.LogCaptureFixture, path: str, logged: int
+) -> None:
+    """Nothing is logged; the audit has a row if the caller was let in."""
+    parts = [{"type": "http.request", "body": b"to", "more_body": True}, {"type": "http.disconnect"}]
+
+    async def receive() -> Any:
+        return parts.pop(0)
+
+    async def send(_message: Any) -> None: ...
+
+    asgi = make_application(memory_app.served(ServerSettings()))
+    headers = {"host": "127.0.0.1", **FORM, **bearing(await made_pass(memory_app))}
+    scope = {"type": "http", "method": "POST", "path": path, "scheme": "http", "query_string": b""}
+    scope["headers"] = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await asgi(scope, receive, send)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    deeds = await memory_app.store.list_deeds(AuditFilter(), limit=2)
+    assert [deed.status for deed in deeds] == [400] * logged
 
 
 async def test_whoever_has_asked_may_stay(monkeypatch: pytest.MonkeyPatch) -> None:

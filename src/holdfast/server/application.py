@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
@@ -68,6 +69,7 @@ def make_application(served: Served) -> ASGIApp:
     app.add_exception_handler(HoldfastError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(ClientDisconnect, _on_disconnect)
     app.add_exception_handler(Exception, _on_unexpected)
     app.add_middleware(Remembering)
     if served.meter is not None:
@@ -134,6 +136,12 @@ async def _on_error(request: Request, error: Exception) -> Response:
     if problem.status >= _OURS:
         _logger.error("request %s: %s: %s", request.state.request_id, type(error).__name__, error)
     return _answered(request, problem)
+
+
+async def _on_disconnect(_: Request, error: Exception) -> Response:
+    """Answer a caller who has gone in the middle of a body: the audit has the status, the log needs nothing."""
+    del error
+    return Response(status_code=400)
 
 
 async def _on_unexpected(request: Request, error: Exception) -> Response:

@@ -38,6 +38,7 @@ _TARGET = 500
 _SMALL, _DIGITS = 32_000, 5
 _PLAIN = "/:@!$&'()*+,;= "  # what a path may hold; all else, as a database may refuse it, is escaped
 _LET_IN = "holdfast.let_in"  # in the scope, which belongs to one request whoever runs the server
+HOLD = "holdfast.hold"  # in the scope: keeps the connection of a caller who is let in, where the server bounds them
 ROLE = "x-role"
 SCOPE = "x-scope"
 
@@ -131,6 +132,7 @@ def _requires(role: Role, *, is_whole: bool = False) -> Callable[[Request], Awai
             detail = "say who asks: Authorization: Bearer hf_..., or log in"
             raise Problem(401, detail, "nobody", headers=CHALLENGE)
         request.state.principal = principal
+        _hold_connection(request)
         pacing: Pacing | None = request.app.state.pacing
         if pacing is not None:
             pacing.take(principal)  # guard: request-rate
@@ -145,6 +147,15 @@ def _requires(role: Role, *, is_whole: bool = False) -> Callable[[Request], Awai
         request.scope[_LET_IN] = require
 
     return require
+
+
+def _hold_connection(request: Request) -> None:
+    """Keep the connection until the answer, though others without a token want places."""
+    hold: Callable[[], bool] | None = request.scope.get(HOLD)
+    if hold is not None and not hold():  # guard: connections-held
+        detail = "the server has as many requests and streams open as it may; try again in a moment, close streams, or"
+        detail += " raise the limit of open files of the server"
+        raise Problem(503, detail, "too-many-connections", headers={"retry-after": "5"})
 
 
 def _is_from_browser(request: Request) -> bool:

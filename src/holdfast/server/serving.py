@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -13,12 +14,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.errors import ConfigError, InvalidValue
 from holdfast.server import secrets
-from holdfast.server.connection import Connection
+from holdfast.server.connection import Connection, Connections
 from holdfast.server.settings import ServerSettings
 from holdfast.stores.access import NewPass
 from holdfast.stores.store import Store
 
+if sys.platform != "win32":
+    import resource
+
 _BACKLOG = 2_048
+_AT_A_TIME = 8  # connections are accepted between two looks at how many there are
+_OWN_FILES = 128  # what the store and the server itself open, and connections that are being closed
+_BESIDE_STREAMS = 2_000
 _PATIENCE_S = 5
 _LINK_MS = 600_000
 # Asked after 15 s of silence, every 5 s, three times; given up after 30 s in which nothing was taken.
@@ -40,6 +47,29 @@ class Rooted:
             is_whole = path == self._root or path.startswith(f"{self._root}/")
             scope = {**scope, "root_path": self._root, "path": path if is_whole else self._root + path}
         await self._app(scope, receive, send)
+
+
+class Server(uvicorn.Server):
+    """Has at most so many connections, and accepts a few at a time, so that those beyond the most are closed first."""
+
+    def __init__(self, config: uvicorn.Config, most: int) -> None:
+        super().__init__(config)
+        self.server_state = Connections(most)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; asyncio takes one number for what it accepts at a time and for what the system lets wait."""
+        await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(_BACKLOG)
+
+
+def most_connections(settings: ServerSettings) -> int:
+    """How many connections a server may have: fewer than its process may open files."""
+    most = settings.max_streams + _BESIDE_STREAMS
+    if sys.platform == "win32":
+        return most
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return most if limit == resource.RLIM_INFINITY else min(most, limit - min(_OWN_FILES, limit // 2))
 
 
 async def lets_in_anybody(store: Store, settings: ServerSettings) -> bool:
@@ -126,15 +156,16 @@ async def serve(application: ASGIApp, settings: ServerSettings, listening: socke
         access_log=False,
         log_config=None,
         ws="none",
+        backlog=_AT_A_TIME,
         timeout_graceful_shutdown=_PATIENCE_S,
     )
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it warns of each request that it cannot read
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         # uvicorn raises the signal again once it has stopped, and then it has been obeyed already.
         with contextlib.suppress(NotImplementedError):
             loop.add_signal_handler(number, _nothing)
-    await uvicorn.Server(config).serve(sockets=[listening])
+    await Server(config, most_connections(settings)).serve(sockets=[listening])
 
 
 def _nothing() -> None:
