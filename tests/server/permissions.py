@@ -8,8 +8,7 @@ request names:
 * narrowed: an answer in which nothing of other queues is shown, counted or changed;
 * open: the route says nothing of any queue.
 
-API and page differ for one verb in two places, which is recorded here as it is: operators delete a schedule through the
-API and admins on the page; viewers export dead letters through the API and operators on the page.
+`VERBS` says it by what is done: the API, the pages and the table in `docs/operate/secure.md` agree with it.
 """
 
 from typing import NamedTuple
@@ -64,7 +63,7 @@ POST   /api/v1/schedules/{name}/enable               operator 404
 POST   /api/v1/schedules/{name}/disable              operator 404
 POST   /api/v1/schedules/{name}/reset                operator 404
 POST   /api/v1/schedules/{name}/run                  operator 404
-DELETE /api/v1/schedules/{name}                      operator 404
+DELETE /api/v1/schedules/{name}                      admin    404
 GET    /api/v1/maintenance                           viewer   open
 PUT    /api/v1/maintenance/{name}                    operator 403
 DELETE /api/v1/maintenance/{name}                    operator 403
@@ -145,7 +144,7 @@ GET    /jobs/bulk                                    operator narrowed
 POST   /jobs/bulk                                    operator narrowed
 POST   /jobs/runs/{run}/{verb}                       operator 403
 GET    /dead-letters                                 viewer   narrowed
-GET    /dead-letters/export                          operator narrowed
+GET    /dead-letters/export                          viewer   narrowed
 GET    /dead-letters/replay                          operator narrowed
 GET    /dead-letters/purge                           admin    narrowed
 POST   /dead-letters/replay                          operator narrowed
@@ -222,6 +221,33 @@ POST   /dead-letters/runs/{run}/resume               delete  admin
 POST   /dead-letters/runs/{run}/cancel               delete  operator
 """
 """Where the verb of a bulk run asks for a role, beside the route: method, path, verb, least role."""
+
+_VERBS = """
+viewer    look at everything but the audit and tokens, with secrets covered
+viewer    export dead letters
+operator  enqueue jobs
+operator  cancel jobs
+operator  retry and replay jobs, also with other arguments
+operator  run jobs now or at another time, change their priority
+operator  start, pause, resume and cancel bulk runs that do not delete
+operator  pause and resume queues
+operator  make, change, enable, disable, reset and run schedules
+operator  set and delete maintenance windows
+operator  drain workers
+operator  acknowledge, snooze and test escalations
+operator  settle what jobs took of budgets
+operator  enable endpoints of webhooks
+admin     delete jobs and purge dead letters, also by bulk runs
+admin     delete schedules
+admin     purge queues
+admin     release locks
+admin     change and reset settings, also of queues and budgets
+admin     read the audit
+admin     list, make and revoke tokens
+"""
+
+VERBS = {line.split(maxsplit=1)[1]: line.split()[0] for line in _VERBS.strip().splitlines()}
+"""What callers do, and the least role for it."""
 
 
 class Permission(NamedTuple):

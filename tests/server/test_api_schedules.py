@@ -25,7 +25,7 @@ def new(**given: Any) -> dict[str, Any]:
 
 
 async def test_a_schedule_is_made_changed_run_and_deleted(app: Holdfast) -> None:
-    async with app, asking(app, "operator") as web:
+    async with app, asking(app, "admin") as web:
         made = await web.post("/api/v1/schedules", json=new(tz="Europe/Berlin"))
         assert made.status_code == 201, made.text
         assert (made.json()["queue"], made.json()["tz"], made.json()["changed"]) == ("high", "Europe/Berlin", [])
@@ -35,7 +35,7 @@ async def test_a_schedule_is_made_changed_run_and_deleted(app: Holdfast) -> None
         assert times == sorted(times)
         changed = await web.patch("/api/v1/schedules/nightly", json={"every": "5m", "overlap": "queue"})
         assert (changed.json()["every_ms"], changed.json()["overlap"]) == (300_000, "queue")
-        assert changed.json()["changed_by"] == "operator"
+        assert changed.json()["changed_by"] == "admin"
         assert (await web.patch("/api/v1/schedules/nightly", json={"args": {"to": "b"}})).json()["args"] == {"to": "b"}
         assert not (await web.post("/api/v1/schedules/nightly/disable")).json()["enabled"]
         assert (await web.get("/api/v1/schedules/nightly/next")).json()["times"] == []
@@ -50,7 +50,7 @@ async def test_a_schedule_is_made_changed_run_and_deleted(app: Holdfast) -> None
 
 
 async def test_what_cannot_be_is_refused(app: Holdfast) -> None:
-    async with app, asking(app, "operator") as web:
+    async with app, asking(app, "admin") as web:
         for wrong in (
             {"cron": "60 * * * *"},
             {"cron": "1--100000000 * * * *"},
@@ -70,7 +70,7 @@ async def test_what_cannot_be_is_refused(app: Holdfast) -> None:
 async def test_schedules_of_other_queues_are_not_there(app: Holdfast) -> None:
     async with app:
         await app.create_schedule("nightly", app.tasks.get("send_report").call(to="a"), cron="0 3 * * *")
-        async with asking(app, "operator", ("low",)) as web:
+        async with asking(app, "admin", ("low",)) as web:
             assert (await web.get("/api/v1/schedules")).json() == {"schedules": []}
             for method, path in (("GET", ""), ("GET", "/next"), ("GET", "/fires"), ("POST", "/run"), ("DELETE", "")):
                 assert (await web.request(method, f"/api/v1/schedules/nightly{path}")).status_code == 404
@@ -79,7 +79,7 @@ async def test_schedules_of_other_queues_are_not_there(app: Holdfast) -> None:
 
 
 async def test_maintenance_windows(app: Holdfast) -> None:
-    async with app, asking(app, "operator") as web:
+    async with app, asking(app, "admin") as web:
         asked = {"window": ["02:00", "04:00"], "days": "sun", "tz": "Europe/Berlin", "reason": "release"}
         made = await web.put("/api/v1/maintenance/release", json=asked)
         assert made.json()["hours"] == "02:00-04:00 sun Europe/Berlin"

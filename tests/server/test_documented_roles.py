@@ -3,10 +3,13 @@
 import re
 from pathlib import Path
 
-from tests.server.permissions import PERMISSIONS
+from holdfast.server.roles import Permission
+from tests.server.permissions import PERMISSIONS, VERBS
 
 PAGES = ("http.md", "http-jobs.md")
-FOLDER = Path(__file__).parents[2] / "docs" / "reference"
+DOCS = Path(__file__).parents[2] / "docs"
+FOLDER = DOCS / "reference"
+_ROW = re.compile(r"^\| ([^|]+) \| `(viewer|operator|admin)` \|$", re.MULTILINE)
 _PARAGRAPH = re.compile(r"^`(?:GET|POST|PUT|PATCH|DELETE) /.+?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 _WORD = re.compile(r"`([^`\n]+)`|\((viewer|operator|admin)\b")
 _OPERATION = re.compile(r"(GET|POST|PUT|PATCH|DELETE)? ?([/…][^\s?]*)?")
@@ -53,3 +56,12 @@ def test_the_reference_names_the_roles_of_the_table() -> None:
     lines = {key: PERMISSIONS.get((key[0], f"/api/v1{key[1]}")) or PERMISSIONS.get(key) for key in said}
     assert {key: None if line is None else line.role for key, line in lines.items()} == said
     assert len(said) >= 65
+
+
+def test_each_thing_needs_the_role_of_the_table_of_verbs() -> None:
+    assert {one.words: one.role.word for one in Permission} == VERBS
+
+
+def test_the_documentation_has_the_table_of_verbs() -> None:
+    said = _ROW.findall((DOCS / "operate" / "secure.md").read_text(encoding="utf-8"))
+    assert said == list(VERBS.items())

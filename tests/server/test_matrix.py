@@ -2,7 +2,9 @@
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
+from urllib.parse import unquote
 
 import httpx2
 import pytest
@@ -15,7 +17,7 @@ from holdfast.server.settings import ServerSettings
 from holdfast.stores.access import AuditFilter
 from holdfast.stores.alarms import Alarm
 from holdfast.stores.values import JobFilter, WorkerInfo
-from tests.server.permissions import ANYBODY, MORE_THAN_THE_ROUTE, PERMISSIONS
+from tests.server.permissions import ANYBODY, MORE_THAN_THE_ROUTE, PERMISSIONS, Permission
 from tests.server.reaching import EXAMPLES, Reached, document, reached
 from tests.server.scope_store import contents
 from tests.support import raw
@@ -24,6 +26,7 @@ from tests.support.workers import MakeApp, drained
 
 pytestmark = pytest.mark.timeout(300)
 
+OK = 200
 CANARY = "xcanaryx"
 QUEUE, OTHER = f"q-{CANARY}", "elsewhere"
 GIFTS = {("POST", "/api/v1/tokens"), ("POST", "/system/tokens")}
@@ -168,6 +171,45 @@ async def test_a_verb_may_need_more_than_its_route(memory_app: Holdfast, line: s
                 assert (answer.status_code, answer.json()["type"]) == (403, "urn:holdfast:role")
                 assert await memory_app.client.bulk_runs() == [await memory_app.client.bulk_run(run.id)]
                 assert (await memory_app.client.bulk_run(run.id)).state == ("paused" if "resume" in path else "running")
+
+
+async def test_pages_offer_what_their_reader_may_do(full_app: Holdfast) -> None:
+    """A button of a page is there for those whom the route behind it lets in, and for no others."""
+    asgi = full_app.asgi(ServerSettings())
+    async with full_app:
+        asker = Asker(asgi, await fill(full_app))
+        readers = {role: await token(full_app, role) for role in Role}
+        pages = [route for route in reached(asgi) if route.method == "GET" and not route.is_api and not route.is_stream]
+        offered: dict[Role, set[Permission]] = {role: set() for role in Role}
+        for route in pages:
+            answers = {role: await asker.ask(route, headers) for role, headers in readers.items()}
+            found = {role: set(offers(answer.text)) for role, answer in answers.items() if answer.status_code == OK}
+            for role, lines in found.items():
+                fitting = {line for every in found.values() for line in every if least_of(line) <= role}
+                assert lines == fitting, (route.path, role)
+                offered[role] |= lines
+    assert PERMISSIONS["GET", "/dead-letters/export"] in offered[Role.VIEWER]
+    assert PERMISSIONS["POST", "/schedules/{name}/delete"] in offered[Role.ADMIN]
+
+
+def least_of(line: Permission) -> Role:
+    """The least role of a line; a viewer is the least of anybody who is let in."""
+    return Role.VIEWER if line.role == ANYBODY else read_role(line.role)
+
+
+def offers(text: str) -> Iterator[Permission]:
+    """The lines of the table for the forms and buttons of a page."""
+    found = [("POST", path) for path in re.findall(r'method="post" action="([^"]+)"', text)]
+    found += [("GET", path) for path in re.findall(r'class="button" href="([^"]+)"', text)]
+    for method, address in found:
+        path = unquote(address.partition("?")[0])
+        fitting = [line for (verb, _), line in PERMISSIONS.items() if verb == method and fits(line.path, path)]
+        yield min(fitting, key=lambda line: line.path.count("{"))
+
+
+def fits(pattern: str, path: str) -> bool:
+    """Whether a path is one of a route."""
+    return re.fullmatch(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(pattern)), path) is not None
 
 
 async def test_who_sees_one_queue_counts_searches_and_exports_that_one(full_app: Holdfast) -> None:

@@ -27,7 +27,7 @@ from holdfast.server.pages.problem import problem_page, wants_page
 from holdfast.server.pages.recent import recent
 from holdfast.server.problems import OPAQUE, Problem, problem_of
 from holdfast.server.remembering import Remembering
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes
 from holdfast.server.served import Served
 from holdfast.server.shield import Shield
@@ -108,7 +108,7 @@ def _vitals() -> Routes:
             return PlainTextResponse("away", 503)
         return PlainTextResponse("ready")
 
-    @routes.get("/metrics", Role.VIEWER, whole=True)
+    @routes.get("/metrics", Permission.LOOK, whole=True)
     async def metrics(request: Request) -> Response:
         text = routing.served(request).metrics
         if text is None:

@@ -22,7 +22,7 @@ from holdfast.server.gate import CHALLENGE, Gate
 from holdfast.server.pacing import Pacing
 from holdfast.server.principal import Principal
 from holdfast.server.problems import Problem
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.served import Served
 from holdfast.server.shield import SAFE
 from holdfast.server.sight import Sight
@@ -65,27 +65,28 @@ class Routes:
         self, tag: str, prefix: str = "", *, in_schema: bool = True, route_class: type[BodyRoute] = BodyRoute
     ) -> None:
         self.router = APIRouter(prefix=prefix, tags=[tag], route_class=route_class)
+        self.permissions: dict[tuple[str, str], Permission] = {}
         self._in_schema = in_schema
 
-    def get(self, path: str, role: Role, **options: Any) -> Callable[[F], F]:
+    def get(self, path: str, permission: Permission, **options: Any) -> Callable[[F], F]:
         """Register a handler that only looks."""
-        return self._route("GET", path, role, options)
+        return self._route("GET", path, permission, options)
 
-    def post(self, path: str, role: Role, **options: Any) -> Callable[[F], F]:
+    def post(self, path: str, permission: Permission, **options: Any) -> Callable[[F], F]:
         """Register a handler that does something."""
-        return self._route("POST", path, role, options)
+        return self._route("POST", path, permission, options)
 
-    def put(self, path: str, role: Role, **options: Any) -> Callable[[F], F]:
+    def put(self, path: str, permission: Permission, **options: Any) -> Callable[[F], F]:
         """Register a handler that sets something."""
-        return self._route("PUT", path, role, options)
+        return self._route("PUT", path, permission, options)
 
-    def patch(self, path: str, role: Role, **options: Any) -> Callable[[F], F]:
+    def patch(self, path: str, permission: Permission, **options: Any) -> Callable[[F], F]:
         """Register a handler that changes something."""
-        return self._route("PATCH", path, role, options)
+        return self._route("PATCH", path, permission, options)
 
-    def delete(self, path: str, role: Role, **options: Any) -> Callable[[F], F]:
+    def delete(self, path: str, permission: Permission, **options: Any) -> Callable[[F], F]:
         """Register a handler that removes something."""
-        return self._route("DELETE", path, role, options)
+        return self._route("DELETE", path, permission, options)
 
     def open(self, method: str, path: str) -> Callable[[F], F]:
         """Register a handler for everybody, also for those of whom nothing is known; a form must still be of ours."""
@@ -96,13 +97,14 @@ class Routes:
             include_in_schema=False,
         )
 
-    def _route(self, method: str, path: str, role: Role, options: dict[str, Any]) -> Callable[[F], F]:
+    def _route(self, method: str, path: str, permission: Permission, options: dict[str, Any]) -> Callable[[F], F]:
         scope = "all" if (is_whole := options.pop("whole", False)) else "queues"
-        extra = {**options.pop("openapi_extra", {}), ROLE: role.word, SCOPE: scope}
+        self.permissions[method, self.router.prefix + path] = permission
+        extra = {**options.pop("openapi_extra", {}), ROLE: permission.role.word, SCOPE: scope}
         return self.router.api_route(
             path,
             methods=[method],
-            dependencies=[Depends(_requires(role, is_whole=is_whole))],
+            dependencies=[Depends(_requires(permission, is_whole=is_whole))],
             responses={**documented(), **options.pop("responses", {})},
             openapi_extra=extra,
             status_code=options.pop("status_code", 200),  # which a class of answers need not name
@@ -123,7 +125,14 @@ def gate(request: Request) -> Gate:
     return found
 
 
-def _requires(role: Role, *, is_whole: bool = False) -> Callable[[Request], Awaitable[None]]:
+def require_role(principal: Principal, permission: Permission) -> None:
+    """Refuse what a role is too small for."""
+    if not principal.may(permission.role):
+        detail = f"this needs the role {permission.role.word}, and {principal.name} has the role {principal.role.word}"
+        raise Problem(403, detail, "role")
+
+
+def _requires(permission: Permission, *, is_whole: bool = False) -> Callable[[Request], Awaitable[None]]:
     async def require(request: Request) -> None:
         if request.scope.get(_LET_IN) is require:  # a route asks before it reads the body, and FastAPI once more
             return
@@ -136,9 +145,7 @@ def _requires(role: Role, *, is_whole: bool = False) -> Callable[[Request], Awai
         pacing: Pacing | None = request.app.state.pacing
         if pacing is not None:
             pacing.take(principal)  # guard: request-rate
-        if not principal.may(role):  # guard: route-role
-            detail = f"this needs the role {role.word}, and {principal.name} has the role {principal.role.word}"
-            raise Problem(403, detail, "role")
+        require_role(principal, permission)  # guard: route-role
         if is_whole and principal.queues is not None:  # guard: scope-whole-routes
             detail = f"this concerns all queues, and {principal.name} may see {len(principal.queues)} of them only"
             raise Problem(403, detail, "scope")

@@ -15,13 +15,13 @@ from holdfast.server.api.enqueueing import kinds
 from holdfast.server.api.job_shapes import WholeJob, whole_job
 from holdfast.server.api.jobs import Id
 from holdfast.server.pages.rendering import url
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
 
 routes = Routes("jobs", "/jobs")
 
 
-@routes.post("/{id}/cancel", Role.OPERATOR, summary="Cancel a job")
+@routes.post("/{id}/cancel", Permission.CANCEL_JOBS, summary="Cancel a job")
 async def cancel_job(
     id: Id,  # noqa: A002 - the name in the address
     sight: Seen,
@@ -36,7 +36,7 @@ async def cancel_job(
     return whole_job(await sight.job(id))
 
 
-@routes.post("/{id}/retry", Role.OPERATOR, summary="Retry a job")
+@routes.post("/{id}/retry", Permission.RETRY_JOBS, summary="Retry a job")
 async def retry_job(
     id: Id,  # noqa: A002 - the name in the address
     sight: Seen,
@@ -54,7 +54,7 @@ async def retry_job(
     return whole_job(await sight.job(id))
 
 
-@routes.post("/{id}/reschedule", Role.OPERATOR, summary="Reschedule a job")
+@routes.post("/{id}/reschedule", Permission.RESCHEDULE_JOBS, summary="Reschedule a job")
 async def reschedule_job(id: Id, sight: Seen, request: Request, asked: RescheduleRequest) -> WholeJob:  # noqa: A002 - the name in the address
     """Set when a waiting job is due: `run_at` or `delay`, one of them."""
     job = await sight.job(id)
@@ -63,7 +63,7 @@ async def reschedule_job(id: Id, sight: Seen, request: Request, asked: Reschedul
     return whole_job(await sight.job(id))
 
 
-@routes.post("/{id}/reprioritise", Role.OPERATOR, summary="Change the priority of a job")
+@routes.post("/{id}/reprioritise", Permission.RESCHEDULE_JOBS, summary="Change the priority of a job")
 async def reprioritise_job(id: Id, sight: Seen, request: Request, asked: ReprioritiseRequest) -> WholeJob:  # noqa: A002 - the name in the address
     """Move a waiting job to another priority, behind those that wait there."""
     job = await sight.job(id)
@@ -72,7 +72,7 @@ async def reprioritise_job(id: Id, sight: Seen, request: Request, asked: Reprior
     return whole_job(await sight.job(id))
 
 
-@routes.post("/{id}/replay", Role.OPERATOR, summary="Replay a job with other arguments", status_code=201)
+@routes.post("/{id}/replay", Permission.RETRY_JOBS, summary="Replay a job with other arguments", status_code=201)
 async def replay_job(
     id: Id,  # noqa: A002 - the name in the address
     sight: Seen,
@@ -93,7 +93,7 @@ async def replay_job(
     return whole_job(new)
 
 
-@routes.delete("/{id}", Role.ADMIN, summary="Delete a job", status_code=204)
+@routes.delete("/{id}", Permission.DELETE_JOBS, summary="Delete a job", status_code=204)
 async def delete_job(id: Id, sight: Seen, request: Request) -> None:  # noqa: A002 - the name in the address
     """Delete a finished job and all that is kept of it; one that is live is cancelled first."""
     job = await sight.job(id)

@@ -9,7 +9,7 @@ from pydantic import Field
 from holdfast.server.api.parameters import NAME, Before, Limit, as_number
 from holdfast.server.api.shape import Moment, Shape
 from holdfast.server.deeds import search_deeds
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen
 from holdfast.stores.access import AuditFilter, AuditRow
 
@@ -43,7 +43,7 @@ class Audit(Shape):
 Text = Annotated[str | None, Query(max_length=_LONGEST)]
 
 
-@routes.get("", Role.ADMIN, summary="Read the audit")
+@routes.get("", Permission.READ_AUDIT, summary="Read the audit")
 async def read_audit(
     sight: Seen,
     *,

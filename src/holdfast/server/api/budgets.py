@@ -18,7 +18,7 @@ from holdfast.server.api.budget_shapes import (
     part_shape,
 )
 from holdfast.server.api.parameters import NAME, Before, Instant, Limit, as_number, next_before
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
 
 routes = Routes("budgets", "/budgets")
@@ -26,13 +26,13 @@ routes = Routes("budgets", "/budgets")
 Name = Annotated[str, Path(max_length=NAME, examples=["ai"], description="The name of a budget.")]
 
 
-@routes.get("", Role.VIEWER, whole=True, summary="List budgets")
+@routes.get("", Permission.LOOK, whole=True, summary="List budgets")
 async def list_budgets(sight: Seen) -> BudgetList:
     """Read how far every budget is; of one that is divided by a key, the first 1,000 keys of this period."""
     return BudgetList(budgets=[budget_shape(state) for state in await sight.client.budgets()])
 
 
-@routes.get("/{name}", Role.VIEWER, whole=True, summary="Read a budget")
+@routes.get("/{name}", Permission.LOOK, whole=True, summary="Read a budget")
 async def read_budget(
     name: Name,
     sight: Seen,
@@ -44,7 +44,7 @@ async def read_budget(
     return budget_shape(await sight.client.budget(name, key))
 
 
-@routes.get("/{name}/spend", Role.VIEWER, whole=True, summary="Break down what was spent")
+@routes.get("/{name}/spend", Permission.LOOK, whole=True, summary="Break down what was spent")
 async def read_spend(
     name: Name,
     sight: Seen,
@@ -61,7 +61,7 @@ async def read_spend(
     return Spending(by=by, parts=[part_shape(part) for part in parts])
 
 
-@routes.get("/{name}/ledger", Role.VIEWER, whole=True, summary="Read the ledger of a budget")
+@routes.get("/{name}/ledger", Permission.LOOK, whole=True, summary="Read the ledger of a budget")
 async def read_ledger(name: Name, sight: Seen, limit: Limit = 100, before: Before = None) -> Ledger:
     """Read what handlers have reported, the newest first."""
     await sight.client.budget(name)
@@ -72,13 +72,13 @@ async def read_ledger(name: Name, sight: Seen, limit: Limit = 100, before: Befor
     )
 
 
-@routes.get("/{name}/lost", Role.VIEWER, whole=True, summary="Read what is in doubt")
+@routes.get("/{name}/lost", Permission.LOOK, whole=True, summary="Read what is in doubt")
 async def read_lost(name: Name, sight: Seen) -> LostList:
     """Read what was set aside for jobs whose end nobody saw, and counts as spent; at most 1,000."""
     return LostList(lost=[lost_shape(row) for row in await sight.client.lost_spend(name)])
 
 
-@routes.post("/{name}/settle", Role.OPERATOR, whole=True, summary="Settle what is in doubt")
+@routes.post("/{name}/settle", Permission.SETTLE_BUDGETS, whole=True, summary="Settle what is in doubt")
 async def settle_spend(name: Name, asked: Settle, sight: Seen, request: Request) -> Settled:
     """Free what was set aside for a claim and was not spent after all."""
     noted(request, job=asked.job, claim=asked.claim)

@@ -18,9 +18,8 @@ from holdfast.server.api.choosing import chosen, named
 from holdfast.server.api.parameters import Limit, Number
 from holdfast.server.pages.rendering import url
 from holdfast.server.principal import Principal
-from holdfast.server.problems import Problem
-from holdfast.server.roles import Role
-from holdfast.server.routing import Routes, Seen, noted
+from holdfast.server.roles import Permission
+from holdfast.server.routing import Routes, Seen, noted, require_role
 from holdfast.server.sight import Sight
 from holdfast.stores.bulk import COUNT_CAP, BulkRun, BulkVerb
 from holdfast.stores.values import JobFilter
@@ -37,7 +36,7 @@ _EXAMPLES: Any = {
 }
 
 
-@routes.post("/preview", Role.VIEWER, summary="Count what a bulk run would change")
+@routes.post("/preview", Permission.LOOK, summary="Count what a bulk run would change")
 async def preview_bulk(sight: Seen, asked: PreviewRequest) -> PreviewShape:
     """Count the jobs that a run would change now, at most 10,000 of them and for a second; nothing is changed."""
     which = changeable(asked.verb, await _which(sight, asked))
@@ -46,7 +45,7 @@ async def preview_bulk(sight: Seen, asked: PreviewRequest) -> PreviewShape:
     return PreviewShape(jobs=min(counted.jobs, COUNT_CAP - 1), capped=counted.capped)
 
 
-@routes.post("", Role.OPERATOR, summary="Start a bulk run", status_code=201)
+@routes.post("", Permission.CHANGE_MANY_JOBS, summary="Start a bulk run", status_code=201)
 async def start_bulk(
     request: Request,
     response: Response,
@@ -61,7 +60,7 @@ async def start_bulk(
     which = await _which(sight, asked)
     noted(request, verb=asked.verb, q=asked.q, ids=asked.ids, reason=asked.reason)
     noted(request, priority=asked.priority, run_at=asked.run_at, delay=asked.delay)
-    require_role(sight.principal, asked.verb)  # guard: bulk-delete-role
+    require_role_for(sight.principal, asked.verb)  # guard: bulk-delete-role
     run = await sight.client.start_bulk(
         asked.verb,
         which,
@@ -77,7 +76,7 @@ async def start_bulk(
     return bulk_shape(run)
 
 
-@routes.get("", Role.VIEWER, summary="List bulk runs")
+@routes.get("", Permission.LOOK, summary="List bulk runs")
 async def list_bulk(sight: Seen, limit: Limit = 50) -> BulkList:
     """Read the runs of the last 30 days, the newest first."""
     mine = sight.principal.queues
@@ -85,25 +84,25 @@ async def list_bulk(sight: Seen, limit: Limit = 50) -> BulkList:
     return BulkList(runs=[bulk_shape(run) for run in runs if _is_seen(sight.principal, run)][:limit])
 
 
-@routes.get("/{run}", Role.VIEWER, summary="Read a bulk run")
+@routes.get("/{run}", Permission.LOOK, summary="Read a bulk run")
 async def read_bulk(run: Number, sight: Seen) -> BulkShape:
     """Read one run: how far it is, and whether it has ended."""
     return bulk_shape(await _run(sight, run))
 
 
-@routes.post("/{run}/pause", Role.OPERATOR, summary="Pause a bulk run")
+@routes.post("/{run}/pause", Permission.CHANGE_MANY_JOBS, summary="Pause a bulk run")
 async def pause_bulk(run: Number, sight: Seen) -> BulkShape:
     """Let a run stand still after the batch that it is at."""
     return bulk_shape(await sight.client.pause_bulk((await _changeable(sight, run)).id))
 
 
-@routes.post("/{run}/resume", Role.OPERATOR, summary="Resume a bulk run")
+@routes.post("/{run}/resume", Permission.CHANGE_MANY_JOBS, summary="Resume a bulk run")
 async def resume_bulk(run: Number, sight: Seen) -> BulkShape:
     """Let a paused run go on where it was, and one that waits because of an error try again now."""
     return bulk_shape(await sight.client.resume_bulk((await _changeable(sight, run)).id))
 
 
-@routes.post("/{run}/cancel", Role.OPERATOR, summary="Cancel a bulk run")
+@routes.post("/{run}/cancel", Permission.CHANGE_MANY_JOBS, summary="Cancel a bulk run")
 async def cancel_bulk(run: Number, sight: Seen) -> BulkShape:
     """End a run after the batch that it is at; what is done stays done."""
     return bulk_shape(await sight.client.cancel_bulk((await _run(sight, run)).id))
@@ -116,11 +115,9 @@ async def _which(sight: Sight, asked: PreviewRequest) -> JobFilter:
     return await sight.asked(chosen(asked.q) if asked.ids is None else named(asked.ids))
 
 
-def require_role(principal: Principal, verb: BulkVerb) -> None:
-    """Let operators do to many what can be undone, and admins the rest."""
-    if verb is BulkVerb.DELETE and not principal.may(Role.ADMIN):
-        detail = f"deleting many jobs needs the role admin, and {principal.name} has the role {principal.role.word}"
-        raise Problem(403, detail, "role")
+def require_role_for(principal: Principal, verb: BulkVerb) -> None:
+    """Refuse a verb of bulk runs that a role is too small for."""
+    require_role(principal, Permission.DELETE_JOBS if verb is BulkVerb.DELETE else Permission.CHANGE_MANY_JOBS)
 
 
 async def _run(sight: Sight, number: str) -> BulkRun:
@@ -134,7 +131,7 @@ async def _run(sight: Sight, number: str) -> BulkRun:
 
 async def _changeable(sight: Sight, number: str) -> BulkRun:
     run = await _run(sight, number)
-    require_role(sight.principal, run.verb)  # guard: api-run-role
+    require_role_for(sight.principal, run.verb)  # guard: api-run-role
     return run
 
 

@@ -23,7 +23,7 @@ from holdfast.server.api.job_shapes import JobPage, job_shape
 from holdfast.server.api.jobs import After
 from holdfast.server.api.parameters import NAME, Instant, Limit
 from holdfast.server.exporting import export_lines
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
 from holdfast.server.sight import Sight
 from holdfast.stores.bulk import BulkVerb
@@ -48,7 +48,7 @@ Since = Annotated[Instant | None, Query(examples=["2026-11-16T08:00:00Z"], descr
 Given = Annotated[Replay | None, Body()]
 
 
-@routes.get("", Role.VIEWER, summary="List dead letters")
+@routes.get("", Permission.LOOK, summary="List dead letters")
 async def list_dead_letters(
     sight: Seen,
     *,
@@ -79,7 +79,9 @@ async def list_dead_letters(
     return DeadLetterList(groups=[dead_letter_shape(group) for group in page.groups], next=cursor_text(page.next))
 
 
-@routes.get("/export", Role.VIEWER, summary="Export dead letters", responses={200: {"content": {_LINES: {}}}})
+@routes.get(
+    "/export", Permission.EXPORT_DEAD_LETTERS, summary="Export dead letters", responses={200: {"content": {_LINES: {}}}}
+)
 async def export_dead_letters(
     request: Request,
     sight: Seen,
@@ -102,7 +104,7 @@ async def export_dead_letters(
     return StreamingResponse(export_lines(request, sight, which), media_type=_LINES)
 
 
-@routes.get("/preview", Role.VIEWER, summary="Count dead letters")
+@routes.get("/preview", Permission.LOOK, summary="Count dead letters")
 async def preview_dead_letters(
     sight: Seen, kind: Kind = None, queue: Queue = None, error: ErrorClass = None, since: Since = None
 ) -> PreviewShape:
@@ -111,13 +113,13 @@ async def preview_dead_letters(
     return preview_shape(await sight.client.preview_bulk(BulkVerb.RETRY, which))
 
 
-@routes.get("/{group}", Role.VIEWER, summary="Read a group")
+@routes.get("/{group}", Permission.LOOK, summary="Read a group")
 async def read_dead_letter(group: Group, sight: Seen) -> DeadLetterShape:
     """Read one group."""
     return dead_letter_shape(await sight.dead_letter(group))
 
 
-@routes.get("/{group}/jobs", Role.VIEWER, summary="List the jobs of a group")
+@routes.get("/{group}/jobs", Permission.LOOK, summary="List the jobs of a group")
 async def list_group_jobs(group: Group, sight: Seen, limit: Limit = 50, after: After = None) -> JobPage:
     """Read one page of the failed jobs of a group, newest first."""
     found = await sight.search(await sight.dead_jobs(group), limit=limit, after=after)
@@ -126,25 +128,25 @@ async def list_group_jobs(group: Group, sight: Seen, limit: Limit = 50, after: A
     return JobPage(jobs=[job_shape(job) for job in found.jobs], next=following, searched_to=back_to)
 
 
-@routes.post("/replay", Role.OPERATOR, status_code=_STARTED, summary="Replay dead letters")
+@routes.post("/replay", Permission.RETRY_JOBS, status_code=_STARTED, summary="Replay dead letters")
 async def replay_dead_letters(asked: ChosenJobs, sight: Seen, request: Request) -> BulkShape:
     """Give all failed jobs that fit a new life, as a bulk run; one job is `POST /jobs/{id}/retry`."""
     return await _run(sight, BulkVerb.RETRY, await _chosen(sight, asked), asked, request)
 
 
-@routes.post("/purge", Role.ADMIN, status_code=_STARTED, summary="Purge dead letters")
+@routes.post("/purge", Permission.DELETE_JOBS, status_code=_STARTED, summary="Purge dead letters")
 async def purge_dead_letters(asked: ChosenJobs, sight: Seen, request: Request) -> BulkShape:
     """Delete all failed jobs that fit, as a bulk run."""
     return await _run(sight, BulkVerb.DELETE, await _chosen(sight, asked), asked, request)
 
 
-@routes.post("/{group}/replay", Role.OPERATOR, status_code=_STARTED, summary="Replay a group")
+@routes.post("/{group}/replay", Permission.RETRY_JOBS, status_code=_STARTED, summary="Replay a group")
 async def replay_group(group: Group, sight: Seen, request: Request, asked: Given = None) -> BulkShape:
     """Give the failed jobs of a group a new life, as a bulk run."""
     return await _run(sight, BulkVerb.RETRY, await sight.dead_jobs(group), asked or PLAIN, request)
 
 
-@routes.post("/{group}/purge", Role.ADMIN, status_code=_STARTED, summary="Purge a group")
+@routes.post("/{group}/purge", Permission.DELETE_JOBS, status_code=_STARTED, summary="Purge a group")
 async def purge_group(group: Group, sight: Seen, request: Request, asked: Given = None) -> BulkShape:
     """Delete the failed jobs of a group, as a bulk run."""
     return await _run(sight, BulkVerb.DELETE, await sight.dead_jobs(group), asked or PLAIN, request)

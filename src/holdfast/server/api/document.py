@@ -7,13 +7,13 @@ from fastapi import Request
 from starlette.responses import JSONResponse
 
 from holdfast.server import openapi
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes
 
 routes = Routes("system", in_schema=False)
 
 
-@routes.get("/openapi.json", Role.VIEWER)
+@routes.get("/openapi.json", Permission.LOOK)
 async def read_document(request: Request) -> JSONResponse:
     """Describe every operation of the API."""
     return JSONResponse(await document_of(request))

@@ -4,7 +4,7 @@ from fastapi import Request
 from pydantic import Field
 
 from holdfast.server.api.shape import Asked, Moment, Shape, Told
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
 from holdfast.stores.deliveries import Endpoint
 
@@ -41,13 +41,13 @@ class Enabled(Shape):
     enabled: bool = Field(examples=[True])
 
 
-@routes.get("", Role.VIEWER, whole=True, summary="List endpoints")
+@routes.get("", Permission.LOOK, whole=True, summary="List endpoints")
 async def list_endpoints(sight: Seen) -> EndpointList:
     """Read the places that webhooks are posted to, and which of them are disabled."""
     return EndpointList(endpoints=[endpoint_shape(row) for row in await sight.client.endpoints()])
 
 
-@routes.post("/enable", Role.OPERATOR, whole=True, summary="Enable an endpoint")
+@routes.post("/enable", Permission.ENABLE_ENDPOINTS, whole=True, summary="Enable an endpoint")
 async def enable_endpoint(asked: Enable, sight: Seen, request: Request) -> Enabled:
     """Let webhooks be posted again to a place that answered 410 Gone."""
     noted(request, endpoint=asked.endpoint)

@@ -13,7 +13,7 @@ from holdfast.server.api.job_shapes import WholeJob, whole_job
 from holdfast.server.kinds import Kinds
 from holdfast.server.pages.rendering import url
 from holdfast.server.problems import Problem, problem_of
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
 from holdfast.server.sight import Sight
 from holdfast.tasks.call import Call
@@ -47,7 +47,7 @@ def kinds(request: Request) -> Kinds:
 
 @routes.post(
     "",
-    Role.OPERATOR,
+    Permission.ENQUEUE_JOBS,
     summary="Enqueue a job",
     status_code=201,
     responses={200: {"model": WholeJob, "description": "The job was there already: its key or unique key found it."}},
@@ -76,7 +76,7 @@ async def enqueue_job(
     return whole_job(await sight.job(handle.public_id))
 
 
-@routes.post("/batch", Role.OPERATOR, summary="Enqueue many jobs")
+@routes.post("/batch", Permission.ENQUEUE_JOBS, summary="Enqueue many jobs")
 async def enqueue_jobs(request: Request, sight: Seen, asked: BatchRequest) -> BatchAnswers:
     """Store up to 1,000 jobs in one request, each by itself: one that is refused keeps no other from being stored.
 

@@ -19,7 +19,7 @@ from holdfast.server.api.escalation_shapes import (
 )
 from holdfast.server.api.parameters import NAME, Before, Limit, Number, as_number, next_before
 from holdfast.server.problems import not_found
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, Who, noted, served
 from holdfast.server.sight import Sight
 from holdfast.services.sending import Sender, require_channels
@@ -27,7 +27,7 @@ from holdfast.services.sending import Sender, require_channels
 routes = Routes("escalations", "/escalations")
 
 
-@routes.get("", Role.VIEWER, summary="List escalations")
+@routes.get("", Permission.LOOK, summary="List escalations")
 async def list_escalations(
     sight: Seen,
     is_open: Annotated[
@@ -48,7 +48,7 @@ async def list_escalations(
     )
 
 
-@routes.get("/{number}", Role.VIEWER, summary="Read an escalation")
+@routes.get("/{number}", Permission.LOOK, summary="Read an escalation")
 async def read_escalation(number: Number, sight: Seen) -> EscalationDetail:
     """Read one escalation and the messages about it."""
     found = await sight.escalation(int(number))
@@ -58,7 +58,7 @@ async def read_escalation(number: Number, sight: Seen) -> EscalationDetail:
     )
 
 
-@routes.post("/{number}/ack", Role.OPERATOR, summary="Answer an escalation")
+@routes.post("/{number}/ack", Permission.ANSWER_ESCALATIONS, summary="Answer an escalation")
 async def ack_escalation(
     number: Number, sight: Seen, who: Who, request: Request, asked: Annotated[Ack | None, Body()] = None
 ) -> EscalationShape:
@@ -69,7 +69,7 @@ async def ack_escalation(
     return escalation_shape((await sight.escalation(int(number))).escalation, datetime.now(UTC))
 
 
-@routes.post("/{number}/snooze", Role.OPERATOR, summary="Snooze an escalation")
+@routes.post("/{number}/snooze", Permission.ANSWER_ESCALATIONS, summary="Snooze an escalation")
 async def snooze_escalation(number: Number, asked: Snooze, sight: Seen, who: Who, request: Request) -> EscalationShape:
     """Say nothing of an open escalation for a while; it goes on counting, and is told again then."""
     await _found(number, sight, request, lasts=asked.lasts, until=asked.until)
@@ -77,7 +77,7 @@ async def snooze_escalation(number: Number, asked: Snooze, sight: Seen, who: Who
     return escalation_shape((await sight.escalation(int(number))).escalation, datetime.now(UTC))
 
 
-@routes.post("/test", Role.OPERATOR, whole=True, summary="Test a policy")
+@routes.post("/test", Permission.ANSWER_ESCALATIONS, whole=True, summary="Test a policy")
 async def check_policy(asked: TestAsked, request: Request) -> TestShape:
     """Send a test message through the channels of an escalation policy now, and tell what each of them answered."""
     noted(request, policy=asked.policy)

@@ -28,7 +28,7 @@ from holdfast.server.api.job_shapes import (
 )
 from holdfast.server.api.parameters import Limit
 from holdfast.server.pages.rendering import url
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen
 
 routes = Routes("jobs", "/jobs")
@@ -53,7 +53,7 @@ Offset = Annotated[str | None, Query(pattern=r"^\d{1,9}$", description="`next` o
 
 @routes.get(
     "",
-    Role.VIEWER,
+    Permission.LOOK,
     summary="List jobs",
     response_model=WholePage | JobPage,
     responses={200: {"headers": {"Link": {"schema": {"type": "string"}, "description": "rel=next: the next page."}}}},
@@ -84,7 +84,7 @@ async def list_jobs(  # noqa: PLR0917 - every parameter is one of the address
     return JobPage(jobs=[job_shape(job) for job in found.jobs], next=following, searched_to=back_to)
 
 
-@routes.get("/{id}", Role.VIEWER, summary="Read a job")
+@routes.get("/{id}", Permission.LOOK, summary="Read a job")
 async def read_job(id: Id, sight: Seen) -> WholeJob:  # noqa: A002 - the name in the address
     """Read all that is kept of a job: arguments, progress, phases, attempts, result, error, webhooks.
 
@@ -93,7 +93,7 @@ async def read_job(id: Id, sight: Seen) -> WholeJob:  # noqa: A002 - the name in
     return whole_job(await sight.job(id))
 
 
-@routes.get("/{id}/why", Role.VIEWER, summary="Say why a job does not run")
+@routes.get("/{id}/why", Permission.LOOK, summary="Say why a job does not run")
 async def explain_job(id: Id, sight: Seen) -> WhyShape:  # noqa: A002 - the name in the address
     """Say why a job stands where it stands: what it waits for, and who keeps it waiting."""
     job = await sight.job(id)
@@ -104,14 +104,14 @@ async def explain_job(id: Id, sight: Seen) -> WhyShape:  # noqa: A002 - the name
     )
 
 
-@routes.get("/{id}/events", Role.VIEWER, summary="Read what happened to a job")
+@routes.get("/{id}/events", Permission.LOOK, summary="Read what happened to a job")
 async def read_job_events(id: Id, sight: Seen) -> ChangeList:  # noqa: A002 - the name in the address
     """Read the changes of a job's state, oldest first, as far as they are kept; the stream tells them as they come."""
     job = await sight.job(id)
     return ChangeList(events=[ChangeShape.model_validate(change) for change in job.changes])
 
 
-@routes.get("/{id}/logs", Role.VIEWER, summary="Read what a job logged")
+@routes.get("/{id}/logs", Permission.LOOK, summary="Read what a job logged")
 async def read_job_logs(id: Id, sight: Seen, limit: Limit = 1_000, after: Line = None) -> LineList:  # noqa: A002 - the name in the address
     """Read the lines that the handler of a job logged, oldest first."""
     job = await sight.job(id)
@@ -125,14 +125,14 @@ async def read_job_logs(id: Id, sight: Seen, limit: Limit = 1_000, after: Line =
     )
 
 
-@routes.get("/{id}/attempts", Role.VIEWER, summary="Read the attempts of a job")
+@routes.get("/{id}/attempts", Permission.LOOK, summary="Read the attempts of a job")
 async def read_job_attempts(id: Id, sight: Seen) -> AttemptList:  # noqa: A002 - the name in the address
     """Read the ended claims of a job: which worker, when, how it ended, with which traceback."""
     job = await sight.job(id)
     return AttemptList(attempts=[attempt_shape(attempt) for attempt in job.attempts])
 
 
-@routes.get("/{id}/items", Role.VIEWER, summary="Read the items of a job")
+@routes.get("/{id}/items", Permission.LOOK, summary="Read the items of a job")
 async def read_job_items(
     id: Id,  # noqa: A002 - the name in the address
     sight: Seen,

@@ -7,7 +7,7 @@ from fastapi import Path, Query
 from holdfast.server.api.limit_shapes import LimitList, LimitShape, limit_shape
 from holdfast.server.api.parameters import NAME
 from holdfast.server.problems import not_found
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen
 
 routes = Routes("limits", "/limits")
@@ -17,7 +17,7 @@ _KEY_BYTES = 512
 Name = Annotated[str, Path(max_length=NAME, examples=["screenshots"], description="The name of a limit.")]
 
 
-@routes.get("", Role.VIEWER, whole=True, summary="List limits")
+@routes.get("", Permission.LOOK, whole=True, summary="List limits")
 async def list_limits(sight: Seen) -> LimitList:
     """Read the limits in force, and how much of each is in use."""
     rows = await sight.client.limits()
@@ -25,7 +25,7 @@ async def list_limits(sight: Seen) -> LimitList:
     return LimitList(limits=[limit_shape(row, usages[row.name]) for row in rows if row.name in usages])
 
 
-@routes.get("/{name}", Role.VIEWER, whole=True, summary="Read a limit")
+@routes.get("/{name}", Permission.LOOK, whole=True, summary="Read a limit")
 async def read_limit(
     name: Name,
     sight: Seen,

@@ -3,19 +3,19 @@
 from fastapi import Request
 
 from holdfast.server.api.limit_shapes import LockList, Release, Released, lock_shape
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
 
 routes = Routes("locks", "/locks")
 
 
-@routes.get("", Role.VIEWER, whole=True, summary="List locks")
+@routes.get("", Permission.LOOK, whole=True, summary="List locks")
 async def list_locks(sight: Seen) -> LockList:
     """Read the locks that are held: by whom, for which job, since when, and how many wait; the oldest 1,000."""
     return LockList(locks=[lock_shape(row) for row in await sight.client.locks()])
 
 
-@routes.post("/release", Role.ADMIN, whole=True, summary="Take a lock away")
+@routes.post("/release", Permission.RELEASE_LOCKS, whole=True, summary="Take a lock away")
 async def release_lock(asked: Release, sight: Seen, request: Request) -> Released:
     """Take a lock from whoever holds it, so that the next one gets it.
 

@@ -17,7 +17,7 @@ from holdfast.server.api.queue_shapes import (
     queue_shape,
 )
 from holdfast.server.problems import not_found
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, Who, noted
 from holdfast.stores.bulk import BulkVerb
 from holdfast.stores.values import JobFilter
@@ -32,7 +32,7 @@ SettingName = Annotated[
 ]
 
 
-@routes.get("", Role.VIEWER, summary="List queues")
+@routes.get("", Permission.LOOK, summary="List queues")
 async def list_queues(sight: Seen) -> QueueList:
     """Read all queues: how many jobs are in which state, how long they wait, who paused them and why."""
     families = await sight.client.families()
@@ -42,7 +42,7 @@ async def list_queues(sight: Seen) -> QueueList:
     )
 
 
-@routes.get("/{name}", Role.VIEWER, summary="Read a queue")
+@routes.get("/{name}", Permission.LOOK, summary="Read a queue")
 async def read_queue(name: Name, sight: Seen) -> QueueShape:
     """Read one queue."""
     wanted = names.name(name, "queue")
@@ -53,7 +53,7 @@ async def read_queue(name: Name, sight: Seen) -> QueueShape:
     raise not_found("queue", name)
 
 
-@routes.post("/{name}/pause", Role.OPERATOR, summary="Pause a queue")
+@routes.post("/{name}/pause", Permission.PAUSE_QUEUES, summary="Pause a queue")
 async def pause_queue(
     name: Name, sight: Seen, who: Who, request: Request, asked: Annotated[PauseRequest | None, Body()] = None
 ) -> QueueShape:
@@ -66,7 +66,7 @@ async def pause_queue(
     return await read_queue(wanted, sight)
 
 
-@routes.post("/{name}/resume", Role.OPERATOR, summary="Resume a queue")
+@routes.post("/{name}/resume", Permission.PAUSE_QUEUES, summary="Resume a queue")
 async def resume_queue(name: Name, sight: Seen, request: Request) -> QueueShape:
     """Let jobs of a queue start again."""
     wanted = names.name(name, "queue")
@@ -76,7 +76,7 @@ async def resume_queue(name: Name, sight: Seen, request: Request) -> QueueShape:
     return await read_queue(wanted, sight)
 
 
-@routes.put("/{name}/settings/{field}", Role.ADMIN, summary="Set a setting of a queue")
+@routes.put("/{name}/settings/{field}", Permission.CHANGE_SETTINGS, summary="Set a setting of a queue")
 async def set_queue(name: Name, field: SettingName, asked: QueueSetting, sight: Seen, request: Request) -> QueueShape:
     """Change what holds for a queue, for everybody, within five seconds and until it is reset."""
     found = await read_queue(name, sight)
@@ -86,7 +86,7 @@ async def set_queue(name: Name, field: SettingName, asked: QueueSetting, sight: 
     return await read_queue(found.name, sight)
 
 
-@routes.delete("/{name}/settings/{field}", Role.ADMIN, summary="Reset a setting of a queue")
+@routes.delete("/{name}/settings/{field}", Permission.CHANGE_SETTINGS, summary="Reset a setting of a queue")
 async def reset_queue(name: Name, field: SettingName, sight: Seen, request: Request) -> QueueShape:
     """Let a setting of a queue be again what programs and their configuration say."""
     found = await read_queue(name, sight)
@@ -95,14 +95,14 @@ async def reset_queue(name: Name, field: SettingName, sight: Seen, request: Requ
     return await read_queue(found.name, sight)
 
 
-@routes.get("/{name}/purge", Role.VIEWER, summary="Count what a purge would cancel")
+@routes.get("/{name}/purge", Permission.LOOK, summary="Count what a purge would cancel")
 async def preview_purge(name: Name, sight: Seen) -> PreviewShape:
     """Count the jobs of a queue that wait now, at most 10,000 of them."""
     found = await read_queue(name, sight)
     return preview_shape(await sight.client.preview_bulk(BulkVerb.CANCEL, _waiting(found.name)))
 
 
-@routes.post("/{name}/purge", Role.ADMIN, status_code=_STARTED, summary="Purge a queue")
+@routes.post("/{name}/purge", Permission.PURGE_QUEUES, status_code=_STARTED, summary="Purge a queue")
 async def purge_queue(
     name: Name, sight: Seen, who: Who, request: Request, asked: Annotated[PurgeRequest | None, Body()] = None
 ) -> BulkShape:

@@ -27,7 +27,7 @@ from holdfast.server.api.schedule_shapes import (
     window_shape,
 )
 from holdfast.server.problems import not_found
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, Who, noted
 from holdfast.server.sight import Sight
 
@@ -43,7 +43,7 @@ WindowName = Annotated[
 ]
 
 
-@routes.get("/schedules", Role.VIEWER, summary="List schedules")
+@routes.get("/schedules", Permission.LOOK, summary="List schedules")
 async def list_schedules(sight: Seen) -> ScheduleList:
     """Read every schedule: what fires when, and what people have changed of it."""
     now = datetime.now(UTC)
@@ -53,13 +53,13 @@ async def list_schedules(sight: Seen) -> ScheduleList:
     )
 
 
-@routes.get("/schedules/{name}", Role.VIEWER, summary="Read a schedule")
+@routes.get("/schedules/{name}", Permission.LOOK, summary="Read a schedule")
 async def read_schedule(name: Name, sight: Seen) -> ScheduleShape:
     """Read one schedule."""
     return schedule_shape(await _found(sight, name), datetime.now(UTC))
 
 
-@routes.get("/schedules/{name}/next", Role.VIEWER, summary="Read when a schedule fires next")
+@routes.get("/schedules/{name}/next", Permission.LOOK, summary="Read when a schedule fires next")
 async def read_next_fires(
     name: Name,
     sight: Seen,
@@ -70,14 +70,14 @@ async def read_next_fires(
     return NextFires(schedule=state.name, times=state.following(datetime.now(UTC), count))
 
 
-@routes.get("/schedules/{name}/fires", Role.VIEWER, summary="Read what came of a schedule")
+@routes.get("/schedules/{name}/fires", Permission.LOOK, summary="Read what came of a schedule")
 async def list_fires(name: Name, sight: Seen, limit: Limit = 20) -> FireList:
     """Read what came of the last times of a schedule, the newest first; they are kept for 30 days."""
     state = await _found(sight, name)
     return FireList(fires=[fire_shape(row) for row in await sight.client.fires(state.name, limit)])
 
 
-@routes.post("/schedules", Role.OPERATOR, status_code=_CREATED, summary="Make a schedule")
+@routes.post("/schedules", Permission.CHANGE_SCHEDULES, status_code=_CREATED, summary="Make a schedule")
 async def create_schedule(asked: NewSchedule, sight: Seen, who: Who, request: Request) -> ScheduleShape:
     """Make a schedule that no program defines."""
     call = await kinds(request).call(sight, asked.kind, asked.args, {})
@@ -87,7 +87,7 @@ async def create_schedule(asked: NewSchedule, sight: Seen, who: Who, request: Re
     return schedule_shape(state, datetime.now(UTC))
 
 
-@routes.patch("/schedules/{name}", Role.OPERATOR, summary="Change a schedule")
+@routes.patch("/schedules/{name}", Permission.CHANGE_SCHEDULES, summary="Change a schedule")
 async def edit_schedule(name: Name, asked: ScheduleChange, sight: Seen, who: Who, request: Request) -> ScheduleShape:
     """Change a schedule for everybody, until it is reset; times are given as a whole."""
     state = await _acting(sight, name, request)
@@ -100,28 +100,28 @@ async def edit_schedule(name: Name, asked: ScheduleChange, sight: Seen, who: Who
     return schedule_shape(changed, datetime.now(UTC))
 
 
-@routes.post("/schedules/{name}/enable", Role.OPERATOR, summary="Enable a schedule")
+@routes.post("/schedules/{name}/enable", Permission.CHANGE_SCHEDULES, summary="Enable a schedule")
 async def enable_schedule(name: Name, sight: Seen, who: Who, request: Request) -> ScheduleShape:
     """Let a schedule fire again from now on."""
     state = await _acting(sight, name, request)
     return schedule_shape(await sight.client.enable_schedule(state.name, actor=who.name), datetime.now(UTC))
 
 
-@routes.post("/schedules/{name}/disable", Role.OPERATOR, summary="Disable a schedule")
+@routes.post("/schedules/{name}/disable", Permission.CHANGE_SCHEDULES, summary="Disable a schedule")
 async def disable_schedule(name: Name, sight: Seen, who: Who, request: Request) -> ScheduleShape:
     """Let a schedule fire no more until it is enabled."""
     state = await _acting(sight, name, request)
     return schedule_shape(await sight.client.disable_schedule(state.name, actor=who.name), datetime.now(UTC))
 
 
-@routes.post("/schedules/{name}/reset", Role.OPERATOR, summary="Reset a schedule")
+@routes.post("/schedules/{name}/reset", Permission.CHANGE_SCHEDULES, summary="Reset a schedule")
 async def reset_schedule(name: Name, sight: Seen, who: Who, request: Request) -> ScheduleShape:
     """Let a schedule be again as programs define it."""
     state = await _acting(sight, name, request)
     return schedule_shape(await sight.client.reset_schedule(state.name, actor=who.name), datetime.now(UTC))
 
 
-@routes.post("/schedules/{name}/run", Role.OPERATOR, status_code=_CREATED, summary="Run a schedule now")
+@routes.post("/schedules/{name}/run", Permission.CHANGE_SCHEDULES, status_code=_CREATED, summary="Run a schedule now")
 async def run_schedule(name: Name, sight: Seen, request: Request) -> ScheduledJob:
     """Make a job of a schedule now, beside its times."""
     state = await _acting(sight, name, request)
@@ -130,14 +130,14 @@ async def run_schedule(name: Name, sight: Seen, request: Request) -> ScheduledJo
     return ScheduledJob(id=made)
 
 
-@routes.delete("/schedules/{name}", Role.OPERATOR, status_code=_GONE, summary="Delete a schedule")
+@routes.delete("/schedules/{name}", Permission.DELETE_SCHEDULES, status_code=_GONE, summary="Delete a schedule")
 async def delete_schedule(name: Name, sight: Seen, request: Request) -> None:
     """Forget a schedule that no program defines any more, or ever did."""
     state = await _acting(sight, name, request)
     await sight.client.delete_schedule(state.name)
 
 
-@routes.get("/maintenance", Role.VIEWER, summary="List maintenance windows")
+@routes.get("/maintenance", Permission.LOOK, summary="List maintenance windows")
 async def list_windows(sight: Seen) -> WindowList:
     """Read the hours in which no schedule fires."""
     now = datetime.now(UTC)
@@ -145,7 +145,7 @@ async def list_windows(sight: Seen) -> WindowList:
     return WindowList(windows=[window_shape(name, window, now) for name, window in sorted(found.items())])
 
 
-@routes.put("/maintenance/{name}", Role.OPERATOR, whole=True, summary="Set a maintenance window")
+@routes.put("/maintenance/{name}", Permission.SET_MAINTENANCE, whole=True, summary="Set a maintenance window")
 async def set_window(name: WindowName, asked: NewWindow, sight: Seen, who: Who, request: Request) -> WindowShape:
     """Let no schedule fire during these hours; its times are recorded and left out."""
     noted(request, reason=asked.reason)
@@ -161,7 +161,9 @@ async def set_window(name: WindowName, asked: NewWindow, sight: Seen, who: Who, 
     return window_shape(name.lower(), window, datetime.now(UTC))
 
 
-@routes.delete("/maintenance/{name}", Role.OPERATOR, whole=True, status_code=_GONE, summary="Take a window back")
+@routes.delete(
+    "/maintenance/{name}", Permission.SET_MAINTENANCE, whole=True, status_code=_GONE, summary="Take a window back"
+)
 async def delete_window(name: WindowName, sight: Seen) -> None:
     """Let schedules fire again during these hours."""
     if not await sight.client.open_schedules(name):

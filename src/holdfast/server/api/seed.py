@@ -13,7 +13,7 @@ from holdfast.job import LIVE, Job, JobState
 from holdfast.server.api.job_shapes import ID
 from holdfast.server.api.jobs import Id
 from holdfast.server.api.shape import Moment, Shape
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, served
 
 routes = Routes("seed", "/queue")
@@ -46,7 +46,7 @@ class QueueJob(Shape):
     errors: list[dict[str, Any]] | None = Field(None, examples=[[{"attempt": 1, "error": "R2 timeout"}]])
 
 
-@routes.get("/jobs/{id}", Role.VIEWER, summary="Read a job as a queue_job")
+@routes.get("/jobs/{id}", Permission.LOOK, summary="Read a job as a queue_job")
 async def read_queue_job(id: Id, sight: Seen, request: Request) -> QueueJob:  # noqa: A002 - the name in the address
     """Read a job in the shape that clients of a `queue_job` table poll; 404 once its retention has ended."""
     job = await sight.job(id)

@@ -10,7 +10,7 @@ from holdfast.configuration.showing import overridden
 from holdfast.server.api.parameters import Reason
 from holdfast.server.api.shape import Asked, Moment, Shape
 from holdfast.server.problems import not_found
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, Who, noted, served
 from holdfast.stores.cluster import Override
 
@@ -71,14 +71,14 @@ class WasReset(Shape):
     reset: bool = Field(examples=[True])
 
 
-@routes.get("", Role.VIEWER, whole=True, summary="List settings")
+@routes.get("", Permission.LOOK, whole=True, summary="List settings")
 async def list_settings(sight: Seen, request: Request) -> SettingList:
     """Read every setting with where it comes from, the strongest last: default, code, file, environment, override."""
     found = overridden(served(request).described(), await sight.client.overrides())
     return SettingList(settings=[SettingShape(path=row.path, value=row.value, origin=row.origin) for row in found])
 
 
-@routes.get("/overrides", Role.VIEWER, whole=True, summary="List overrides")
+@routes.get("/overrides", Permission.LOOK, whole=True, summary="List overrides")
 async def list_overrides(sight: Seen) -> OverrideList:
     """Read what people have changed at run time: who, when and why."""
     return OverrideList(overrides=[override_shape(row) for row in await sight.client.overrides()])
@@ -86,7 +86,7 @@ async def list_overrides(sight: Seen) -> OverrideList:
 
 @routes.put(
     "/{path}",
-    Role.ADMIN,  # guard: settings-role, without: Role.OPERATOR,
+    Permission.CHANGE_SETTINGS,  # guard: settings-role, without: Permission.PAUSE_QUEUES,
     whole=True,  # guard: settings-scope, without: whole=False,
     summary="Set a setting",
 )
@@ -103,7 +103,7 @@ async def set_setting(path: SettingPath, asked: NewValue, sight: Seen, who: Who,
     raise not_found("override", path)
 
 
-@routes.delete("/{path}", Role.ADMIN, whole=True, summary="Reset a setting")
+@routes.delete("/{path}", Permission.CHANGE_SETTINGS, whole=True, summary="Reset a setting")
 async def reset_setting(path: SettingPath, sight: Seen) -> WasReset:
     """Let a setting be again what programs and their configuration say."""
     return WasReset(reset=await sight.client.reset_policy(path))

@@ -10,7 +10,7 @@ from holdfast import names
 from holdfast.server import live
 from holdfast.server.api.queues import Name
 from holdfast.server.live import Live, LiveResponse
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen
 from holdfast.server.sight import Sight
 from holdfast.stores.values import JobFilter
@@ -57,14 +57,14 @@ class Wanted:
 AsWanted = Annotated[Wanted, Depends()]
 
 
-@routes.get("/stream", Role.VIEWER, summary="Follow everything", response_class=LiveResponse, responses=_ANSWER)
+@routes.get("/stream", Permission.LOOK, summary="Follow everything", response_class=LiveResponse, responses=_ANSWER)
 async def follow_all(request: Request, sight: Seen, wanted: AsWanted, queues: Queues = "") -> LiveResponse:
     """Follow what happens in all queues that the asker may see, or in some of them."""
     return _stream(request, sight, wanted, _listed(queues))
 
 
 @routes.get(
-    "/queues/{name}/stream", Role.VIEWER, summary="Follow a queue", response_class=LiveResponse, responses=_ANSWER
+    "/queues/{name}/stream", Permission.LOOK, summary="Follow a queue", response_class=LiveResponse, responses=_ANSWER
 )
 async def follow_queue(request: Request, name: Name, sight: Seen, wanted: AsWanted) -> LiveResponse:
     """Follow what happens in one queue."""
@@ -72,7 +72,9 @@ async def follow_queue(request: Request, name: Name, sight: Seen, wanted: AsWant
     return _stream(request, sight, wanted, [name])
 
 
-@routes.get("/jobs/{job}/stream", Role.VIEWER, summary="Follow a job", response_class=LiveResponse, responses=_ANSWER)
+@routes.get(
+    "/jobs/{job}/stream", Permission.LOOK, summary="Follow a job", response_class=LiveResponse, responses=_ANSWER
+)
 async def follow_job(request: Request, job: JobId, sight: Seen, wanted: AsWanted) -> LiveResponse:
     """Follow one job; after its end too, since it may be retried."""
     return _stream(request, sight, wanted, (), job=(await sight.job(job)).id)

@@ -5,7 +5,7 @@ from pydantic import Field
 from holdfast.client.services import ServiceState
 from holdfast.release import RELEASE
 from holdfast.server.api.shape import Moment, Shape, Told
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen
 from holdfast.stores.diagnosis import TableSize
 
@@ -82,7 +82,7 @@ class ServiceList(Shape):
     services: list[ServiceShape]
 
 
-@routes.get("/system", Role.VIEWER, whole=True, summary="Read the system")
+@routes.get("/system", Permission.LOOK, whole=True, summary="Read the system")
 async def read_system(sight: Seen) -> SystemShape:
     """Read which release this is, and what store lies behind it."""
     found = await sight.store.diagnose()
@@ -98,13 +98,13 @@ async def read_system(sight: Seen) -> SystemShape:
     )
 
 
-@routes.get("/system/tables", Role.VIEWER, whole=True, summary="Measure the tables")
+@routes.get("/system/tables", Permission.LOOK, whole=True, summary="Measure the tables")
 async def list_tables(sight: Seen) -> TableList:
     """Count the rows of each table, at most 10,000 of them, and read how old the oldest is and what the table takes."""
     return TableList(tables=[table_shape(row) for row in await sight.store.measure_tables()])
 
 
-@routes.get("/services", Role.VIEWER, whole=True, summary="List services")
+@routes.get("/services", Permission.LOOK, whole=True, summary="List services")
 async def list_services(sight: Seen) -> ServiceList:
     """Read how every service is set, what it told last, and who runs them."""
     leaders = [

@@ -14,7 +14,7 @@ from holdfast.server.api.shape import Asked, Moment, Shape
 from holdfast.server.pages.clock import store_time
 from holdfast.server.principal import Principal
 from holdfast.server.problems import Problem, not_found
-from holdfast.server.roles import Role, read_role
+from holdfast.server.roles import Permission, read_role
 from holdfast.server.routing import Routes, Seen, Who, noted
 from holdfast.server.sight import Sight
 from holdfast.stores.access import NewPass, Pass
@@ -66,14 +66,14 @@ class MadeToken(TokenShape):
     secret: str = Field(examples=["hf_4f5nJ0ZJx1S9m0rUq9mE6v0nN8i4l2b7o3c6d5e8Yk4w"])
 
 
-@routes.get("", Role.ADMIN, summary="List tokens")
+@routes.get("", Permission.MANAGE_TOKENS, summary="List tokens")
 async def list_tokens(sight: Seen) -> TokenList:
     """Read who may come in by token; those that see more than the asker are not shown."""
     rows = await sight.store.list_passes("token")
     return TokenList(tokens=[token_shape(row) for row in rows if is_within(sight.principal, row.queues)])
 
 
-@routes.post("", Role.ADMIN, status_code=_CREATED, summary="Make a token")
+@routes.post("", Permission.MANAGE_TOKENS, status_code=_CREATED, summary="Make a token")
 async def create_token(asked: NewToken, sight: Seen, who: Who, request: Request) -> MadeToken:
     """Make a token; nobody can give more than they have, and its secret is shown in this answer only."""
     queues = None if asked.queues is None else tuple(sorted({names.name(queue, "queues") for queue in asked.queues}))
@@ -100,7 +100,7 @@ async def create_token(asked: NewToken, sight: Seen, who: Who, request: Request)
     return MadeToken(**token_shape(made).model_dump(), secret=secret)
 
 
-@routes.delete("/{number}", Role.ADMIN, summary="Revoke a token")
+@routes.delete("/{number}", Permission.MANAGE_TOKENS, summary="Revoke a token")
 async def revoke_token(number: Number, sight: Seen, who: Who) -> TokenShape:
     """Let a token, and the logins begun with it, hold no more; nobody can revoke the one they came with."""
     found = next(iter(await sight.store.list_passes("token", number=int(number))), None)

@@ -7,13 +7,13 @@ from fastapi import Query, Request
 from holdfast.server.api.parameters import Number
 from holdfast.server.api.worker_shapes import WorkerList, WorkerShape, worker_shape
 from holdfast.server.problems import not_found
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, Who, noted
 
 routes = Routes("workers", "/workers")
 
 
-@routes.get("", Role.VIEWER, summary="List workers")
+@routes.get("", Permission.LOOK, summary="List workers")
 async def list_workers(
     sight: Seen,
     dead: Annotated[bool, Query(examples=[False], description="Also those that died.")] = False,  # noqa: FBT002 - a query
@@ -25,7 +25,7 @@ async def list_workers(
     return WorkerList(workers=[worker_shape(row, now) for row in rows])
 
 
-@routes.get("/{number}", Role.VIEWER, summary="Read a worker")
+@routes.get("/{number}", Permission.LOOK, summary="Read a worker")
 async def read_worker(number: Number, sight: Seen) -> WorkerShape:
     """Read one worker."""
     now = (await sight.store.diagnose()).now
@@ -35,7 +35,7 @@ async def read_worker(number: Number, sight: Seen) -> WorkerShape:
     raise not_found("worker", number)
 
 
-@routes.post("/{number}/drain", Role.OPERATOR, whole=True, summary="Drain a worker")
+@routes.post("/{number}/drain", Permission.DRAIN_WORKERS, whole=True, summary="Drain a worker")
 async def drain_worker(number: Number, sight: Seen, who: Who, request: Request) -> WorkerShape:
     """Let the instance of a worker claim nothing more, end what it runs, and leave."""
     found = await read_worker(number, sight)

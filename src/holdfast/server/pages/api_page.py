@@ -14,7 +14,7 @@ from holdfast.server import openapi, routing
 from holdfast.server.api.document import document_of
 from holdfast.server.pages.rendering import page
 from holdfast.server.problems import not_found
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import ROLE, SCOPE, Routes
 
 routes = Routes("pages", in_schema=False)
@@ -51,7 +51,7 @@ class Operation:
     curl: str
 
 
-@routes.get("/api", Role.VIEWER)
+@routes.get("/api", Permission.LOOK)
 async def api_page(request: Request) -> Response:
     """Show all resources, and every operation in a line."""
     document = await document_of(request)
@@ -59,7 +59,7 @@ async def api_page(request: Request) -> Response:
     return page(request, "api.html", at="api", resources=[known for known in resources if known[3]])
 
 
-@routes.get("/api/{resource}", Role.VIEWER)
+@routes.get("/api/{resource}", Permission.LOOK)
 async def resource_page(request: Request, resource: str) -> Response:
     """Show the operations of one resource: parameters, examples, a line for the shell."""
     for name, text in openapi.TAGS.items():

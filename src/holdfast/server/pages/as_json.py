@@ -10,8 +10,7 @@ from starlette.types import Scope
 
 from holdfast.server.bodies import BodyRoute
 from holdfast.server.pages.twins import DATA
-from holdfast.server.roles import read_role
-from holdfast.server.routing import ROLE, SCOPE, Routes
+from holdfast.server.routing import SCOPE, Routes
 
 _END = ".json"
 _OPEN = {"open": "true", "closed": "false"}
@@ -57,7 +56,9 @@ def _with_zone(moment: str) -> str:
 
 def data_routes(resources: Iterable[Routes]) -> Routes:
     """Make a route for each page that the API shows, open to those whom the API lets in."""
-    every = [route for resource in resources for route in resource.router.routes if isinstance(route, APIRoute)]
+    listed = list(resources)
+    every = [route for resource in listed for route in resource.router.routes if isinstance(route, APIRoute)]
+    permissions = {key: permission for resource in listed for key, permission in resource.permissions.items()}
     reading = {route.path.strip("/"): route for route in every if "GET" in (route.methods or ())}
     found = Routes("json", in_schema=False, route_class=JsonRoute)
     for page, path in DATA.items():
@@ -65,7 +66,7 @@ def data_routes(resources: Iterable[Routes]) -> Routes:
         said = route.openapi_extra or {}
         found.get(
             f"/{page}{_END}",
-            read_role(said[ROLE]),
+            permissions["GET", route.path],
             whole=said[SCOPE] == "all",
             response_model=route.response_model,
             name=route.name,

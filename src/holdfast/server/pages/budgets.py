@@ -17,7 +17,7 @@ from holdfast.server.pages import drawing
 from holdfast.server.pages.recent import recent
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.problems import not_found
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, Who, noted
 from holdfast.server.sight import Sight
 from holdfast.stores.budgets import SHARE, BudgetRow, By, SpendPoint
@@ -111,7 +111,7 @@ def _marks(row: BudgetRow) -> list[float]:
     return sorted({*_MARKS, *(share / SHARE for share, _ in row.thresholds)})
 
 
-@routes.get("/budgets", Role.VIEWER, whole=True)
+@routes.get("/budgets", Permission.LOOK, whole=True)
 async def budgets_page(request: Request, sight: Seen) -> Response:
     """Show how far every budget is."""
     rows = {row.name: row for row in (await sight.store.read_budgets())[1]}
@@ -122,7 +122,7 @@ async def budgets_page(request: Request, sight: Seen) -> Response:
     return page(request, "budgets.html", at="budgets", budgets=shown[:_MOST_KEYS], total=len(shown), unused=unused)
 
 
-@routes.get("/budgets/{name}", Role.VIEWER, whole=True)
+@routes.get("/budgets/{name}", Permission.LOOK, whole=True)
 async def budget_page(
     request: Request,
     name: str,
@@ -169,7 +169,7 @@ async def budget_page(
     )
 
 
-@routes.post("/budgets/{name}/set", Role.ADMIN, whole=True)
+@routes.post("/budgets/{name}/set", Permission.CHANGE_SETTINGS, whole=True)
 async def set_budget_here(
     request: Request,
     *,
@@ -186,7 +186,7 @@ async def set_budget_here(
     return turned(request, url(request, "budgets", row.name), f"{row.name} has a new amount")
 
 
-@routes.post("/budgets/{name}/reset", Role.ADMIN, whole=True)
+@routes.post("/budgets/{name}/reset", Permission.CHANGE_SETTINGS, whole=True)
 async def reset_budget_here(request: Request, name: str, sight: Seen) -> Response:
     """Let a budget be again as programs say."""
     row = await _row(sight, name)
@@ -194,7 +194,7 @@ async def reset_budget_here(request: Request, name: str, sight: Seen) -> Respons
     return turned(request, url(request, "budgets", row.name), f"{row.name} holds again as programs say")
 
 
-@routes.post("/budgets/{name}/settle", Role.OPERATOR, whole=True)
+@routes.post("/budgets/{name}/settle", Permission.SETTLE_BUDGETS, whole=True)
 async def settle_budget_here(
     request: Request,
     name: str,

@@ -12,13 +12,13 @@ from holdfast import filtering
 from holdfast.errors import Conflict, InvalidValue
 from holdfast.job import JobState
 from holdfast.public_id import encode
-from holdfast.server.api.bulk import require_role
+from holdfast.server.api.bulk import require_role_for
 from holdfast.server.pages.jobs import PAGE, read_query
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.pages.said import Said
 from holdfast.server.principal import Principal
 from holdfast.server.problems import Problem
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, Who, noted
 from holdfast.server.sight import Sight
 from holdfast.stores.bulk import TAKES, BulkVerb
@@ -66,7 +66,7 @@ class Wanted:
     reason: str = ""
 
 
-@routes.get("/jobs/bulk", Role.OPERATOR)
+@routes.get("/jobs/bulk", Permission.CHANGE_MANY_JOBS)
 async def bulk_page(
     request: Request,
     sight: Seen,
@@ -81,7 +81,7 @@ async def bulk_page(
     return await _asked(request, sight, wanted)
 
 
-@routes.post("/jobs/bulk", Role.OPERATOR)
+@routes.post("/jobs/bulk", Permission.CHANGE_MANY_JOBS)
 async def bulk_here(
     request: Request,
     sight: Seen,
@@ -109,7 +109,7 @@ async def bulk_here(
     return turned(request, url(request, "jobs", q=q), said)
 
 
-@routes.post("/jobs/runs/{run}/{verb}", Role.OPERATOR, whole=True)
+@routes.post("/jobs/runs/{run}/{verb}", Permission.CHANGE_MANY_JOBS, whole=True)
 async def change_run_here(request: Request, run: int, verb: str, sight: Seen, q: Text = "") -> Response:
     """Pause, resume or cancel a run."""
     client = sight.client
@@ -121,7 +121,7 @@ async def change_run_here(request: Request, run: int, verb: str, sight: Seen, q:
     if verb not in known:
         raise Problem(404, f"there is nothing at {request.url.path}", "not-found")
     if verb != "cancel":
-        require_role(sight.principal, (await client.bulk_run(run)).verb)  # guard: bulk-run-role
+        require_role_for(sight.principal, (await client.bulk_run(run)).verb)  # guard: bulk-run-role
     try:
         await known[verb](run)
     except (InvalidValue, Conflict) as error:
@@ -132,8 +132,7 @@ async def change_run_here(request: Request, run: int, verb: str, sight: Seen, q:
 def _verb(verb: str, who: Principal) -> str:
     if verb not in VERBS:
         raise Problem(422, f"verb: expected one of {', '.join(VERBS)}, got {verb[:40]!r}", "invalid-value")
-    if verb == "delete" and not who.may(Role.ADMIN):  # guard: bulk-page-role
-        raise Problem(403, f"deleting needs the role admin, and {who.name} has the role {who.role.word}", "role")
+    require_role_for(who, BulkVerb(verb))  # guard: bulk-page-role
     return verb
 
 

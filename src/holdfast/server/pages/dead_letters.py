@@ -4,7 +4,7 @@ from fastapi import Form, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from holdfast import public_id
-from holdfast.server.api.bulk import require_role
+from holdfast.server.api.bulk import require_role_for
 from holdfast.server.exporting import export_lines
 from holdfast.server.kinds import Kinds
 from holdfast.server.pages.dead_choice import Choice, Chosen, read_moment
@@ -13,7 +13,7 @@ from holdfast.server.pages.replaying import changes
 from holdfast.server.pages.runs import runs_of, sees_run, told
 from holdfast.server.pages.shown import Shown, written
 from holdfast.server.problems import Problem, not_found
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, Who, noted
 from holdfast.server.sight import Sight
 from holdfast.stores.bulk import COUNT_CAP, BulkVerb
@@ -27,7 +27,7 @@ _GROUPS = 30
 _JOBS = 30
 
 
-@routes.get("/dead-letters", Role.VIEWER)
+@routes.get("/dead-letters", Permission.LOOK)
 async def dead_letters_page(
     request: Request,
     sight: Seen,
@@ -58,7 +58,7 @@ async def dead_letters_page(
     )
 
 
-@routes.get("/dead-letters/export", Role.OPERATOR)
+@routes.get("/dead-letters/export", Permission.EXPORT_DEAD_LETTERS)
 async def export_dead_letters_here(request: Request, sight: Seen, choice: Chosen) -> Response:
     """Give failed jobs as one JSON object a line, with secrets covered."""
     which = await choice.jobs(sight)
@@ -67,19 +67,19 @@ async def export_dead_letters_here(request: Request, sight: Seen, choice: Chosen
     return StreamingResponse(export_lines(request, sight, which), media_type="application/x-ndjson", headers=headers)
 
 
-@routes.get("/dead-letters/replay", Role.OPERATOR)
+@routes.get("/dead-letters/replay", Permission.RETRY_JOBS)
 async def preview_replay_here(request: Request, sight: Seen, choice: Chosen) -> Response:
     """Show what a replay would do."""
     return await _preview(request, sight, choice, BulkVerb.RETRY)
 
 
-@routes.get("/dead-letters/purge", Role.ADMIN)
+@routes.get("/dead-letters/purge", Permission.DELETE_JOBS)
 async def preview_purge_here(request: Request, sight: Seen, choice: Chosen) -> Response:
     """Show what a purge would delete."""
     return await _preview(request, sight, choice, BulkVerb.DELETE)
 
 
-@routes.post("/dead-letters/replay", Role.OPERATOR)
+@routes.post("/dead-letters/replay", Permission.RETRY_JOBS)
 async def replay_here(request: Request, sight: Seen, who: Who, rate: str = Form("", max_length=20)) -> Response:
     """Give the chosen jobs a new life, at most at the given rate."""
     choice = Choice.of_form(await request.form())
@@ -91,7 +91,7 @@ async def replay_here(request: Request, sight: Seen, who: Who, rate: str = Form(
     return turned(request, url(request, "dead-letters"), told(run))
 
 
-@routes.post("/dead-letters/purge", Role.ADMIN)
+@routes.post("/dead-letters/purge", Permission.DELETE_JOBS)
 async def purge_here(request: Request, sight: Seen, who: Who, confirmation: str = Form("", max_length=100)) -> Response:
     """Delete the chosen jobs, once their number was typed."""
     choice = Choice.of_form(await request.form())
@@ -104,7 +104,7 @@ async def purge_here(request: Request, sight: Seen, who: Who, confirmation: str 
     return turned(request, url(request, "dead-letters"), told(run))
 
 
-@routes.post("/dead-letters/runs/{run}/{verb}", Role.OPERATOR)
+@routes.post("/dead-letters/runs/{run}/{verb}", Permission.CHANGE_MANY_JOBS)
 async def change_run_here(request: Request, run: int, verb: str, sight: Seen) -> Response:
     """Pause, go on with or cancel a run."""
     known = await sight.client.bulk_run(run)
@@ -114,12 +114,12 @@ async def change_run_here(request: Request, run: int, verb: str, sight: Seen) ->
     if not sees_run(sight, known):  # guard: scope-dead-run
         raise not_found("run", run)
     if verb != "cancel":
-        require_role(sight.principal, known.verb)  # guard: dead-run-role
+        require_role_for(sight.principal, known.verb)  # guard: dead-run-role
     await ask[verb](run)
     return turned(request, url(request, "dead-letters"), f"run {run}: {verb}")
 
 
-@routes.get("/dead-letters/{group}", Role.VIEWER)
+@routes.get("/dead-letters/{group}", Permission.LOOK)
 async def dead_letter_page(
     request: Request, group: str, sight: Seen, after: str = Query("", max_length=60)
 ) -> Response:
@@ -139,7 +139,7 @@ async def dead_letter_page(
     )
 
 
-@routes.get("/dead-letters/{group}/{job}", Role.OPERATOR)
+@routes.get("/dead-letters/{group}/{job}", Permission.RETRY_JOBS)
 async def edit_dead_job_page(request: Request, group: str, job: str, sight: Seen) -> Response:
     """Show the arguments of a failed job, to be changed."""
     found, failed = await sight.dead_letter(group), await sight.job(job)
@@ -154,7 +154,7 @@ async def edit_dead_job_page(request: Request, group: str, job: str, sight: Seen
     )
 
 
-@routes.post("/dead-letters/{group}/{job}/replay", Role.OPERATOR)
+@routes.post("/dead-letters/{group}/{job}/replay", Permission.RETRY_JOBS)
 async def replay_one_here(request: Request, group: str, job: str, sight: Seen) -> Response:
     """Give one failed job a new life."""
     found, failed = await sight.dead_letter(group), await sight.job(job)
@@ -163,7 +163,7 @@ async def replay_one_here(request: Request, group: str, job: str, sight: Seen) -
     return turned(request, url(request, "dead-letters", found.id), f"job {failed.public_id} begins anew")
 
 
-@routes.post("/dead-letters/{group}/{job}/edit", Role.OPERATOR)
+@routes.post("/dead-letters/{group}/{job}/edit", Permission.RETRY_JOBS)
 async def replay_edited_here(
     request: Request, group: str, job: str, sight: Seen, arguments: str = Form(max_length=500_000)
 ) -> Response:

@@ -13,7 +13,7 @@ from holdfast.policies.escalation import Escalation
 from holdfast.server.pages.clock import store_time
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.problems import not_found
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, Who, noted, served
 from holdfast.server.sight import Sight
 from holdfast.services.sending import Sender, require_channels
@@ -42,7 +42,7 @@ class Digest:
     is_cut: bool
 
 
-@routes.get("/escalations", Role.VIEWER)
+@routes.get("/escalations", Permission.LOOK)
 async def escalations_page(
     request: Request,
     sight: Seen,
@@ -69,7 +69,7 @@ async def escalations_page(
     )
 
 
-@routes.get("/escalations/{number}", Role.VIEWER)
+@routes.get("/escalations/{number}", Permission.LOOK)
 async def escalation_page(request: Request, number: int, sight: Seen) -> Response:
     """Show one escalation, and the messages about it."""
     found = await sight.escalation(number)
@@ -86,7 +86,7 @@ async def escalation_page(request: Request, number: int, sight: Seen) -> Respons
     )
 
 
-@routes.post("/escalations/{number}/ack", Role.OPERATOR)
+@routes.post("/escalations/{number}/ack", Permission.ANSWER_ESCALATIONS)
 async def ack_escalation_here(
     request: Request, number: int, sight: Seen, who: Who, note: str = Form("", max_length=500)
 ) -> Response:
@@ -97,7 +97,7 @@ async def ack_escalation_here(
     return turned(request, url(request, "escalations", number), f"escalation {number} is answered")
 
 
-@routes.post("/escalations/{number}/snooze", Role.OPERATOR)
+@routes.post("/escalations/{number}/snooze", Permission.ANSWER_ESCALATIONS)
 async def snooze_escalation_here(
     request: Request, number: int, sight: Seen, who: Who, lasts: str = Form("1h", max_length=20)
 ) -> Response:
@@ -108,7 +108,7 @@ async def snooze_escalation_here(
     return turned(request, url(request, "escalations", number), f"nothing is said of escalation {number} for {lasts}")
 
 
-@routes.post("/escalations/policies/{policy}/test", Role.OPERATOR)
+@routes.post("/escalations/policies/{policy}/test", Permission.ANSWER_ESCALATIONS)
 async def test_escalation_here(request: Request, policy: str, sight: Seen) -> Response:
     """Send a test message through the channels of a policy, and show what each answered."""
     settings = served(request).settings

@@ -14,7 +14,7 @@ from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.pages.runs import runs_of, told
 from holdfast.server.pages.shown import Shown
 from holdfast.server.problems import not_found
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, Who, noted
 from holdfast.server.sight import Sight
 from holdfast.stores.bulk import COUNT_CAP, BulkVerb
@@ -104,7 +104,7 @@ class Group:
         return drawing.spark(counts, f"when {sum(counts)} of {self.kind} failed")
 
 
-@routes.get("/failures", Role.VIEWER)
+@routes.get("/failures", Permission.LOOK)
 async def failures_page(
     request: Request,
     sight: Seen,
@@ -139,7 +139,7 @@ async def failures_page(
     )
 
 
-@routes.get("/failures/{verb}", Role.OPERATOR)
+@routes.get("/failures/{verb}", Permission.CHANGE_MANY_JOBS)
 async def preview_failures_here(
     request: Request,
     verb: str,
@@ -161,7 +161,7 @@ async def preview_failures_here(
     )
 
 
-@routes.post("/failures/{verb}", Role.OPERATOR)
+@routes.post("/failures/{verb}", Permission.CHANGE_MANY_JOBS)
 async def end_failures_here(
     request: Request,
     verb: str,

@@ -20,7 +20,7 @@ from holdfast.server.pages.said import Said
 from holdfast.server.pages.shown import Shown, is_tree, written
 from holdfast.server.pages.traces import Part, folded
 from holdfast.server.pages.waterfall import waterfall
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, Who, noted
 from holdfast.server.sight import Sight
 
@@ -65,7 +65,7 @@ class ItemSet:
         return sum(count for name, count in self.counts.items() if name != "in_progress")
 
 
-@routes.get("/jobs/{job}", Role.VIEWER)
+@routes.get("/jobs/{job}", Permission.LOOK)
 async def job_page(request: Request, job: str, sight: Seen) -> Response:
     """Show one job."""
     found = await sight.job(job)
@@ -95,7 +95,7 @@ async def job_page(request: Request, job: str, sight: Seen) -> Response:
     )
 
 
-@routes.post("/jobs/{job}/cancel", Role.OPERATOR)
+@routes.post("/jobs/{job}/cancel", Permission.CANCEL_JOBS)
 async def cancel_job_here(
     request: Request, job: str, sight: Seen, who: Who, reason: str = Form("", max_length=500)
 ) -> Response:
@@ -108,7 +108,7 @@ async def cancel_job_here(
     return await _done(request, found, deed, Said("Cancelled.", undo=undo))
 
 
-@routes.post("/jobs/{job}/retry", Role.OPERATOR)
+@routes.post("/jobs/{job}/retry", Permission.RETRY_JOBS)
 async def retry_job_here(
     request: Request, job: str, sight: Seen, from_phase: str = Form("", max_length=200)
 ) -> Response:
@@ -119,7 +119,7 @@ async def retry_job_here(
     return await _done(request, found, deed, Said("It is in line again."))
 
 
-@routes.post("/jobs/{job}/run", Role.OPERATOR)
+@routes.post("/jobs/{job}/run", Permission.RESCHEDULE_JOBS)
 async def run_job_here(request: Request, job: str, sight: Seen) -> Response:
     """Let a waiting job be due now."""
     found = await sight.job(job)
@@ -127,7 +127,7 @@ async def run_job_here(request: Request, job: str, sight: Seen) -> Response:
     return await _done(request, found, sight.client.reschedule(found.id, run_in="0s"), Said("It is due now."))
 
 
-@routes.post("/jobs/{job}/delete", Role.ADMIN)
+@routes.post("/jobs/{job}/delete", Permission.DELETE_JOBS)
 async def delete_job_here(request: Request, job: str, sight: Seen) -> Response:
     """Delete a finished job."""
     found = await sight.job(job)
@@ -139,14 +139,14 @@ async def delete_job_here(request: Request, job: str, sight: Seen) -> Response:
     return turned(request, url(request, "jobs"), f"Job {found.public_id} is deleted.")
 
 
-@routes.get("/jobs/{job}/replay", Role.OPERATOR)
+@routes.get("/jobs/{job}/replay", Permission.RETRY_JOBS)
 async def replay_page(request: Request, job: str, sight: Seen) -> Response:
     """Ask for the arguments of a job that is made after a finished one."""
     found = await sight.job(job)
     return _replay(request, Shown(found), written(Shown(found).payload))
 
 
-@routes.post("/jobs/{job}/replay", Role.OPERATOR)
+@routes.post("/jobs/{job}/replay", Permission.RETRY_JOBS)
 async def replay_job_here(request: Request, job: str, sight: Seen, args: str = Form(max_length=1_000_000)) -> Response:
     """Enqueue a finished job anew with other arguments."""
     found = await sight.job(job)

@@ -19,7 +19,7 @@ from holdfast.server.kinds import Kinds
 from holdfast.server.pages.recent import recent
 from holdfast.server.pages.rendering import page, part_of, url
 from holdfast.server.pages.shown import Shown
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen
 from holdfast.server.sight import Sight
 from holdfast.stores.bulk import BulkRun, BulkState
@@ -89,7 +89,7 @@ def read_query(text: str) -> filtering.Query:
     return filtering.parse(text, datetime.now(UTC))
 
 
-@routes.get("/jobs", Role.VIEWER)
+@routes.get("/jobs", Permission.LOOK)
 async def jobs_page(
     request: Request,
     sight: Seen,

@@ -9,7 +9,7 @@ from holdfast import public_id
 from holdfast.job import Job
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.problems import Problem
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
 from holdfast.stores.limits import LimitRow, LimitUsage
 
@@ -56,7 +56,7 @@ class Shown:
         return self.usage.available == 0
 
 
-@routes.get("/limits", Role.VIEWER, whole=True)
+@routes.get("/limits", Permission.LOOK, whole=True)
 async def limits_page(request: Request, sight: Seen) -> Response:
     """Show the limits in force, and the locks that are held."""
     rows = await sight.client.limits()
@@ -76,7 +76,7 @@ async def limits_page(request: Request, sight: Seen) -> Response:
     )
 
 
-@routes.post("/locks/release", Role.ADMIN, whole=True)
+@routes.post("/locks/release", Permission.RELEASE_LOCKS, whole=True)
 async def release_lock_here(
     request: Request, sight: Seen, name: str = Form(max_length=1_000), token: int = Form(ge=0, le=2**63 - 1)
 ) -> Response:

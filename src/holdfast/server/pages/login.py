@@ -11,7 +11,7 @@ from holdfast.errors import HoldfastError
 from holdfast.server import cookies, routing, secrets
 from holdfast.server.gate import principal_of
 from holdfast.server.pages.rendering import page, url
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Who
 from holdfast.server.whence import address_of
 from holdfast.stores.access import NewPass, Pass
@@ -72,7 +72,7 @@ async def log_in(
     return response
 
 
-@routes.post("/logout", Role.VIEWER)
+@routes.post("/logout", Permission.LOOK)
 async def log_out(request: Request, who: Who) -> Response:
     """Let a login end, on the server too."""
     if who.via == "session" and who.pass_id is not None:

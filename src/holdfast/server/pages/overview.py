@@ -16,7 +16,7 @@ from holdfast.server.pages.attention import Note, latest_failures, notes
 from holdfast.server.pages.recent import recent
 from holdfast.server.pages.rendering import page
 from holdfast.server.pages.series import RANGES, Series
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen
 from holdfast.server.sight import Sight
 from holdfast.services.sla import WITHIN_MS
@@ -83,7 +83,7 @@ class Card:
         return "bad" if share > 1 else "warn" if share >= _NEARLY else "good"
 
 
-@routes.get("/", Role.VIEWER)
+@routes.get("/", Permission.LOOK)
 async def overview_page(request: Request, sight: Seen, within: str = Query("1h", max_length=10)) -> Response:
     """Show how everything does."""
     chosen = RANGES.get(within, RANGES["1h"])
@@ -108,7 +108,7 @@ async def overview_page(request: Request, sight: Seen, within: str = Query("1h",
     )
 
 
-@routes.get("/counts", Role.VIEWER)
+@routes.get("/counts", Permission.LOOK)
 async def counts_part(request: Request, sight: Seen) -> Response:
     """Give the numbers beside the names of the pages, for the script."""
     counted = await figures(sight)

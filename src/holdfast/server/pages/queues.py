@@ -22,7 +22,7 @@ from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.pages.said import Said
 from holdfast.server.pages.series import RANGES
 from holdfast.server.problems import not_found
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, Who, noted, served
 from holdfast.server.sight import Sight
 from holdfast.stores.values import JobFilter
@@ -47,7 +47,7 @@ class KindFigures(msgspec.Struct, frozen=True):
     run_ms: float | None
 
 
-@routes.get("/queues", Role.VIEWER)
+@routes.get("/queues", Permission.LOOK)
 async def queues_page(request: Request, sight: Seen) -> Response:
     """Show all queues."""
     families = [family for family in await sight.client.families() if sight.principal.sees(family.row.name)]
@@ -70,7 +70,7 @@ async def queues_page(request: Request, sight: Seen) -> Response:
     )
 
 
-@routes.get("/queues/{queue}", Role.VIEWER)
+@routes.get("/queues/{queue}", Permission.LOOK)
 async def queue_page(request: Request, queue: str, sight: Seen, within: str = Query("1h", max_length=8)) -> Response:
     """Show one queue: what is in it, how long its jobs wait and run, and what holds them back."""
     family = await _family(sight, queue)
@@ -115,7 +115,7 @@ async def queue_page(request: Request, queue: str, sight: Seen, within: str = Qu
     )
 
 
-@routes.post("/queues/{queue}/pause", Role.OPERATOR)
+@routes.post("/queues/{queue}/pause", Permission.PAUSE_QUEUES)
 async def pause_queue_here(request: Request, queue: str, sight: Seen, who: Who, reason: str = Form("")) -> Response:
     """Let a queue rest."""
     sight.require_queue(queue)  # guard: scope-pause-page
@@ -125,7 +125,7 @@ async def pause_queue_here(request: Request, queue: str, sight: Seen, who: Who, 
     return turned(request, url(request, "queues", queue), said)
 
 
-@routes.post("/queues/{queue}/resume", Role.OPERATOR)
+@routes.post("/queues/{queue}/resume", Permission.PAUSE_QUEUES)
 async def resume_queue_here(request: Request, queue: str, sight: Seen) -> Response:
     """Let a queue go on."""
     sight.require_queue(queue)  # guard: scope-resume-page
@@ -134,7 +134,7 @@ async def resume_queue_here(request: Request, queue: str, sight: Seen) -> Respon
     return turned(request, url(request, "queues", queue), said)
 
 
-@routes.post("/queues/{queue}/set", Role.ADMIN)
+@routes.post("/queues/{queue}/set", Permission.CHANGE_SETTINGS)
 async def set_queue_here(
     request: Request,
     *,
@@ -153,7 +153,7 @@ async def set_queue_here(
     return turned(request, url(request, "queues", queue), f"{queue}: {field} is changed")
 
 
-@routes.post("/queues/{queue}/reset", Role.ADMIN)
+@routes.post("/queues/{queue}/reset", Permission.CHANGE_SETTINGS)
 async def reset_queue_here(request: Request, queue: str, sight: Seen, field: str = Form(max_length=64)) -> Response:
     """Let a queue be again as programs say."""
     sight.require_queue(queue)  # guard: scope-reset-page

@@ -20,7 +20,7 @@ from holdfast.server.pages.files import marked
 from holdfast.server.pages.said import Said
 from holdfast.server.pages.twins import twin
 from holdfast.server.principal import Principal
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.settings import ServerSettings
 from holdfast.telemetry.redaction import hide
 
@@ -66,7 +66,7 @@ def _environment() -> Environment:
         "hide": hide,
         "linked": linked,
     }
-    environment.globals |= {"release": RELEASE, "file": marked}
+    environment.globals |= {"release": RELEASE, "file": marked, "permission": Permission}
     # Known everywhere, also where one block of a page is rendered alone.
     environment.globals["ui"] = environment.get_template("ui.html").module
     return environment
@@ -80,8 +80,7 @@ def page(request: Request, template: str, *, at: str, status: int = 200, **value
     known = {
         "at": at,
         "principal": principal,
-        "may_operate": principal is not None and principal.may(Role.OPERATOR),
-        "may_administer": principal is not None and principal.may(Role.ADMIN),
+        "may": lambda permission: principal is not None and principal.may(permission.role),
         "form_token": cookies.form_token(request, forms),
         "url": lambda *parts, **query: url(request, *parts, **query),
         "now": datetime.now(UTC),
@@ -114,7 +113,9 @@ def _nav(principal: Principal | None) -> list[tuple[str, list[tuple[str, str, st
     """The pages that somebody may open, in groups."""
     closed = frozenset() if principal is None or principal.queues is None else _WHOLE
     groups = [(title, [one for one in pages if one[0] not in closed]) for title, pages in NAV]
-    if closed and principal is not None and principal.may(Role.ADMIN):  # of the system, that much is theirs
+    if (
+        closed and principal is not None and principal.may(Permission.READ_AUDIT.role)
+    ):  # of the system, that much is theirs
         groups.append(("", [("system", "system/audit", "Audit & tokens")]))
     return [(title, pages) for title, pages in groups if pages]
 

@@ -4,12 +4,20 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
+from holdfast.server.roles import Permission
+
 COOKIE = "holdfast_said"
 LASTS_S = 60
 _MOST_TEXT = 300
 _MOST = 3_500  # browsers keep no larger cookies
-_UNDOING = {("queues", "resume"), ("queues", "pause"), ("schedules", "enable"), ("schedules", "disable")}
-_UNDOING |= {("jobs", "retry"), ("jobs", "bulk")}
+_UNDOING = {
+    ("queues", "resume"): Permission.PAUSE_QUEUES,
+    ("queues", "pause"): Permission.PAUSE_QUEUES,
+    ("schedules", "enable"): Permission.CHANGE_SCHEDULES,
+    ("schedules", "disable"): Permission.CHANGE_SCHEDULES,
+    ("jobs", "retry"): Permission.RETRY_JOBS,
+    ("jobs", "bulk"): Permission.CHANGE_MANY_JOBS,
+}
 
 
 class Said(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -26,9 +34,9 @@ class Said(msgspec.Struct, frozen=True, omit_defaults=True):
     jobs: tuple[str, ...] = ()
 
     @property
-    def is_undone(self) -> bool:
-        """Whether it can be taken back."""
-        return len(self.undo) > 1 and (self.undo[0], self.undo[-1]) in _UNDOING
+    def undone_by(self) -> Permission | None:
+        """What a caller must be allowed to do to take it back; None if that cannot be done."""
+        return _UNDOING.get((self.undo[0], self.undo[-1])) if len(self.undo) > 1 else None
 
 
 def written(said: Said) -> str:

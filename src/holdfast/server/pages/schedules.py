@@ -21,7 +21,7 @@ from holdfast.server.pages import drawing
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.pages.said import Said
 from holdfast.server.problems import not_found
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, Who, noted
 from holdfast.server.sight import Sight
 from holdfast.stores.cluster import FireRow
@@ -65,7 +65,7 @@ class Shown:
         self.missed = sum(fire.outcome == Outcome.MISSED for fire in fires)
 
 
-@routes.get("/schedules", Role.VIEWER)
+@routes.get("/schedules", Permission.LOOK)
 async def schedules_page(request: Request, sight: Seen, after: str = Query("", max_length=100)) -> Response:
     """Show all schedules, by name."""
     known = [state for state in await sight.client.stored_schedules() if sight.principal.sees(state.plan.job.queue)]
@@ -88,7 +88,7 @@ async def schedules_page(request: Request, sight: Seen, after: str = Query("", m
     )
 
 
-@routes.get("/schedules/{name}", Role.VIEWER)
+@routes.get("/schedules/{name}", Permission.LOOK)
 async def schedule_page(request: Request, name: str, sight: Seen) -> Response:
     """Show one schedule."""
     state = await _state(sight, name)
@@ -105,7 +105,7 @@ async def schedule_page(request: Request, name: str, sight: Seen) -> Response:
     )
 
 
-@routes.post("/schedules", Role.OPERATOR)
+@routes.post("/schedules", Permission.CHANGE_SCHEDULES)
 async def create_schedule_here(
     request: Request,
     *,
@@ -128,7 +128,7 @@ async def create_schedule_here(
     return turned(request, url(request, "schedules", made.name), f"{made.name} is scheduled")
 
 
-@routes.post("/schedules/{name}/edit", Role.OPERATOR)
+@routes.post("/schedules/{name}/edit", Permission.CHANGE_SCHEDULES)
 async def edit_schedule_here(
     request: Request,
     *,
@@ -164,7 +164,7 @@ async def edit_schedule_here(
     return turned(request, url(request, "schedules", state.name), f"{state.name} is changed")
 
 
-@routes.post("/schedules/{name}/enable", Role.OPERATOR)
+@routes.post("/schedules/{name}/enable", Permission.CHANGE_SCHEDULES)
 async def enable_schedule_here(request: Request, name: str, sight: Seen, who: Who) -> Response:
     """Let a schedule fire again."""
     state = await _state(sight, name)
@@ -173,7 +173,7 @@ async def enable_schedule_here(request: Request, name: str, sight: Seen, who: Wh
     return turned(request, url(request, "schedules", state.name), said)
 
 
-@routes.post("/schedules/{name}/disable", Role.OPERATOR)
+@routes.post("/schedules/{name}/disable", Permission.CHANGE_SCHEDULES)
 async def disable_schedule_here(request: Request, name: str, sight: Seen, who: Who) -> Response:
     """Let a schedule fire no more."""
     state = await _state(sight, name)
@@ -182,7 +182,7 @@ async def disable_schedule_here(request: Request, name: str, sight: Seen, who: W
     return turned(request, url(request, "schedules", state.name), said)
 
 
-@routes.post("/schedules/{name}/run", Role.OPERATOR)
+@routes.post("/schedules/{name}/run", Permission.CHANGE_SCHEDULES)
 async def run_schedule_here(request: Request, name: str, sight: Seen) -> Response:
     """Make a job of a schedule now."""
     state = await _state(sight, name)
@@ -191,7 +191,7 @@ async def run_schedule_here(request: Request, name: str, sight: Seen) -> Respons
     return turned(request, url(request, "jobs", job), f"{state.name} has made job {job}")
 
 
-@routes.post("/schedules/{name}/reset", Role.OPERATOR)
+@routes.post("/schedules/{name}/reset", Permission.CHANGE_SCHEDULES)
 async def reset_schedule_here(request: Request, name: str, sight: Seen, who: Who) -> Response:
     """Let a schedule be again as programs define it."""
     state = await _state(sight, name)
@@ -199,7 +199,7 @@ async def reset_schedule_here(request: Request, name: str, sight: Seen, who: Who
     return turned(request, url(request, "schedules", state.name), f"{state.name} is again as programs say")
 
 
-@routes.post("/schedules/{name}/delete", Role.ADMIN)
+@routes.post("/schedules/{name}/delete", Permission.DELETE_SCHEDULES)
 async def delete_schedule_here(request: Request, name: str, sight: Seen) -> Response:
     """Forget a schedule that no program defines."""
     state = await _state(sight, name)

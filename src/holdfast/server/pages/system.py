@@ -14,7 +14,7 @@ from holdfast.server.deeds import search_deeds
 from holdfast.server.pages.recent import recent
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.problems import AWAY
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, Who, noted, served
 from holdfast.server.served import Served
 from holdfast.server.sight import Sight
@@ -46,7 +46,7 @@ _DOES = {
 _ROLES = ("viewer", "operator", "admin")
 
 
-@routes.get("/system", Role.VIEWER, whole=True)
+@routes.get("/system", Permission.LOOK, whole=True)
 async def system_page(request: Request, sight: Seen) -> Response:
     """Show how the store is, and what the services do."""
     here = served(request)
@@ -73,7 +73,7 @@ async def system_page(request: Request, sight: Seen) -> Response:
     )
 
 
-@routes.get("/system/tables", Role.VIEWER, whole=True)
+@routes.get("/system/tables", Permission.LOOK, whole=True)
 async def tables_page(request: Request, sight: Seen) -> Response:
     """Show how large each table is, and what bounds it."""
     sizes = await recent(sight.store, "tables", _MEASURE_S, sight.store.measure_tables)
@@ -91,7 +91,7 @@ async def tables_page(request: Request, sight: Seen) -> Response:
     )
 
 
-@routes.get("/system/webhooks", Role.VIEWER, whole=True)
+@routes.get("/system/webhooks", Permission.LOOK, whole=True)
 async def webhooks_page(request: Request, sight: Seen) -> Response:
     """Show the places that webhooks are posted to."""
     return page(
@@ -99,7 +99,7 @@ async def webhooks_page(request: Request, sight: Seen) -> Response:
     )
 
 
-@routes.post("/system/webhooks/enable", Role.OPERATOR, whole=True)
+@routes.post("/system/webhooks/enable", Permission.ENABLE_ENDPOINTS, whole=True)
 async def enable_webhook_here(request: Request, sight: Seen, endpoint: str = Form(max_length=2_000)) -> Response:
     """Let webhooks be posted again to a place that answered 410 Gone."""
     noted(request, endpoint=endpoint)
@@ -108,7 +108,7 @@ async def enable_webhook_here(request: Request, sight: Seen, endpoint: str = For
     return turned(request, url(request, "system", "webhooks"), said)
 
 
-@routes.get("/system/settings", Role.VIEWER, whole=True)
+@routes.get("/system/settings", Permission.LOOK, whole=True)
 async def settings_page(request: Request, sight: Seen, changed: bool = Query(True)) -> Response:  # noqa: FBT001, FBT003 - a query
     """Show every setting with where it comes from; secrets are covered."""
     rows = (await list_settings(sight, request)).settings
@@ -125,7 +125,7 @@ async def settings_page(request: Request, sight: Seen, changed: bool = Query(Tru
     )
 
 
-@routes.post("/system/settings/reset", Role.ADMIN, whole=True)
+@routes.post("/system/settings/reset", Permission.CHANGE_SETTINGS, whole=True)
 async def reset_setting_here(request: Request, sight: Seen, path: str = Form(max_length=200)) -> Response:
     """Let a setting be again as programs say."""
     noted(request, path=path)
@@ -133,7 +133,7 @@ async def reset_setting_here(request: Request, sight: Seen, path: str = Form(max
     return turned(request, url(request, "system", "settings"), f"{path} is again as programs say")
 
 
-@routes.get("/system/audit", Role.ADMIN)
+@routes.get("/system/audit", Permission.READ_AUDIT)
 async def audit_page(
     request: Request,
     sight: Seen,
@@ -160,13 +160,13 @@ async def audit_page(
     )
 
 
-@routes.get("/system/tokens", Role.ADMIN)
+@routes.get("/system/tokens", Permission.MANAGE_TOKENS)
 async def tokens_page(request: Request, sight: Seen) -> Response:
     """Show who may come in by token."""
     return await _tokens(request, sight)
 
 
-@routes.post("/system/tokens", Role.ADMIN)
+@routes.post("/system/tokens", Permission.MANAGE_TOKENS)
 async def create_token_here(
     request: Request,
     *,
@@ -190,7 +190,7 @@ async def create_token_here(
     return await _tokens(request, sight, made.secret, made.name)
 
 
-@routes.post("/system/tokens/{number}/revoke", Role.ADMIN)
+@routes.post("/system/tokens/{number}/revoke", Permission.MANAGE_TOKENS)
 async def revoke_token_here(
     request: Request, sight: Seen, who: Who, number: int = Path(ge=0, le=2**53 - 1)
 ) -> Response:

@@ -10,7 +10,7 @@ from holdfast.job import Job, JobState
 from holdfast.server.pages.clock import store_time
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.problems import not_found
-from holdfast.server.roles import Role
+from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, Who, noted
 from holdfast.stores.cluster import LeaderRow
 from holdfast.stores.values import JobFilter, WorkerRow
@@ -43,7 +43,7 @@ class Shown:
         return self.row.dead_at is not None, self.row.info.instance, self.row.id
 
 
-@routes.get("/workers", Role.VIEWER)
+@routes.get("/workers", Permission.LOOK)
 async def workers_page(request: Request, sight: Seen) -> Response:
     """Show the processes that run jobs."""
     now = await store_time(sight.store)
@@ -74,7 +74,7 @@ async def workers_page(request: Request, sight: Seen) -> Response:
     )
 
 
-@routes.post("/workers/{worker}/drain", Role.OPERATOR, whole=True)
+@routes.post("/workers/{worker}/drain", Permission.DRAIN_WORKERS, whole=True)
 async def drain_worker_here(
     request: Request, sight: Seen, who: Who, worker: int = Path(ge=0, le=2**63 - 1)
 ) -> Response:
