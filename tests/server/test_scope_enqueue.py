@@ -9,6 +9,7 @@ from holdfast.client.definitions import read_definitions
 from holdfast.client.settling import publish
 from holdfast.server.settings import ServerSettings
 from holdfast.stores.values import JobFilter
+from holdfast.tasks.options import UsingOptions
 from tests.server.asking import asking
 from tests.support.workers import MakeApp
 
@@ -58,6 +59,24 @@ async def test_a_token_enqueues_into_its_own_queue_only(shop: Holdfast, *, knows
         for body in ({"kind": "own"}, {"kind": "foreign", "queue": MINE}, {"kind": "unheard-of", "queue": MINE}):
             assert (await web.post("/api/v1/jobs", json=body)).status_code == 201, body
         assert {job.queue for job in (await shop.list(JobFilter())).jobs} == {MINE}
+
+
+@pytest.mark.guards("scope-keys")
+@pytest.mark.parametrize("name, code", [("key", "key-conflict"), ("unique", "unique-conflict")])
+async def test_a_token_learns_nothing_of_a_job_elsewhere_that_holds_a_key(shop: Holdfast, name: str, code: str) -> None:
+    taken: UsingOptions = {"key": "taken"} if name == "key" else {"unique": "taken"}
+    theirs = await shop.enqueue(shop.tasks.get("foreign").using(**taken).call())
+    words = []
+    async with asking(shop, "operator", (MINE,)) as web:
+        for priority in (None, 3):
+            body = {"kind": "foreign", "queue": MINE, name: "taken", "priority": priority}
+            answer = await web.post("/api/v1/jobs", json=body)
+            assert (answer.status_code, answer.json()["type"]) == (409, f"urn:holdfast:{code}"), answer.text
+            words.append(answer.json()["detail"])
+            (one,) = (await web.post("/api/v1/jobs/batch", json={"jobs": [body]})).json()["jobs"]
+            assert (one["status"], one["error"]["detail"]) == (409, words[0])
+    assert words[0] == words[1]
+    assert theirs.public_id not in words[0]
 
 
 @pytest.mark.guards("scope-enqueue-home")

@@ -12,12 +12,13 @@ from holdfast.client.dead_letters import failed_jobs, group_named, only_group
 from holdfast.client.escalations import EscalationState
 from holdfast.client.escalations import missing as missing_escalation
 from holdfast.client.jobs import LARGEST_PAGE, missing
-from holdfast.errors import JobNotFound, UniqueConflict
+from holdfast.errors import BulkNotFound, JobNotFound, UniqueConflict
 from holdfast.job import Job, JobState
 from holdfast.server.principal import Principal
 from holdfast.server.problems import not_found
 from holdfast.server.served import Opened
 from holdfast.stores.alarms import EscalationRow
+from holdfast.stores.bulk import BulkRun
 from holdfast.stores.failures import DeadFilter, DeadLetter
 from holdfast.stores.store import Store
 from holdfast.stores.values import Found, JobFilter, WorkerRow
@@ -139,6 +140,20 @@ class Sight:
     def _narrow(self, row: WorkerRow, running: int) -> WorkerRow:
         info = msgspec.structs.replace(row.info, queues=tuple(self.queues(row.info.queues)))
         return msgspec.structs.replace(row, info=info, running=running)
+
+    async def bulk_run(self, number: int) -> BulkRun:
+        """Read a bulk run; one that touches queues which are not theirs is not there."""
+        run = await self.client.bulk_run(number)
+        if not self.sees_run(run):  # guard: scope-run
+            message = f"bulk run {run.id}: there is no such run; those that ended 30 days ago are forgotten"
+            raise BulkNotFound(message)  # in the words of one that is not there
+        return run
+
+    def sees_run(self, run: BulkRun) -> bool:
+        """Whether they may see a bulk run: all its jobs must be of queues of theirs."""
+        if self.principal.queues is None:
+            return True
+        return bool(run.which.queues) and all(self.principal.sees(queue) for queue in run.which.queues)
 
     async def escalations(self, rows: Iterable[EscalationRow]) -> list[EscalationRow]:
         """Those of a queue that they may see, without jobs of other queues that failed alike."""

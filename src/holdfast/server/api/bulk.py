@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import Body, Request, Response
 
 from holdfast.client.bulk import changeable
-from holdfast.errors import BulkNotFound, InvalidValue
+from holdfast.errors import InvalidValue
 from holdfast.server.api.bulk_shapes import (
     BulkList,
     BulkRequest,
@@ -81,13 +81,13 @@ async def list_bulk(sight: Seen, limit: Limit = 50) -> BulkList:
     """Read the runs of the last 30 days, the newest first."""
     mine = sight.principal.queues
     runs = await sight.client.bulk_runs(limit if mine is None else _LOOKED_AT)
-    return BulkList(runs=[bulk_shape(run) for run in runs if _is_seen(sight.principal, run)][:limit])
+    return BulkList(runs=[bulk_shape(run) for run in runs if sight.sees_run(run)][:limit])
 
 
 @routes.get("/{run}", Permission.LOOK, summary="Read a bulk run")
 async def read_bulk(run: Number, sight: Seen) -> BulkShape:
     """Read one run: how far it is, and whether it has ended."""
-    return bulk_shape(await _run(sight, run))
+    return bulk_shape(await sight.bulk_run(int(run)))
 
 
 @routes.post("/{run}/pause", Permission.CHANGE_MANY_JOBS, summary="Pause a bulk run")
@@ -105,7 +105,7 @@ async def resume_bulk(run: Number, sight: Seen) -> BulkShape:
 @routes.post("/{run}/cancel", Permission.CHANGE_MANY_JOBS, summary="Cancel a bulk run")
 async def cancel_bulk(run: Number, sight: Seen) -> BulkShape:
     """End a run after the batch that it is at; what is done stays done."""
-    return bulk_shape(await sight.client.cancel_bulk((await _run(sight, run)).id))
+    return bulk_shape(await sight.client.cancel_bulk((await sight.bulk_run(int(run))).id))
 
 
 async def _which(sight: Sight, asked: PreviewRequest) -> JobFilter:
@@ -120,22 +120,7 @@ def require_role_for(principal: Principal, verb: BulkVerb) -> None:
     require_role(principal, Permission.DELETE_JOBS if verb is BulkVerb.DELETE else Permission.CHANGE_MANY_JOBS)
 
 
-async def _run(sight: Sight, number: str) -> BulkRun:
-    """Find a run; one that touches queues which are not theirs is not there."""
-    run = await sight.client.bulk_run(int(number))
-    if not _is_seen(sight.principal, run):  # guard: scope-run
-        message = f"bulk run {run.id}: there is no such run; those that ended 30 days ago are forgotten"
-        raise BulkNotFound(message)
-    return run
-
-
 async def _changeable(sight: Sight, number: str) -> BulkRun:
-    run = await _run(sight, number)
+    run = await sight.bulk_run(int(number))
     require_role_for(sight.principal, run.verb)  # guard: api-run-role
     return run
-
-
-def _is_seen(principal: Principal, run: BulkRun) -> bool:
-    if principal.queues is None:
-        return True
-    return bool(run.which.queues) and all(principal.sees(queue) for queue in run.which.queues)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from fastapi import Body, Header, Request, Response
 
-from holdfast.errors import HoldfastError, InvalidValue, KeyConflict, StoreError
+from holdfast.errors import HoldfastError, InvalidValue, JobNotFound, KeyConflict, StoreError, UniqueConflict, shown
 from holdfast.handle import JobHandle
 from holdfast.names import KEY_BYTES
 from holdfast.server.api.enqueue_shapes import BatchAnswer, BatchAnswers, BatchRequest, EnqueueRequest, Refused
@@ -104,16 +104,19 @@ async def _enqueued(request: Request, sight: Sight, asked: EnqueueRequest) -> Jo
 
 
 async def _stored(sight: Sight, call: Call[Any]) -> JobHandle[Any]:
-    """Store a job; whoever may not see all queues is not told of jobs elsewhere that a key has met."""
+    """Store a job; a caller who may not see all queues learns nothing of a job elsewhere that a key has met."""
     if sight.principal.queues is None:
         return await sight.client.enqueue(call)
     try:
         handle = await sight.client.enqueue(call)
-    except KeyConflict:
-        message = f"key {call.options.key!r} was used for another request: take another key"
+        if not handle.created:
+            await sight.job(handle.public_id)  # guard: scope-keys
+    except (KeyConflict, JobNotFound):
+        if call.options.key is None:
+            message = f"unique key {shown(call.options.unique)}: another live job holds it; wait for that one"
+            raise UniqueConflict(message) from None
+        message = f"key {shown(call.options.key)} was used for another request: take another key"
         raise KeyConflict(message) from None
-    if not handle.created:
-        await sight.job(handle.public_id)
     return handle
 
 

@@ -10,7 +10,7 @@ from holdfast.server.kinds import Kinds
 from holdfast.server.pages.dead_choice import Choice, Chosen, read_moment
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.pages.replaying import changes
-from holdfast.server.pages.runs import runs_of, sees_run, told
+from holdfast.server.pages.runs import runs_of, told
 from holdfast.server.pages.shown import Shown, written
 from holdfast.server.problems import Problem, not_found
 from holdfast.server.roles import Permission
@@ -107,11 +107,9 @@ async def purge_here(request: Request, sight: Seen, who: Who, confirmation: str 
 @routes.post("/dead-letters/runs/{run}/{verb}", Permission.CHANGE_MANY_JOBS)
 async def change_run_here(request: Request, run: int, verb: str, sight: Seen) -> Response:
     """Pause, go on with or cancel a run."""
-    known = await sight.client.bulk_run(run)
+    known = await sight.bulk_run(run)
     ask = {"pause": sight.client.pause_bulk, "resume": sight.client.resume_bulk, "cancel": sight.client.cancel_bulk}
     if verb not in ask:
-        raise not_found("run", run)
-    if not sees_run(sight, known):  # guard: scope-dead-run
         raise not_found("run", run)
     if verb != "cancel":
         require_role_for(sight.principal, known.verb)  # guard: dead-run-role

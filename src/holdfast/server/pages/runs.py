@@ -14,11 +14,4 @@ def told(run: BulkRun) -> str:
 
 async def runs_of(sight: Sight) -> list[BulkRun]:
     """Read the latest runs that they may see."""
-    return [run for run in await sight.client.bulk_runs(_RUNS * 4) if sees_run(sight, run)][:_RUNS]
-
-
-def sees_run(sight: Sight, run: BulkRun) -> bool:
-    """Whether they may see a run: all its jobs must be of queues of theirs."""
-    if sight.principal.queues is None:
-        return True
-    return bool(run.which.queues) and all(sight.principal.sees(queue) for queue in run.which.queues)
+    return [run for run in await sight.client.bulk_runs(_RUNS * 4) if sight.sees_run(run)][:_RUNS]
