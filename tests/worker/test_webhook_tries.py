@@ -10,8 +10,9 @@ import pytest
 
 from holdfast import Holdfast, JobState, Queue
 from holdfast.events import EventKind
-from holdfast.services.courier import Courier
+from holdfast.services.courier import AT_ONCE, Courier
 from holdfast.stores.deliveries import Message
+from holdfast.webhooks.hosts import AT_ONCE_EACH
 from holdfast.webhooks.settings import WebhookSettings
 from tests.support.clock import set_time
 from tests.support.hostile_receiver import Trap, dripping, dripping_body, serving, silent
@@ -230,6 +231,28 @@ async def test_a_receiver_that_hangs_keeps_no_job_and_no_shutdown(make_shared_ap
         stop.set()
         async with asyncio.timeout(PATIENCE_S):
             await worker
+        assert {(await delivery_of(handle)).state for handle in hung} == {"pending"}
+
+
+@pytest.mark.guards("webhook-host-places")
+async def test_a_host_that_hangs_under_many_paths_leaves_room_for_others(make_shared_app: MakeApp) -> None:
+    """Its messages are due first, and there are more of them than may be posted at once."""
+    webhooks = WebhookSettings(secret=SECRET, allow=(*HERE, "localhost"), deadline="1m")
+    async with posting(make_shared_app, webhooks=webhooks) as app, serving(silent) as port, receiving() as receiver:
+        work = register(app)
+        hung = [await work.using(webhook=f"http://127.0.0.1:{port}/{path}").enqueue() for path in range(100)]
+        async with working(app):
+            for handle in hung:
+                await ended(handle)
+            other = await work.using(webhook=f"http://localhost:{receiver.port}/").enqueue()
+            await tried(other)
+            assert (await other.get()).webhook_sent
+
+            async def are_put_off() -> bool:
+                found = [await delivery_of(handle) for handle in hung]
+                return sum(delivery.tries == 0 for delivery in found) >= len(hung) - AT_ONCE_EACH - AT_ONCE
+
+            await until(are_put_off, "those without a place wait, at no cost")
         assert {(await delivery_of(handle)).state for handle in hung} == {"pending"}
 
 

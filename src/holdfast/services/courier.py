@@ -21,12 +21,13 @@ from holdfast.services.posting import Posted, Poster
 from holdfast.stores.deliveries import DeliveryStore, Message
 from holdfast.webhooks.address import Target, check_url
 from holdfast.webhooks.breaker import Breaker
+from holdfast.webhooks.hosts import Hosts
 from holdfast.webhooks.schedule import next_delay_s
 from holdfast.webhooks.signature import ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, signature
 
 _logger = logging.getLogger("holdfast")
 
-AT_ONCE = 8
+AT_ONCE = 32  # of which one host has a part only
 _LEASE_BEYOND_S = 10.0  # of the deadline of one try, to record what became of it
 _QUICK_S, _SLOW_S, _QUICK_FOR_S = 0.1, 1.0, 10.0
 _BREAK_S = 60.0
@@ -42,6 +43,7 @@ class Courier:
         self._settings = settings
         self._poster = poster or Poster(settings.webhooks.allowed, deadline_s=settings.webhooks.deadline_s)
         self._breaker = Breaker()
+        self._hosts = Hosts()
         self._tries: set[asyncio.Task[None]] = set()
         self._taking: asyncio.Task[int] | None = None
         self._freed = asyncio.Event()
@@ -122,7 +124,14 @@ class Courier:
         if not self._breaker.may_try(target.endpoint):
             await self._store.postpone_delivery(message, round(_BREAK_S * 1_000))
             return
-        posted = await self._post(message, target)
+        if (wait_s := await self._hosts.enter(target.host)) is not None:
+            await self._store.postpone_delivery(message, round(wait_s * 1_000))
+            return
+        began = time.monotonic()
+        try:
+            posted = await self._post(message, target)
+        finally:
+            self._hosts.leave(target.host, time.monotonic() - began)
         is_accepted = posted.status is not None and 200 <= posted.status < 300  # noqa: PLR2004 - as HTTP has it
         if is_accepted:
             self._breaker.succeeded(target.endpoint)
