@@ -1,13 +1,17 @@
 """A job before it is stored (`NewJob`) and after (`Job`)."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from holdfast import phases, public_id
 from holdfast.phases import JobPhase, PhaseState
+
+T = TypeVar("T")
 
 
 class JobState(StrEnum):
@@ -122,6 +126,24 @@ class StateChange(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
+class WebhookWish(msgspec.Struct, frozen=True):
+    """Where the end of a job is posted, in its `extra`."""
+
+    url: str
+    events: list[str] | None = None
+
+
+# The notes that Holdfast keeps in `extra`. Another program may have written them: what has another form is left out.
+_Natural = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_NOTES: dict[str, Any] = {
+    "phases": list[tuple[Annotated[str, Meta(min_length=1)], Annotated[float, Meta(gt=0)]]],
+    "on_restart": Literal["fail", "requeue"],
+    "webhook": WebhookWish,
+    "estimate": _Natural,
+    "permit_at": _Natural,
+    "unreadable": list[str],  # of a job that a server has shown
+} | dict.fromkeys(("traceparent", "tracestate", "cancelled_by", "cancel_reason", "traceback", "ended_by"), str)
+
 _PHASE_ENDS = {
     JobState.CANCELLED: PhaseState.CANCELLED,
     JobState.FAILED: PhaseState.FAILED,
@@ -209,27 +231,30 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     @property
     def tags(self) -> dict[str, str]:
         """The tags."""
-        return {} if self.tags_json is None else msgspec.json.decode(self.tags_json, type=dict[str, str])
+        return _read(self.tags_json, dict[str, str], {})
 
     @property
     def extra(self) -> dict[str, Any]:
-        """What is kept with the job and never searched for."""
-        return {} if self.extra_json is None else msgspec.json.decode(self.extra_json, type=dict[str, Any])
+        """What is kept with the job and never searched for; a note of an unknown form is left out."""
+        notes = _read(self.extra_json, dict[str, Any], {})
+        return {
+            name: note for name, note in notes.items() if name not in _NOTES or _mistake(note, _NOTES[name]) is None
+        }
 
     @property
     def progress(self) -> Progress | None:
         """The last progress reported, if any."""
-        return None if self.progress_json is None else msgspec.json.decode(self.progress_json, type=Progress)
+        return _read(self.progress_json, Progress, None)
 
     @property
     def attempts(self) -> list[Attempt]:
         """The ended claims, oldest first, at most the last hundred."""
-        return [] if self.attempts_json is None else msgspec.json.decode(self.attempts_json, type=list[Attempt])
+        return _read(self.attempts_json, list[Attempt], [])
 
     @property
     def phases(self) -> list[JobPhase]:
         """The phases, in order, with those that have not begun; of an ended job none goes on."""
-        stored = [] if self.phases_json is None else msgspec.json.decode(self.phases_json, type=list[JobPhase])
+        stored = _read(self.phases_json, list[JobPhase], [])
         plan: phases.Plan = [(name, weight) for name, weight in self.extra.get("phases", ())]
         progress = self.progress
         return [
@@ -257,21 +282,29 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     @property
     def items(self) -> dict[str, Any]:
         """The sets of items, each in one shape: for `editions` the keys `editions_total`, `editions_completed`, ..."""
-        found = {} if self.items_json is None else msgspec.json.decode(self.items_json, type=dict[str, dict[str, Any]])
         return {
-            name: {key: value for key, value in shape.items() if key.startswith(f"{name}_")}
-            for name, shape in found.items()
+            name: {
+                key: value
+                for key, value in shape.items()
+                if key.startswith(f"{name}_") and isinstance(value, int if key == f"{name}_total" else list)
+            }
+            for name, shape in _read(self.items_json, _Items, {}).items()
         }
 
     @property
     def logs(self) -> list[LogLine]:
         """The lines that its handler logged, oldest first."""
-        return [] if self.logs_json is None else msgspec.json.decode(self.logs_json, type=list[LogLine])
+        return _read(self.logs_json, list[LogLine], [])
 
     @property
     def deliveries(self) -> list[Delivery]:
         """The webhook messages about its ends, and what became of them."""
-        return [] if self.deliveries_json is None else msgspec.json.decode(self.deliveries_json, type=list[Delivery])
+        return _read(self.deliveries_json, list[Delivery], [])
+
+    @property
+    def unreadable(self) -> list[str]:
+        """What of the row cannot be read, and is left out; only another program writes such rows."""
+        return [*self.extra.get("unreadable", ()), *_mistakes(self)]
 
     @property
     def webhook_sent(self) -> bool:
@@ -301,6 +334,51 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     def is_finished(self) -> bool:
         """Whether this life of the job has ended."""
         return self.state in TERMINAL
+
+
+_Items = dict[str, dict[str, Any]]
+_FORMS: dict[str, Any] = {
+    "tags": dict[str, str],
+    "extra": dict[str, Any],
+    "progress": Progress,
+    "attempts": list[Attempt],
+    "phases": list[JobPhase],
+    "items": _Items,
+    "logs": list[LogLine],
+    "deliveries": list[Delivery],
+}
+
+
+def _read(text: str | None, form: type[T], otherwise: T) -> T:
+    """Read JSON of a row."""
+    if text is None:
+        return otherwise
+    try:
+        return msgspec.json.decode(text, type=form)
+    except msgspec.DecodeError:
+        return otherwise
+
+
+def _mistake(note: Any, form: Any) -> str | None:
+    try:
+        msgspec.convert(note, form)
+    except msgspec.ValidationError as error:
+        return str(error)
+    return None
+
+
+def _mistakes(job: Job) -> Iterator[str]:
+    for name, form in _FORMS.items():
+        text = getattr(job, f"{name}_json")
+        if text is None:
+            continue
+        try:
+            msgspec.json.decode(text, type=form)
+        except msgspec.DecodeError as error:
+            yield f"{name}: {error}"
+    for name, note in _read(job.extra_json, dict[str, Any], {}).items():
+        if name in _NOTES and (mistake := _mistake(note, _NOTES[name])) is not None:
+            yield f"extra.{name}: {mistake}"
 
 
 def _changes_of(ended: Attempt) -> list[StateChange]:

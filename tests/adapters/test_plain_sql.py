@@ -118,6 +118,20 @@ def test_the_limits_themselves_are_accepted(connection: Any, emptied_schema: str
     assert len(stored(connection, emptied_schema)) == len(jobs)
 
 
+def test_every_note_is_accepted_in_its_form(connection: Any, emptied_schema: str) -> None:
+    extra = {
+        "phases": [["fetch", 1], ["work", 2.5]],
+        "on_restart": "fail",
+        "webhook": {"url": "https://a.org/x?y=1", "events": ["job:failed", "job:completed"]},
+        "estimate": 5_000_000,
+        "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        "tracestate": "a=b",
+    }
+    enqueue(connection, emptied_schema, json.dumps([{"kind": "k", "extra": extra}, {"kind": "k", "extra": None}]))
+    one, other = stored(connection, emptied_schema)
+    assert (one["extra"], other["extra"]) == (extra, None)
+
+
 def test_no_job_at_all(connection: Any, emptied_schema: str) -> None:
     assert enqueue(connection, emptied_schema, "[]") == []
 
@@ -222,6 +236,36 @@ REFUSED = {
     "unique_for negative": ('[{"kind": "k", "unique": "u", "unique_for_ms": -1}]', "job 1: unique_for_ms"),
     "tags no object": ('[{"kind": "k", "tags": ["a"]}]', "job 1: tags"),
     "tag no text": ('[{"kind": "k", "tags": {"a": 5}}]', "job 1: tags"),
+    "extra that is a list": ('[{"kind": "k", "extra": []}]', "job 1: extra: expected an object"),
+    "unknown note": ('[{"kind": "k", "extra": {"permit_at": 1}}]', "job 1: extra.permit_at: expected one of phases"),
+    "webhook without a place": ('[{"kind": "k", "extra": {"webhook": {}}}]', "job 1: extra.webhook: expected {"),
+    "webhook that is text": ('[{"kind": "k", "extra": {"webhook": "x"}}]', "job 1: extra.webhook: expected {"),
+    "webhook to a file": ('[{"kind": "k", "extra": {"webhook": {"url": "file:///x"}}}]', "job 1: extra.webhook"),
+    "webhook of unknown events": (
+        '[{"kind": "k", "extra": {"webhook": {"url": "https://a.org", "events": ["job:born"]}}}]',
+        "job 1: extra.webhook",
+    ),
+    "webhook of one event": (
+        '[{"kind": "k", "extra": {"webhook": {"url": "https://a.org", "events": "job:failed"}}}]',
+        "job 1: extra.webhook",
+    ),
+    "phases that are a number": ('[{"kind": "k", "extra": {"phases": 5}}]', "job 1: extra.phases: expected a list"),
+    "phases without weights": ('[{"kind": "k", "extra": {"phases": ["a"]}}]', "job 1: extra.phases: expected a list"),
+    "phases that weigh nothing": ('[{"kind": "k", "extra": {"phases": [["a", 0]]}}]', "job 1: extra.phases"),
+    "on_restart of no sort": (
+        '[{"kind": "k", "extra": {"on_restart": 1}}]',
+        'job 1: extra.on_restart: expected "fail"',
+    ),
+    "estimate that is text": ('[{"kind": "k", "extra": {"estimate": "1"}}]', "job 1: extra.estimate: expected a whole"),
+    "estimate of 20 digits": (
+        '[{"kind": "k", "extra": {"estimate": 1e19}}]',
+        "job 1: extra.estimate: expected a whole",
+    ),
+    "traceparent of no sort": (
+        '[{"kind": "k", "extra": {"traceparent": "x"}}]',
+        "job 1: extra.traceparent: expected a",
+    ),
+    "tracestate that is an object": ('[{"kind": "k", "extra": {"tracestate": {}}}]', "job 1: extra.tracestate"),
     "long actor": (json.dumps([{"kind": "k", "actor": "a" * 257}]), "job 1: actor"),
 }
 

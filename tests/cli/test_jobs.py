@@ -11,6 +11,7 @@ from holdfast.ages import iso
 from holdfast.stores.values import Answer
 from tests.cli import working
 from tests.cli.conftest import Shop
+from tests.support import raw
 from tests.support.builders import enqueue_many
 
 UNKNOWN = public_id.encode(7)
@@ -115,6 +116,18 @@ def test_no_job_fits(shop: Shop) -> None:
 # ---- show ----------------------------------------------------------------------------------------------------------
 
 
+def test_what_cannot_be_read_of_a_job_is_named(shop: Shop) -> None:
+    good, bad = shop.enqueue("transcode", "url=u"), shop.enqueue("transcode", "url=v")
+    extra = """'{"phases": 5}'"""
+    sql = f"UPDATE holdfast.jobs SET extra = {extra} WHERE id = {public_id.decode(bad)}"
+    shop.on_store(lambda store: raw.execute(store, sql))
+    mistake = "extra.phases: Expected `array`, got `int`"
+    assert f"  unreadable  {mistake}" in shop.ok("jobs", "show", bad).splitlines()
+    found = {job["public_id"]: job["unreadable"] for job in json.loads(shop.ok("jobs", "list", "--json"))["jobs"]}
+    assert found == {good: [], bad: [mistake]}
+    assert f"cannot be read: {mistake}" in shop.ok("jobs", "list")
+
+
 def test_a_failed_job_says_why(shop: Shop) -> None:
     job_id = shop.enqueue("transcode", "url=u", "--tag", "customer=17", "--actor", "alice", "--unique", "x")
     shop.on_store(lambda store: working.fail(store, "bulk"))
@@ -214,7 +227,7 @@ def test_a_job_as_json(shop: Shop) -> None:
         " max_crashes life claim worker timeout_ms unique_key idempotency_key enqueued_at run_at claimed_at"
         " started_at finished_at cancel_requested_at delete_at cancelled_by cancel_reason error_class error"
         " error_fingerprint traceback attempts stale_at phases items logs deliveries webhook_sent"
-        " parent_id parent_public_id origin_id origin_public_id"
+        " parent_id parent_public_id origin_id origin_public_id unreadable"
     )
     assert shown["id"] == str(public_id.decode(job_id))
     assert (shown["state"], shown["error_class"], shown["result"]) == ("failed", "ValueError", None)

@@ -199,10 +199,15 @@ async def check_message(store: Store, clock: Clock, how: str, wish: dict[str, An
 async def refusing_messages(store: Store) -> AsyncIterator[None]:
     """Let no message be written, as a full disk would."""
     if isinstance(store, PostgresStore):
-        add = "ALTER TABLE holdfast.deliveries ADD CONSTRAINT refused CHECK (length(url) = 0) NOT VALID"
-        drop = "ALTER TABLE holdfast.deliveries DROP CONSTRAINT refused"
+        make = """
+            CREATE FUNCTION holdfast.refuse() RETURNS trigger LANGUAGE plpgsql
+            AS $$ BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = 'disk_full'; END $$
+        """
+        await raw.execute(store, make)
+        add = "CREATE TRIGGER refused BEFORE INSERT ON holdfast.deliveries EXECUTE FUNCTION holdfast.refuse()"
+        drop = "DROP FUNCTION holdfast.refuse() CASCADE"
     else:
-        add = "CREATE TRIGGER refused BEFORE INSERT ON holdfast.deliveries BEGIN SELECT RAISE(ABORT, 'refused'); END"
+        add = "CREATE TRIGGER refused BEFORE INSERT ON holdfast.deliveries BEGIN SELECT RAISE(ROLLBACK, 'no room'); END"
         drop = "DROP TRIGGER refused"
     await raw.execute(store, add)
     try:

@@ -440,6 +440,7 @@ CREATE TABLE jobs (
     delete_at timestamp with time zone,
     CONSTRAINT jobs_counts CHECK (((claim >= 0) AND (life >= 1) AND (attempt >= 0) AND (max_attempts >= 1) AND (crashes >= 0) AND (max_crashes >= 1))),
     CONSTRAINT jobs_enqueued_at CHECK (((enqueued_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (enqueued_at < '9999-01-01 00:00:00+00'::timestamp with time zone))),
+    CONSTRAINT jobs_extra CHECK ((jsonb_typeof(extra) = 'object'::text)),
     CONSTRAINT jobs_id CHECK (((id >= 0) AND (id <= '1152921504606846975'::bigint))),
     CONSTRAINT jobs_keys CHECK (((octet_length(unique_key) <= 512) AND (octet_length(idempotency_key) <= 512) AND (octet_length(actor) <= 256))),
     CONSTRAINT jobs_kind CHECK (((kind ~ '^[a-z0-9_.:-]+$'::text) AND (octet_length(kind) <= 64))),
@@ -1284,14 +1285,19 @@ CREATE FUNCTION cancel_jobs(
     p_ids bigint[],
     p_notes jsonb
 )
-RETURNS TABLE(id bigint, answer text, state text, other bigint) LANGUAGE plpgsql VOLATILE -- md5 633bd1f6a9da5b97b287fd09d6781ebe
+RETURNS TABLE(id bigint, answer text, state text, other bigint) LANGUAGE plpgsql VOLATILE -- md5 e8377493b1f2f708c49cc57b619d6eb8
 
 CREATE FUNCTION check_enqueued(
     p_job jsonb,
     p_ordinal bigint,
     p_fields text[]
 )
-RETURNS void LANGUAGE plpgsql VOLATILE -- md5 2468d9609c3d12394753ae28548cc794
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 b3531a777052fb7c6be981a6383e9567
+
+CREATE FUNCTION check_extra(
+    p_extra jsonb
+)
+RETURNS text LANGUAGE plpgsql IMMUTABLE -- md5 6489aa354de42300e28570c2072003e1
 
 CREATE FUNCTION claim_gated(
     p_worker bigint,
@@ -1388,7 +1394,7 @@ CREATE FUNCTION end_claims(
     p_error text,
     p_notes jsonb
 )
-RETURNS TABLE(id bigint, verdict text) LANGUAGE plpgsql VOLATILE -- md5 3541be3c1437f21b47f5eadfcfe1aa2f
+RETURNS TABLE(id bigint, verdict text) LANGUAGE plpgsql VOLATILE -- md5 eba19c10a011d583566bb10b874ba59a
 
 CREATE FUNCTION enqueue_jobs(
     jobs jsonb,
@@ -1397,10 +1403,9 @@ CREATE FUNCTION enqueue_jobs(
 RETURNS TABLE(ordinal integer, id bigint, existing boolean, conflict boolean, limited text) LANGUAGE plpgsql VOLATILE -- md5 1b74364f070bf1c34b36ff4956212943
 
 CREATE FUNCTION enqueue_v1(
-    jobs jsonb,
-    trusted boolean DEFAULT false
+    jobs jsonb
 )
-RETURNS TABLE(ordinal integer, id bigint, existing boolean, conflict boolean) LANGUAGE plpgsql VOLATILE -- md5 f96457d7f86b2fabc2aba2c4768f1d6e
+RETURNS TABLE(ordinal integer, id bigint, existing boolean, conflict boolean) LANGUAGE plpgsql VOLATILE -- md5 88b2d2102a765055ae8e3bbd13189419
 
 CREATE FUNCTION exchange_jobs(
     p_ids bigint[],
@@ -1425,6 +1430,33 @@ CREATE FUNCTION exchange_jobs(
     p_claim_ids bigint[] DEFAULT NULL::bigint[]
 )
 RETURNS TABLE(verdicts text[], worker_lost boolean, id bigint, kind text, queue text, priority smallint, state text, "position" bigint, payload jsonb, tags jsonb, actor text, run_at timestamp with time zone, enqueued_at timestamp with time zone, enqueued_seq bigint, claim integer, life integer, attempt integer, max_attempts integer, crashes integer, max_crashes integer, timeout_ms bigint, worker bigint, claim_batch bigint, claimed_at timestamp with time zone, started_at timestamp with time zone, cancel_requested_at timestamp with time zone, announced_at timestamp with time zone, unique_key text, idempotency_key text, limit_key text, fifo_key text, debounce_key text, schedule text, fire_time timestamp with time zone, parent bigint, workflow bigint, pending integer, origin bigint, error_class text, error text, error_fingerprint text, extra jsonb, stale_at timestamp with time zone, delete_at timestamp with time zone) LANGUAGE plpgsql VOLATILE -- md5 cb87f2d4f26b75e3cdbba77bfacfc20f
+
+CREATE FUNCTION fail_refused(
+    p_id bigint,
+    p_claim integer,
+    p_error_class text,
+    p_error text,
+    p_traceback text,
+    p_fingerprint text,
+    p_started_ago bigint
+)
+RETURNS text LANGUAGE plpgsql VOLATILE -- md5 52bf5ebfca87c99687635f995b255fd5
+
+CREATE FUNCTION finish_apart(
+    p_ids bigint[],
+    p_claims integer[],
+    p_verbs text[],
+    p_states text[],
+    p_delays bigint[],
+    p_results jsonb[],
+    p_error_classes text[],
+    p_errors text[],
+    p_tracebacks text[],
+    p_fingerprints text[],
+    p_started_agos bigint[],
+    p_extras jsonb[]
+)
+RETURNS text[] LANGUAGE plpgsql VOLATILE -- md5 0623adb3f8f12d2076f8ede9dad9443f
 
 CREATE FUNCTION finish_jobs(
     p_ids bigint[],
@@ -1708,7 +1740,7 @@ RETURNS record LANGUAGE plpgsql VOLATILE -- md5 d2aded570af9e0a6a45354eec58eb10d
 CREATE FUNCTION post_ends(
     p_ids bigint[]
 )
-RETURNS void LANGUAGE plpgsql VOLATILE -- md5 cdec478ce5b785ea6c5a0be8f0d0defa
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 f7f36e28bf391724a580b0d6a80aeb52
 
 CREATE FUNCTION promote_jobs(
     p_limit integer,
@@ -1795,7 +1827,7 @@ CREATE FUNCTION release_worker(
     p_fingerprints text[],
     p_started_agos bigint[]
 )
-RETURNS TABLE(workers integer, requeued bigint[], failed bigint[], cancelled bigint[]) LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 d6c1f8a8c8f27f6ffb3e0d440e1f4a6a
+RETURNS TABLE(workers integer, requeued bigint[], failed bigint[], cancelled bigint[]) LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 5e424c761a2d3b01011aae138bf5f494
 
 CREATE FUNCTION reopen_attempts(
     p_old holdfast.history
@@ -1822,7 +1854,7 @@ CREATE FUNCTION rescue_jobs(
     p_limit integer,
     p_before timestamp with time zone DEFAULT NULL::timestamp with time zone
 )
-RETURNS TABLE(workers integer, requeued bigint[], failed bigint[], cancelled bigint[], looked_at timestamp with time zone) LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 dc3d49aa95354947c7ac5875de4a26e4
+RETURNS TABLE(workers integer, requeued bigint[], failed bigint[], cancelled bigint[], looked_at timestamp with time zone) LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 3998214b99e496378cf733ac6f5d6758
 
 CREATE FUNCTION reserve_spend(
     p_job bigint,
@@ -1911,6 +1943,13 @@ CREATE FUNCTION start_jobs(
     p_started_agos bigint[]
 )
 RETURNS bigint[] LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 8d5427bf847af1b7f20aa149b6a5e84d
+
+CREATE FUNCTION strip_job(
+    p_id bigint,
+    p_claim integer,
+    p_is_running boolean
+)
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 33b60e6781b67626f5def5a8275ff5ea
 
 CREATE FUNCTION sweep_limits(
     p_after text,

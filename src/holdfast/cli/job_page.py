@@ -75,6 +75,8 @@ def _ended(job: Job, now: datetime) -> str:
 
 def detail(job: Job, now: datetime | None) -> str:
     """Say the most important thing in a few words, for a list; without a time, so that it is always the same."""
+    if job.unreadable:
+        return f"cannot be read: {job.unreadable[0]}"
     match job.state:
         case JobState.SCHEDULED:
             due = f"due {ages.iso(job.run_at)}" if now is None else f"due {ages.age(job.run_at, now)}"
@@ -116,6 +118,8 @@ def _facts(job: Job, now: datetime) -> Iterator[tuple[str, str]]:
         yield "progress", f"{_progress(job)}, {ages.age(job.progress.updated_at, now)}"
     if job.tags:
         yield "tags", ", ".join(f"{name}={value}" for name, value in job.tags.items())
+    for mistake in job.unreadable:
+        yield "unreadable", mistake
     for label, text in (("unique", job.unique_key), ("key", job.idempotency_key), ("error id", job.error_fingerprint)):
         if text is not None:
             yield label, text

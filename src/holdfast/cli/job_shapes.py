@@ -71,6 +71,7 @@ class JobShape(msgspec.Struct, frozen=True, kw_only=True):
     parent_public_id: str | None
     origin_id: str | None
     origin_public_id: str | None
+    unreadable: list[str]
 
 
 class JobsShape(msgspec.Struct, frozen=True):
@@ -199,6 +200,7 @@ def job(found: Job) -> JobShape:
             "logs": found.logs,
             "deliveries": found.deliveries,
             "webhook_sent": found.webhook_sent,
+            "unreadable": found.unreadable,
             **_named("parent", found.parent),
             **_named("origin", found.origin),
         }

@@ -53,7 +53,7 @@ _TIMES = (
 )
 _SAME = ("kind", "queue", "priority", "actor", "attempt", "max_attempts", "crashes", "life", "worker", "schedule")
 _SAME_TOO = ("unique_key", "error_class", "error", "error_fingerprint", "timeout_ms")
-_EXTRA = ("cancelled_by", "cancel_reason", "traceback")
+_EXTRA = ("cancelled_by", "cancel_reason", "traceback", "unreadable")
 
 
 def job(told: Told, logs: Sequence[Told] = (), items: Sequence[Told] = ()) -> Job:
@@ -72,7 +72,7 @@ def job(told: Told, logs: Sequence[Told] = (), items: Sequence[Told] = ()) -> Jo
         "idempotency_key": told.get("key"),
         "parent": _job_id(told.get("parent")),
         "origin": _job_id(told.get("origin")),
-        "extra_json": _json({name: told[name] for name in _EXTRA if told.get(name) is not None}),
+        "extra_json": _json({name: told[name] for name in _EXTRA if told.get(name)}),
         "progress_json": _json(told.get("progress")),
         "attempts_json": _json(told.get("attempts")),
         "phases_json": _json([{**phase, "ordinal": number} for number, phase in enumerate(told.get("phases") or ())]),

@@ -130,6 +130,12 @@ class WorkStore(Protocol):
         claim's batch back. A job whose cancellation was requested ends `cancelled` instead of waiting again.
         """
 
+    async def fail_refused(self, transition: Transition) -> Finish:
+        """End as failed a claim whose end was refused in every other form; the job loses its notes and its report.
+
+        Unknown: ask again.
+        """
+
     async def save_progress(self, reports: Sequence[ProgressReport]) -> list[Verdict]:
         """Keep the last report of each running job, and what changed beside it; no job may be named twice.
 

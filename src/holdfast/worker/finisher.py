@@ -10,7 +10,10 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from enum import IntEnum
 from typing import NamedTuple
+
+import msgspec
 
 from holdfast import failure
 from holdfast import transitions as ends
@@ -26,6 +29,16 @@ _logger = logging.getLogger("holdfast")
 LARGEST_BATCH = 500
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 _QUIET_S = 2.0  # between two warnings
+_REFUSED_DELAY_MS = 60_000  # before the next attempt of a job that could not be ended
+
+
+class Form(IntEnum):
+    """What is written of an end: less each time that the database refuses it."""
+
+    DECIDED = 0  # as the handler ended
+    FAILED = 1  # as failed, because of the refusal
+    BARE = 2  # and without what is kept beside the job
+    LATER = 3  # the attempt alone: the job is tried again
 
 
 class Ending(NamedTuple):
@@ -33,6 +46,7 @@ class Ending(NamedTuple):
 
     transition: Transition
     run: Run | None = None
+    form: Form = Form.DECIDED
 
 
 class Finisher:
@@ -151,6 +165,10 @@ class Finisher:
             if claim.ids:
                 return Worked([], await self._store.claim_jobs_by_id(claim, claim.ids))
             return Worked([], await self._store.claim_jobs(claim))
+        if batch and batch[0].form is Form.BARE:  # and alone
+            finish = await self._store.fail_refused(batch[0].transition)
+            worked = Worked([], []) if claim is None else await self._store.finish_jobs([], claim=claim)
+            return msgspec.structs.replace(worked, finishes=[finish])
         if reported := [ending.run for ending in batch if ending.run is not None and ending.run.has_news]:
             await self._save_reports(reported)
         rollups = self._tally.take()
@@ -161,6 +179,10 @@ class Finisher:
             return self._halves.pop()
         batch: dict[int, Ending] = {}
         for key, ending in list(self._waiting.items()):
+            if ending.form is Form.BARE:
+                if batch:
+                    continue
+                return [self._waiting.pop(key)]
             if ending.transition.id not in batch:  # one job may wait here under two claims, the older one first
                 batch[ending.transition.id] = ending
                 del self._waiting[key]
@@ -180,8 +202,11 @@ class Finisher:
             middle = len(batch) // 2
             # guard: refused-neighbour, without: self._halves += [batch[:middle]]
             self._halves += [batch[middle:], batch[:middle]]
-        elif batch:
-            self._waiting[batch[0].transition.id, batch[0].transition.claim] = _refused(batch[0], error)
+        elif batch and (lesser := _lesser(batch[0], error)) is not None:
+            self._waiting[lesser.transition.id, lesser.transition.claim] = lesser
+        elif batch:  # the worker is rid of it; as a claim that is not known here it is given back again and again
+            _logger.error("job %d could not be ended: %s", batch[0].transition.id, error)
+            self._answers.append((batch, [Finish(Verdict.LOST, None)]))
 
     # ---- how the store is ------------------------------------------------------------------------------------------
 
@@ -200,13 +225,19 @@ class Finisher:
         self.pause_s = 0.0
 
 
-def _refused(ending: Ending, error: DataRefused) -> Ending:
-    """End a job whose result the database will not take as failed, and one whose failure it will not take as well."""
-    transition = ending.transition
-    if transition.failure is None or transition.result is not None:
-        return ending._replace(transition=ends.failed(transition.id, transition.claim, failure.from_exception(error)))
-    _logger.error("job %d could not be ended, it is given back: %s", transition.id, error)
-    return ending._replace(transition=ends.interrupted(transition.id, transition.claim))
+def _lesser(ending: Ending, error: DataRefused) -> Ending | None:
+    """Choose what to write instead of an end that the database refuses; None when nothing is left."""
+    transition, why = ending.transition, failure.from_exception(error)
+    failed = ends.failed(transition.id, transition.claim, why)
+    if ending.form is Form.DECIDED and (transition.failure is None or transition.result is not None):
+        return ending._replace(transition=failed, form=Form.FAILED)
+    if ending.form < Form.BARE:
+        return ending._replace(transition=failed, form=Form.BARE)
+    if ending.form is Form.BARE:
+        _logger.error("job %d could not be ended, it is tried again later: %s", transition.id, error)
+        later = ends.retried(transition.id, transition.claim, why, _REFUSED_DELAY_MS)
+        return ending._replace(transition=later, form=Form.LATER)
+    return None
 
 
 def is_ours(finish: Finish) -> bool:

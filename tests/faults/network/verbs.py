@@ -160,6 +160,7 @@ VERBS: dict[str, Call] = {
     "give_back_batch": lambda store: store.give_back_batch(1, 1),
     "start_jobs": lambda store: store.start_jobs([Started(1, 1, 0)]),
     "finish_jobs": lambda store: store.finish_jobs([completed(1, 1)]),
+    "fail_refused": lambda store: store.fail_refused(completed(1, 1)),
     "save_progress": lambda store: store.save_progress([ProgressReport(1, 1, 50.0)]),
     "promote_jobs": lambda store: store.promote_jobs(10),
     "rescue_jobs": lambda store: store.rescue_jobs(10),

@@ -55,6 +55,10 @@ class JobShape(Shape):
     error_class: str | None = Field(None, examples=["ConnectionError"])
     error: Told | None = Field(None, examples=["the mail server does not answer"])
     error_fingerprint: Told | None = Field(None, examples=["ConnectionError send_email"])
+    unreadable: list[Told] = Field(
+        examples=[["extra.estimate: Expected `int`, got `str`"]],
+        description="What of its row cannot be read, because another program wrote it, and is left out here.",
+    )
 
 
 class AttemptShape(Shape):
@@ -283,8 +287,10 @@ def _item(name: str, state: str, entry: Any) -> ItemShape:
 
 def _facts(job: Job) -> dict[str, Any]:
     known = {name: getattr(job, name) for name in JobShape.model_fields if name in Job.__struct_fields__}
-    progress = Covering(job).progress
+    covering = Covering(job)
+    progress = covering.progress
     return known | {
+        "unreadable": [covering.text(mistake) for mistake in job.unreadable],
         "id": job.public_id,
         "tags": job.tags,
         "parent": None if job.parent is None else public_id.encode(job.parent),

@@ -46,6 +46,8 @@ _ROLLED_BACK_RETRY = {"40001", "40P01"}
 # The statement was refused or cancelled by the server, which rolled it back: classes and single codes.
 _NOTHING_CHANGED = {"53", "55", "58"}
 _NOTHING_CHANGED_CODES = {"57014", "57P03"}
+# Data, integrity, limits of the program such as the size of an entry of an index, and what a trigger raises.
+_OF_THE_VALUE = ("22", "23", "54", "P0001")
 _SERVER_GONE = {"57P01", "57P02", "57P05"}
 _LOST = "connection_lost()"
 CLOSED = "the server has closed the connection"
@@ -256,7 +258,7 @@ def refused(error: asyncpg.PostgresError, dsn: str, *, sent: bool = True) -> Hol
         return StoreMoved(f"{where}: {error}")
     if code in _SCHEMA_MISSING:
         return SchemaError(f"the schema at {where} does not fit this release ({error}): run `holdfast migrate up`")
-    if code.startswith(("22", "23")):
+    if code.startswith(_OF_THE_VALUE):
         return DataRefused(f"PostgreSQL refuses a value: {error}")
     if code[:2] in _NOTHING_CHANGED or code in _NOTHING_CHANGED_CODES:
         return StoreUnavailable(f"{where} cannot do this now: {error}")

@@ -61,6 +61,12 @@ class PostgresWork(Role):
             worker_lost=found[0]["worker_lost"],
         )
 
+    async def fail_refused(self, transition: Transition) -> Finish:
+        why = transition.failure
+        told = (None,) * 4 if why is None else (why.error_class, why.message, why.traceback, why.fingerprint)
+        claim = (transition.id, transition.claim)
+        return read_verdict(await self.fetch_value("fail_refused", *claim, *told, transition.started_ago_ms))
+
     async def save_progress(self, reports: Sequence[ProgressReport]) -> list[Verdict]:
         ordered = sorted(reports, key=lambda report: report.id)
         done = await self.fetch_value(

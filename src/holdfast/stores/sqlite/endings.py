@@ -4,23 +4,33 @@ The caller has looked at the rows inside the same transaction, and SQLite has on
 the look and the write.
 """
 
+import contextlib
+import logging
 import random
 import sqlite3
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
-from holdfast.failure import from_text
+from holdfast.errors import DataRefused
+from holdfast.failure import Failure, from_text
 from holdfast.job import TERMINAL, WAITING, JobState
-from holdfast.stores.sqlite import gates, publishing, reports, settling, statements
+from holdfast.stores.sqlite import errors, gates, publishing, reports, settling, statements
 from holdfast.stores.sqlite.inserting import Parameters, draw_positions
 from holdfast.stores.sqlite.rooms import Freed
 from holdfast.stores.values import Rescued
 from holdfast.transitions import Transition, Verb
 
+T = TypeVar("T")
+R = TypeVar("R")
+
+_logger = logging.getLogger("holdfast")
+
 _BACKOFF_MS, _LONGEST_BACKOFF_MS = 10_000, 3_600_000
 _MOST_DOUBLINGS = 20
 _INTERRUPTED = from_text("Interrupted", "its worker left before it had ended")
 _FINAL = frozenset({Verb.COMPLETE, Verb.FAIL, Verb.CANCEL})
+FORCED = '{"ended_by":"force"}'
+"""The notes of a job that was ended without its worker."""
 _UNTOLD = frozenset({Verb.CRASH, Verb.INTERRUPT})  # nobody knows what the handler spent that it did not report
 
 
@@ -41,6 +51,7 @@ class Ending(NamedTuple):
 
     id: int
     notes: str | None
+    failure: Failure | None = None  # of one that fails; without it the job is cancelled
 
 
 class _Moved(NamedTuple):
@@ -96,9 +107,25 @@ def end_claims(
     return states
 
 
+def end_apart(
+    connection: sqlite3.Connection, now: int, ends: Sequence[tuple[Held, Transition]]
+) -> list[JobState | None]:
+    """End claims from outside; one that the database refuses to end fails alone, with that reason.
+
+    A job that it refuses even then stays as it is, with None for an answer.
+    """
+
+    def fail(end: tuple[Held, Transition], why: Failure) -> JobState:
+        strip(connection, end[0].id)
+        _end_outside(connection, now, [Ending(end[0].id, FORCED, why)])
+        return JobState.FAILED
+
+    return _apart(connection, lambda some: end_claims(connection, now, some), ends, fail)
+
+
 def rescue(connection: sqlite3.Connection, now: int, workers: int, ends: Sequence[tuple[Held, Transition]]) -> Rescued:
     """End the claims of workers that were declared dead; tells where their jobs went."""
-    states = end_claims(connection, now, ends)
+    states = end_apart(connection, now, ends)
     ended = [(held.id, state) for (held, _), state in zip(ends, states, strict=True)]
     return Rescued(
         workers,
@@ -108,10 +135,68 @@ def rescue(connection: sqlite3.Connection, now: int, workers: int, ends: Sequenc
     )
 
 
-def cancel(connection: sqlite3.Connection, now: int, endings: Iterable[Ending]) -> None:
-    """Move jobs to `cancelled` from outside: waiting ones, or running ones whose grace has ended."""
-    state = JobState.CANCELLED
-    moved = [_Moved(ending.id, state.value, is_outside=True, notes=ending.notes) for ending in endings]
+def cancel(connection: sqlite3.Connection, now: int, endings: Sequence[Ending]) -> list[int]:
+    """Move jobs to `cancelled` from outside: waiting ones, or running ones whose grace has ended.
+
+    Returns which have ended. A job that the database refuses to move is moved without its notes and its report.
+    """
+
+    def cancel_bare(ending: Ending, _: Failure) -> int:
+        strip(connection, ending.id)
+        return _end_outside(connection, now, [ending])[0]
+
+    ended = _apart(connection, lambda some: _end_outside(connection, now, some), endings, cancel_bare)
+    return [job_id for job_id in ended if job_id is not None]
+
+
+def strip(connection: sqlite3.Connection, job_id: int) -> None:
+    """Remove from a job what the database may refuse to move: its notes, and its report."""
+    statements.change(connection, "strip_job", id=job_id)
+
+
+def _apart(
+    connection: sqlite3.Connection,
+    end: Callable[[Sequence[T]], Sequence[R]],
+    jobs: Sequence[T],
+    end_refused: Callable[[T, Failure], R],
+) -> list[R | None]:
+    """End jobs at once, or one by one where the database refuses that; a refused one is left to `end_refused`."""
+    try:
+        with _savepoint(connection):
+            return list(end(jobs))
+    # guard: refused-rescue, without: except ZeroDivisionError as error:
+    except (sqlite3.Error, DataRefused) as error:
+        refusal = errors.translated(error, "")
+        if not isinstance(refusal, DataRefused) or not connection.in_transaction:
+            raise
+    if len(jobs) > 1:
+        return [state for job in jobs for state in _apart(connection, end, [job], end_refused)]
+    try:
+        with _savepoint(connection):
+            return [end_refused(jobs[0], from_text("DataRefused", str(refusal)))]
+    except (sqlite3.Error, DataRefused) as error:
+        if not isinstance(errors.translated(error, ""), DataRefused) or not connection.in_transaction:
+            raise
+        _logger.warning("a job cannot be ended: %s", error)
+        return [None]
+
+
+@contextlib.contextmanager
+def _savepoint(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("SAVEPOINT ending")
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:  # SQLite gives up the whole transaction when the disk is full
+            connection.execute("ROLLBACK TO ending")
+            connection.execute("RELEASE ending")
+        raise
+    connection.execute("RELEASE ending")
+
+
+def _end_outside(connection: sqlite3.Connection, now: int, endings: Iterable[Ending]) -> list[int]:
+    """Move jobs to `cancelled` or `failed`, whoever holds them."""
+    moved = [_moved_outside(ending) for ending in endings]
     _move(connection, now, moved)
     if moved and statements.fetch_value(connection, "has_any_gated"):
         # What is forced to end still runs: its slots stay with it until its worker tells of its end, or is gone.
@@ -119,7 +204,17 @@ def cancel(connection: sqlite3.Connection, now: int, endings: Iterable[Ending]) 
     kept = settling.kept_for(connection, (job.id for job in moved)) if moved else []
     settling.end_reservations(connection, now, {(one.job_id, one.claim): False for one in kept})
     if moved and publishing.is_watched(connection, now):
-        publishing.ends(connection, now, [(job.id, None, state) for job in moved], {})
+        publishing.ends(connection, now, [(job.id, None, JobState(job.state)) for job in moved], {})
+    return [job.id for job in moved]
+
+
+def _moved_outside(ending: Ending) -> _Moved:
+    why = ending.failure
+    state = JobState.CANCELLED if why is None else JobState.FAILED
+    moved = _Moved(ending.id, state.value, is_outside=True, notes=ending.notes)
+    if why is None:
+        return moved
+    return moved._replace(error_class=why.error_class, error=why.message, error_fingerprint=why.fingerprint)
 
 
 def _ended_rows(connection: sqlite3.Connection, moved: Sequence[_Moved]) -> list[str]:

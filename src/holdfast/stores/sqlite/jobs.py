@@ -163,12 +163,13 @@ def cancel(connection: sqlite3.Connection, now: int, ids: Sequence[int], given: 
     states = _states(connection, now, ids)
     answered: dict[int, Answered] = {}
     for job_id, state in states.items():
-        if state in WAITING or state is JobState.CANCELLED:
+        if state is JobState.CANCELLED:
             answered[job_id] = Answered(job_id, Answer.DONE, JobState.CANCELLED)
         elif state is JobState.RUNNING:
             answered[job_id] = Answered(job_id, Answer.REQUESTED, state)
     waiting = [job_id for job_id, state in states.items() if state in WAITING]
-    endings.cancel(connection, now, [endings.Ending(job_id, notes) for job_id in waiting])
+    for job_id in endings.cancel(connection, now, [endings.Ending(job_id, notes) for job_id in waiting]):
+        answered[job_id] = Answered(job_id, Answer.DONE, JobState.CANCELLED)
     running = [job_id for job_id, state in states.items() if state is JobState.RUNNING]
     if running:
         statements.change(connection, "cancel_jobs", ids=statements.array(running), now=now, notes=notes)

@@ -20,7 +20,6 @@ from holdfast.transitions import Transition
 
 _MOST_PAGES = 4_096  # are read to measure tables, in about 20 ms: 16 MB, as pages usually are
 _PAGES_GIVEN_BACK = 100  # by one call: each has to be moved to the end of the file first
-_FORCED = '{"ended_by":"force"}'
 _LEASE_ENDED = failure.from_text("WorkerLost", "its worker's lease ended")
 _HISTOGRAM = msgspec.json.Decoder(dict[int, int])
 
@@ -46,8 +45,7 @@ class SqliteUpkeep:
     async def force_cancels(self, grace_ms: int, limit: int) -> tuple[int, ...]:
         def operation(connection: sqlite3.Connection, now: int) -> tuple[int, ...]:
             found = statements.fetch(connection, "force_cancels", now=now, grace_ms=grace_ms, limit=limit)
-            endings.cancel(connection, now, [Ending(job_id, _FORCED) for (job_id,) in found])
-            return tuple(job_id for (job_id,) in found)
+            return tuple(endings.cancel(connection, now, [Ending(job_id, endings.FORCED) for (job_id,) in found]))
 
         return await self.connection.write(operation)
 

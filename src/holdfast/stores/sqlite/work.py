@@ -13,7 +13,7 @@ from holdfast.job import Job
 from holdfast.rollup import Rollup
 from holdfast.stores.sqlite import gates, publishing, rows, statements
 from holdfast.stores.sqlite.connection import Connection
-from holdfast.stores.sqlite.endings import Held, end_claims
+from holdfast.stores.sqlite.endings import Held, end_apart, end_claims, strip
 from holdfast.stores.sqlite.reports import save as save_reports
 from holdfast.stores.sqlite.rooms import Freed
 from holdfast.stores.sqlite.wakeups import SqliteWakeups
@@ -82,6 +82,14 @@ class SqliteWork(SqliteWakeups):
             await self.announce(sorted(released))
         return worked
 
+    async def fail_refused(self, transition: Transition) -> Finish:
+        def operation(connection: sqlite3.Connection, now: int) -> Finish:
+            if _fenced(connection, [_key(transition)]):
+                strip(connection, transition.id)
+            return finish_claims(connection, now, [transition])[0]
+
+        return await self.connection.write(operation)
+
     async def save_progress(self, reports: Sequence[ProgressReport]) -> list[Verdict]:
         def operation(connection: sqlite3.Connection, now: int) -> list[Verdict]:
             held = _fenced(connection, ((report.id, report.claim) for report in reports))
@@ -99,8 +107,8 @@ class SqliteWork(SqliteWakeups):
 def give_back(connection: sqlite3.Connection, now: int, worker: int, batch: int | None) -> int:
     """Give back uncharged what one claim of a worker has taken, or (no batch) all it holds."""
     given_back = held_by(connection, worker, batch)
-    end_claims(connection, now, [(held, ends.interrupted(held.id, held.claim)) for held in given_back])
-    return len(given_back)
+    states = end_apart(connection, now, [(held, ends.interrupted(held.id, held.claim)) for held in given_back])
+    return sum(state is not None for state in states)
 
 
 def held_by(connection: sqlite3.Connection, worker: int, batch: int | None) -> list[Held]:

@@ -23,7 +23,8 @@ BEGIN
     SELECT e.id, 'done', e.verdict, NULL::bigint
     FROM holdfast.end_claims(
         v_waiting, array_fill(0, ARRAY[cardinality(v_waiting)]), 'withdraw', 'cancelled', NULL, NULL, p_notes
-    ) AS e;
+    ) AS e
+    WHERE e.verdict IS NOT NULL;
     RETURN QUERY
     UPDATE holdfast.jobs AS j
     SET

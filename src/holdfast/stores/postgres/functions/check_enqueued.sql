@@ -26,7 +26,8 @@ BEGIN
         WHEN octet_length(p_job ->> 'unique') NOT BETWEEN 1 AND 512 THEN 'unique: expected 1 to 512 bytes'
         WHEN octet_length(p_job ->> 'key') NOT BETWEEN 1 AND 512 THEN 'key: expected 1 to 512 bytes'
         WHEN octet_length(p_job ->> 'actor') NOT BETWEEN 1 AND 256 THEN 'actor: expected 1 to 256 bytes'
-        WHEN jsonb_typeof(p_job -> 'extra') NOT IN ('object', 'null') THEN 'extra: expected an object'
+        WHEN holdfast.check_extra(NULLIF(p_job -> 'extra', 'null')) IS NOT NULL
+            THEN holdfast.check_extra(p_job -> 'extra')
         WHEN jsonb_typeof(p_job -> 'tags') NOT IN ('object', 'null')
             OR jsonb_path_exists(p_job -> 'tags', '$.* ? (@.type() != "string")')
             OR jsonb_path_exists(

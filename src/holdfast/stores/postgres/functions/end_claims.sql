@@ -18,7 +18,7 @@ BEGIN
     SELECT array_agg(t.id ORDER BY t.id), array_agg(t.claim ORDER BY t.id)
     INTO v_ids, v_claims
     FROM unnest(p_ids, p_claims) AS t (id, claim);
-    v_verdicts := holdfast.finish_jobs(
+    v_verdicts := holdfast.finish_apart(
         v_ids, v_claims, array_fill(p_verb, v_size), array_fill(p_state, v_size), '{}', '{}',
         array_fill(p_error_class, v_size), array_fill(p_error, v_size), '{}',
         array_fill(p_error_class || ':' || p_error, v_size), '{}', array_fill(p_notes, v_size)

@@ -4,11 +4,11 @@
 --
 -- Fields of a job: kind (required), payload, queue, priority, run_at, delay_ms, unique, unique_for_ms, key,
 -- max_attempts, max_crashes, timeout_ms, tags, actor, extra. Answers a row per job, in order. A clash is answered and never
--- raised; it waits until the transaction that holds the key has ended. What cannot be a job is raised as an error;
--- `trusted` leaves that check out, for an app that has made it by its own limits. What is left out is as the kind's
--- program has published it. A job that a rate limit refuses is raised too, and nothing of the call is stored.
+-- raised; it waits until the transaction that holds the key has ended. What cannot be a job is raised as an error.
+-- What is left out is as the kind's program has published it. A job that a rate limit refuses is raised too, and nothing
+-- of the call is stored.
 DROP FUNCTION IF EXISTS holdfast.enqueue_v1;
-CREATE FUNCTION holdfast.enqueue_v1(jobs jsonb, trusted boolean DEFAULT false)
+CREATE FUNCTION holdfast.enqueue_v1(jobs jsonb)
 RETURNS TABLE (ordinal integer, id bigint, existing boolean, conflict boolean)
 LANGUAGE plpgsql
 AS $$
@@ -16,7 +16,7 @@ AS $$
 DECLARE
     v_job record;
 BEGIN
-    FOR v_job IN SELECT * FROM holdfast.enqueue_jobs(jobs, trusted) LOOP
+    FOR v_job IN SELECT * FROM holdfast.enqueue_jobs(jobs) LOOP
         IF v_job.limited IS NOT NULL THEN
             RAISE EXCEPTION 'enqueue_v1: job %: the rate limit % refuses it',
                 v_job.ordinal, v_job.limited::jsonb ->> 'limit'

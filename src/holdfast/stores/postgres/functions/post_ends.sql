@@ -15,7 +15,13 @@ BEGIN
         COALESCE(octet_length(h.result::text) > 16000, false), h.finished_at, h.delete_at
     FROM holdfast.history AS h
     LEFT JOIN holdfast.queues AS q ON q.name = h.queue
-    CROSS JOIN LATERAL (SELECT COALESCE(h.extra -> 'webhook', q.webhook) AS wish) AS hook
+    -- What another program wrote and names no address is no wish.
+    CROSS JOIN LATERAL (
+        SELECT
+            COALESCE(
+                CASE jsonb_typeof(h.extra #> '{webhook,url}') WHEN 'string' THEN h.extra -> 'webhook' END, q.webhook
+            ) AS wish
+    ) AS hook
     CROSS JOIN LATERAL (
         SELECT CASE h.state WHEN 'completed_with_errors' THEN 'job:completed' ELSE 'job:' || h.state END AS event
     ) AS named

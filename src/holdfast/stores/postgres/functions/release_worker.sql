@@ -43,7 +43,7 @@ BEGIN
     WHERE held.state = 'running' AND held.worker = p_worker;
 
     IF v_ids IS NOT NULL THEN
-        v_verdicts := holdfast.finish_jobs(
+        v_verdicts := holdfast.finish_apart(
             v_ids, p_claims, p_verbs, p_states, p_delays, p_results, p_error_classes, p_errors, p_tracebacks,
             p_fingerprints, p_started_agos, '{}'
         );

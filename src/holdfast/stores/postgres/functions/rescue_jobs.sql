@@ -79,7 +79,7 @@ BEGIN
                 CASE lost.verb WHEN 'crash' THEN 'its worker''s lease ended' END AS error
             FROM unnest(v_ids, v_claims, v_verbs) AS lost (id, claim, verb)
         ) AS t;
-        v_verdicts := holdfast.finish_jobs(
+        v_verdicts := holdfast.finish_apart(
             v_ids, v_claims, v_verbs, array_fill('queued'::text, ARRAY[cardinality(v_ids)]), '{}', '{}', v_classes,
             v_errors, '{}', v_fingerprints, '{}', '{}'
         );

@@ -58,6 +58,10 @@ SELECT (holdfast.finish_jobs(
     ARRAY[$7::text], ARRAY[$8::text], ARRAY[$9::text], ARRAY[$10::text], ARRAY[$11::bigint], '{}'
 ))[1];
 
+-- name: fail_refused
+-- End a claim whose end was refused in every other form.
+SELECT holdfast.fail_refused($1, $2, $3, $4, $5, $6, $7);
+
 -- name: job_states
 -- Look again at jobs that a verb did not change: after a wait only a later statement is fresh.
 SELECT id, state FROM holdfast.all_jobs WHERE id = ANY ($1::bigint[]);

@@ -406,6 +406,15 @@ VALUES (:id, :set_name, :key, :ordinal, :state, :note);
 INSERT INTO holdfast_logs (job_id, claim, line, at, level, text) VALUES (:id, :claim, :line, :at, :level, :text)
 ON CONFLICT DO NOTHING;
 
+-- name: strip_job
+-- Remove from a job what the database may refuse to move: its notes, and its report.
+UPDATE holdfast_jobs SET extra = NULL WHERE id = :id;
+DELETE FROM holdfast_progress WHERE job_id = :id;
+DELETE FROM holdfast_phases WHERE job_id = :id;
+DELETE FROM holdfast_item_sets WHERE job_id = :id;
+DELETE FROM holdfast_items WHERE job_id = :id;
+DELETE FROM holdfast_logs WHERE job_id = :id;
+
 -- name: hooked_queues
 -- Tell whether the ends of any queue's jobs are posted or told, or those of the given jobs are posted.
 SELECT
@@ -421,7 +430,11 @@ SELECT
 WITH ended AS MATERIALIZED (
     SELECT
         history.*,
-        COALESCE(json_extract(history.extra, '$.webhook'), queues.webhook) AS wish,
+        -- What another program wrote and names no address is no wish.
+        COALESCE(
+            CASE json_type(history.extra, '$.webhook.url') WHEN 'text' THEN json_extract(history.extra, '$.webhook') END,
+            queues.webhook
+        ) AS wish,
         CASE history.state WHEN 'completed_with_errors' THEN 'job:completed' ELSE 'job:' || history.state END AS event
     FROM holdfast_history AS history
     LEFT JOIN holdfast_queues AS queues ON queues.name = history.queue
