@@ -1,6 +1,6 @@
 """A walk back through two streams: what counts as found, when it stops, and how large its windows are."""
 
-from holdfast.stores.searching import Step, Stream, Walk, Way, way_of
+from holdfast.stores.searching import LEAST_WINDOW, Step, Stream, Walk, Way, way_of
 from holdfast.stores.values import JobFilter
 
 
@@ -45,6 +45,23 @@ def test_the_end_of_both_is_the_end() -> None:
     walked.add(finished, Step([(40, 4)], (40, 4), is_last=True))
     assert walked.behind() is None
     assert walked.page(2) == ([(40, 4)], None, True)
+
+
+def test_rows_that_may_take_long_are_looked_at_in_small_windows_first() -> None:
+    time = Time()
+    stream = Stream("finished", is_whole=False)
+    walked = Walk([stream], 3, 100, time, is_costly=True)
+    assert (walked.window, walked.patience_s) == (LEAST_WINDOW, None)
+    assert walked.behind() is stream
+    time.now = 0.000_1
+    walked.add(stream, Step([], (90, 9), is_last=False))
+    assert walked.window > LEAST_WINDOW
+    assert walked.patience_s is not None
+    time.now = 0.25
+    walked.give_up()
+    assert walked.window == LEAST_WINDOW
+    assert walked.behind() is None
+    assert walked.page(2) == ([], (90, 9), False)
 
 
 def test_both_streams_are_read_once_however_short_the_time_is() -> None:

@@ -20,7 +20,9 @@ COUNTING_WINDOW = 2_048
 COUNT_CAP = 10_001
 _MOST_STREAMS = 8  # an index is read once for each value; with more of them everything is looked at
 _NARROW = 1 << 15  # ids
+SEARCHED = 32_000  # letters of the arguments in which words are looked for: what is more would take too long
 _WINDOWS = (4_096, 1_024, 256)  # a few sizes, so that few statements are prepared
+LEAST_WINDOW = 16  # where one row may take long; so many are looked at however long they take
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,15})?", re.ASCII)
 
@@ -140,14 +142,22 @@ class Walk:
     """Reads streams by turns until a page is full, nothing is left, or the time is over."""
 
     def __init__(
-        self, streams: Sequence[Stream], wanted: int, budget_ms: int, now: Callable[[], float] = time.monotonic
+        self,
+        streams: Sequence[Stream],
+        wanted: int,
+        budget_ms: int,
+        now: Callable[[], float] = time.monotonic,
+        *,
+        is_costly: bool = False,
     ) -> None:
         self.found: list[Place] = []
-        self.window = _WINDOWS[-1]
+        self._windows = (*_WINDOWS, LEAST_WINDOW) if is_costly else _WINDOWS
+        self.window = self._windows[-1]
         self._streams = streams
         self._wanted = wanted
         self._now = now
         self._ends_at = now() + budget_ms / 1_000
+        self._patience_s = 2 * budget_ms / 1_000
         self._began = now()
 
     @property
@@ -180,7 +190,17 @@ class Walk:
         stream.is_done = step.is_last
         now = self._now()
         took, left = max(now - self._began, 1e-6), self._ends_at - now
-        self.window = next((size for size in _WINDOWS if size * took <= left * self.window), _WINDOWS[-1])
+        fitting = (size for size in self._windows if size * took <= left * self.window)
+        self.window = next(fitting, self._windows[-1])
+
+    def give_up(self) -> None:
+        """Note that a window took too long: the next one, if any has to be read, is small."""
+        self.window = self._windows[-1]
+
+    @property
+    def patience_s(self) -> float | None:
+        """How long the next window may take; the smallest may take as long as the store allows."""
+        return None if self.window == self._windows[-1] else self._patience_s
 
     def settled(self) -> list[Place]:
         """Give what was found as far back as all streams have come, newest first."""

@@ -19,6 +19,7 @@ from holdfast.stores.bulk import (
 from holdfast.stores.postgres import lists, rows
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.role import Role
+from holdfast.stores.sql import in_schema
 from holdfast.stores.values import Answer, Cursor, JobFilter
 
 _CHANGED = frozenset({Answer.DONE, Answer.REQUESTED})
@@ -29,7 +30,8 @@ class PostgresBulk(Role):
 
     async def preview_jobs(self, which: JobFilter) -> int:
         sql, args = lists.count(which, COUNT_CAP)
-        return min(int((await self.fetch_sql(sql, *args))[0][0]), COUNT_CAP)
+        found = await self.pool.search(lambda connection: connection.fetchval(in_schema(sql, self.schema), *args))
+        return min(int(found), COUNT_CAP)
 
     async def start_bulk(self, new: NewBulk) -> BulkRun:
         found = await self.fetch(

@@ -67,6 +67,7 @@ class Pool:
         self._links = Links()
         self._is_open = False
         self._room = asyncio.Semaphore(size)
+        self._search_room = asyncio.Semaphore(max(1, size // 2))
         self._idle: list[tuple[float, Plain]] = []  # since when, the longest first
         self._busy: set[Plain] = set()
         self._calls = 0
@@ -124,6 +125,19 @@ class Pool:
                 moments.reach("deadlocked", sqlstate=error.sqlstate)
             await asyncio.sleep(random.uniform(0.001, 0.01) * (attempt + 1))
         raise AssertionError  # the loop returns or raises
+
+    async def search(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Run work that may take long: half of the connections are left to all other calls."""
+        try:
+            async with asyncio.timeout(self.deadline):
+                await self._search_room.acquire()  # guard: search-room
+        except TimeoutError as error:
+            message = f"other searches kept this one waiting for {self.deadline:g} s: nothing was changed"
+            raise StoreUnavailable(message) from error
+        try:
+            return await self.call(work)
+        finally:
+            self._search_room.release()
 
     async def _call(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         if not self._is_open:

@@ -7,6 +7,8 @@ from holdfast.errors import StoreMoved
 from holdfast.job import TERMINAL, WAITING, Job, JobState, NewJob
 from holdfast.stores.postgres import lists, rows
 from holdfast.stores.postgres.role import Role
+from holdfast.stores.searching import is_costly
+from holdfast.stores.sql import in_schema
 from holdfast.stores.values import Answer, Answered, Count, Cursor, Inserted, Insertion, JobFilter, Page
 
 COUNT_CAP = 10_001
@@ -48,7 +50,8 @@ class PostgresJobs(Role):
 
     async def list_jobs(self, which: JobFilter, *, limit: int, after: Cursor | None = None) -> Page:
         sql, args = lists.query(which, limit + 1, after)
-        found = await self.fetch_sql(sql, *args)
+        run = self.pool.search if is_costly(which) else self.pool.call
+        found = await run(lambda connection: connection.fetch(in_schema(sql, self.schema), *args))
         jobs = [rows.job(row[: rows.ALL_COLUMNS]) for row in found[:limit]]
         more = len(found) > limit
         return Page(jobs, Cursor(jobs[-1].enqueued_at, jobs[-1].id) if more else None)

@@ -4,7 +4,7 @@ from holdfast.job import LIVE, TERMINAL, JobState
 from holdfast.payload import SECRET
 from holdfast.stores.columns import COLUMNS, LEFT_OUT
 from holdfast.stores.postgres import rows
-from holdfast.stores.searching import spellings
+from holdfast.stores.searching import SEARCHED, spellings
 from holdfast.stores.values import Cursor, JobFilter
 
 Condition = tuple[str, list[object]]
@@ -29,7 +29,8 @@ _ARGUMENT = "payload #> {}::text[] = ANY ({}::jsonb[])"
 # A payload with a secret in it is not searched: whoever may not see it could find it out letter by letter.
 _WORD = (
     "(kind ILIKE {0} OR error_class ILIKE {0} OR error ILIKE {0}"
-    f" OR (payload::text ILIKE {{1}} AND strpos(payload::text, '\"{SECRET}\"') = 0))"
+    f" OR (strpos(lower(left(payload::text, {SEARCHED})), lower({{1}})) > 0"
+    f" AND strpos(payload::text, '\"{SECRET}\"') = 0))"
 )
 
 # What may be large is read with the job itself, and not a thousand times for a page.
@@ -105,7 +106,7 @@ def conditions(which: JobFilter) -> dict[str, Condition]:
         possible[f"args {number}"] = (True, _ARGUMENT, [list(path), [rows.json_text(one) for one in spellings(value)]])
     for number, word in enumerate(which.words):
         escaped = rows.json_text(word)[1:-1]
-        possible[f"words {number}"] = (True, _WORD, [_pattern(word), _pattern(escaped)])
+        possible[f"words {number}"] = (True, _WORD, [_pattern(word), escaped])
     return {field: (condition, values) for field, (given, condition, values) in possible.items() if given}
 
 

@@ -18,6 +18,7 @@ from holdfast.stores.searching import (
     COUNT_CAP,
     COUNTING_MS,
     COUNTING_WINDOW,
+    LEAST_WINDOW,
     Place,
     Step,
     Stream,
@@ -99,7 +100,7 @@ class PostgresSearch(Role):
         async def work(connection: Connection) -> Found:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 reader = Reader(connection, self.schema)
-                walk = Walk(streams(which), limit + 1, budget_ms)
+                walk = Walk(streams(which), limit + 1, budget_ms, is_costly=is_costly(which))
                 start = None if after is None else (after.enqueued_at, after.id)
                 while (stream := walk.behind()) is not None:
                     walk.add(stream, await reader.step(stream, stream.edge or start, walk.window, limit + 1))
@@ -108,21 +109,23 @@ class PostgresSearch(Role):
             cursor = None if following is None else Cursor(*following)
             return Found(jobs, cursor, None if is_whole or cursor is None else cursor.enqueued_at, is_whole)
 
-        return await self.pool.call(work)
+        return await self.pool.search(work)
 
     async def count_found(self, which: JobFilter, *, most: int = COUNT_CAP, budget_ms: int = COUNTING_MS) -> Counted:
         async def work(connection: Connection) -> Counted:
             ends_at = time.monotonic() + budget_ms / 1_000
             total, parts = 0, streams(which)
+            window = LEAST_WINDOW if is_costly(which) else COUNTING_WINDOW
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 reader = Reader(connection, self.schema)
                 while (stream := next((part for part in parts if not part.is_done), None)) is not None:
-                    total += await reader.count(stream, most - total)
+                    total += await reader.count(stream, most - total, window)
                     if total >= most or time.monotonic() >= ends_at:
                         break
+                    window = min(4 * window, COUNTING_WINDOW)
             return Counted(min(total, most), total >= most or not all(part.is_done for part in parts))
 
-        return await self.pool.call(work)
+        return await self.pool.search(work)
 
 
 class Reader:
@@ -150,14 +153,14 @@ class Reader:
             return Step(found, found[-1], is_last=False)
         return Step(found, _edge(row), is_last)
 
-    async def count(self, stream: Stream, most: int) -> int:
+    async def count(self, stream: Stream, most: int, window: int) -> int:
         """Count the jobs that fit in the next window, or all of them up to the most."""
         half: Half = stream.query
         if stream.is_whole:
             sql, args = whole(_COUNT, half, None, most=most)
             stream.is_done = True
             return int((await self._fetch(sql, args))[0][0])
-        row, stream.is_done = await self._look(half, stream.edge, COUNTING_WINDOW, 0)
+        row, stream.is_done = await self._look(half, stream.edge, window, 0)
         if row is None:
             stream.query = _untagged(half)
             return 0

@@ -30,7 +30,7 @@ class SqliteBulk:
     connection: Connection
 
     async def preview_jobs(self, which: JobFilter) -> int:
-        return await self.connection.read(lambda connection, now: lists.count(connection, now, which, COUNT_CAP))
+        return await self.connection.search(lambda connection, now: lists.count(connection, now, which, COUNT_CAP))
 
     async def start_bulk(self, new: NewBulk) -> BulkRun:
         verb, text = written(new)

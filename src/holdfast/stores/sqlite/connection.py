@@ -1,4 +1,6 @@
-"""The connection to one database: event loops on one side, one thread that writes and one that reads on the other.
+"""The connection to one database: event loops on one side, a thread that writes and two that read on the other.
+
+One of the two serves searches, which look at many jobs and take longer than all other reads.
 
 A caller waits at most for its deadline. What the writer has not taken by then is withdrawn, and nothing was changed;
 what was taken goes through, and its outcome is unknown to the caller.
@@ -22,7 +24,7 @@ from holdfast.stores.sqlite import ending, errors, lending, opening
 from holdfast.stores.sqlite.calls import Call, Line
 from holdfast.stores.sqlite.clock import StoreClock
 from holdfast.stores.sqlite.loan import FileLender, Loan
-from holdfast.stores.sqlite.reader import Reader
+from holdfast.stores.sqlite.reader import STEPS_OF_SEARCH, Reader
 from holdfast.stores.sqlite.turnstile import FileTurnstile, OpenTurnstile, Turnstile
 from holdfast.stores.sqlite.writer import Writer
 
@@ -47,6 +49,7 @@ class Connection:
         self.deadline = deadline
         self._writer: Writer | None = None
         self._reader: Reader | None = None
+        self._searcher: Reader | None = None
         self._turnstile: Turnstile | None = None
         self._file: str | None = None
         self._threads: list[threading.Thread] = []
@@ -71,13 +74,15 @@ class Connection:
         self._file = path
         self._turnstile = _turnstile_of(path)
         self._writer = writer = Writer(path, self._turnstile, self.clock)
-        self._reader = reader = None if self.is_memory else Reader(path, self.clock, self.deadline)
+        self._reader = None if self.is_memory else Reader(path, self.clock, self.deadline)
+        self._searcher = None if self.is_memory else Reader(path, self.clock, self.deadline, STEPS_OF_SEARCH)
         self._threads = []
         _connections.add(self)
         try:
             await self._start("writer", lambda: writer.open(self._synchronous), writer.serve, writer.close)
-            if reader is not None:
-                await self._start("reader", reader.open, reader.serve, reader.close)
+            for role, reader in (("reader", self._reader), ("searcher", self._searcher)):
+                if reader is not None:
+                    await self._start(role, reader.open, reader.serve, reader.close)
         except BaseException:
             await self._end_threads(_PATIENCE_AFTER_A_FAILURE)
             raise
@@ -102,11 +107,18 @@ class Connection:
 
     async def read(self, operation: Callable[[sqlite3.Connection, int], T]) -> T:
         """Run an operation that only reads, in one snapshot."""
+        return await self._call(self._line_of(self._reader), operation, is_read=True)
+
+    async def search(self, operation: Callable[[sqlite3.Connection, int], T]) -> T:
+        """Run an operation that looks through many jobs, in one snapshot; other reads do not wait for it."""
+        # guard: search-reader, without: return await self._call(self._line_of(self._reader), operation, is_read=True)
+        return await self._call(self._line_of(self._searcher), operation, is_read=True)
+
+    def _line_of(self, reader: Reader | None) -> Line:
         if self._why_unusable is not None or self._writer is None:
             self._refuse()
         # A database in memory has one connection: a second one would meet table locks that no timeout waits for.
-        line = self._writer.line if self._reader is None else self._reader.line
-        return await self._call(line, operation, is_read=True)
+        return self._writer.line if reader is None else reader.line
 
     def lend(self, loan: Loan) -> "asyncio.Future[None]":
         """Lend a connection that writes to the body of a transaction; the future tells how that ended."""
@@ -146,7 +158,7 @@ class Connection:
             # SQLite believes that this process holds the parent's locks. A new connection to the same file would rely
             # on them, and lose what it commits when the parent closes.
             _inherited_files.add(self._file)
-        for part in (self._writer, self._reader):
+        for part in (self._writer, self._reader, self._searcher):
             if part is not None and part.database is not None:
                 # Not even at exit: closing it would write back, and remove, a log that the parent goes on writing.
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(part.database))
@@ -210,10 +222,10 @@ class Connection:
             raise StoreUnavailable(message) from error
 
     async def _end_threads(self, patience: float) -> None:
-        for part in (self._reader, self._writer):
+        for part in (self._searcher, self._reader, self._writer):
             if part is not None:
                 part.line.close()
-        # The reader first, or it would be in the way when the writer writes back the log.
+        # The readers first, or they would be in the way when the writer writes back the log.
         for thread in reversed(self._threads):
             await ending.ended(thread, patience)
         if self._turnstile is not None and not any(thread.is_alive() for thread in self._threads):

@@ -5,7 +5,7 @@ import sqlite3
 from holdfast.errors import DataRefused, OutcomeUnknown, SchemaError, StoreError, StoreMoved, StoreUnavailable
 
 # The primary result codes of SQLite, https://www.sqlite.org/rescode.html.
-_ERROR, _BUSY, _LOCKED, _IOERR = 1, 5, 6, 10  # the low byte of what Python shows
+_ERROR, _BUSY, _LOCKED, _INTERRUPT, _IOERR = 1, 5, 6, 9, 10  # the low byte of what Python shows
 _BUSY_SNAPSHOT = 517  # the whole code: only on a caller's own connection
 _TRIGGER = 1811  # the whole code: of a trigger that closes a store whose jobs move away
 MOVED = "holdfast: "
@@ -17,7 +17,7 @@ _REASONS: dict[int | None, str] = {
     _LOCKED: "another program holds the database: end its transaction",
     7: "there is not enough memory",
     8: "the file is read-only: check the permissions of the file and of its folder",
-    9: "it took longer than its deadline",
+    _INTERRUPT: "it took longer than its deadline",
     _IOERR: "the disk reports an error: check the disk",
     11: "the file is damaged: restore a backup",
     13: "the disk is full: free some space",
@@ -30,6 +30,11 @@ _REASONS: dict[int | None, str] = {
 def is_busy(error: sqlite3.Error) -> bool:
     """Whether somebody else holds the database, which passes."""
     return _code(error) in {_BUSY, _LOCKED}
+
+
+def is_interrupted(error: sqlite3.Error) -> bool:
+    """Whether we have stopped it ourselves."""
+    return _code(error) == _INTERRUPT
 
 
 def translated(error: BaseException, path: str) -> BaseException:

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from holdfast.events import EventKind
 from holdfast.job import WAITING, Job, JobState, NewJob
+from holdfast.stores.searching import is_costly
 from holdfast.stores.sqlite import endings, inserting, lists, publishing, reports, rows, statements
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.publishing import Told
@@ -37,7 +38,8 @@ class SqliteJobs:
         return await self._read_jobs("finished_jobs", ids)
 
     async def list_jobs(self, which: JobFilter, *, limit: int, after: Cursor | None = None) -> Page:
-        found = await self.connection.read(lambda connection, now: lists.read(connection, now, which, limit + 1, after))
+        read = self.connection.search if is_costly(which) else self.connection.read
+        found = await read(lambda connection, now: lists.read(connection, now, which, limit + 1, after))
         jobs = [rows.job(row) for row in found[:limit]]
         has_more = bool(jobs) and len(found) > limit
         return Page(jobs, Cursor(jobs[-1].enqueued_at, jobs[-1].id) if has_more else None)

@@ -1,8 +1,9 @@
 """Searching jobs, on SQLite: window by window, in one snapshot."""
 
+import contextlib
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from holdfast.job import TERMINAL, JobState
@@ -11,6 +12,7 @@ from holdfast.stores.searching import (
     COUNT_CAP,
     COUNTING_MS,
     COUNTING_WINDOW,
+    LEAST_WINDOW,
     Place,
     Step,
     Stream,
@@ -21,10 +23,12 @@ from holdfast.stores.searching import (
     live_way_of,
     way_of,
 )
-from holdfast.stores.sqlite import lists, rows
+from holdfast.stores.sqlite import errors, lists, rows
 from holdfast.stores.sqlite.connection import Connection
+from holdfast.stores.sqlite.reader import STEPS_OF_SEARCH
 from holdfast.stores.values import Counted, Cursor, Found, JobFilter
 
+_LONGEST_S = 5.0  # of one window, whatever is in it
 _LIVE, _FINISHED = "holdfast_jobs", "holdfast_history"
 _ORDER = "ORDER BY enqueued_at DESC, id DESC"
 _WINDOW = """
@@ -89,22 +93,32 @@ class SqliteSearch:
     async def search_jobs(
         self, which: JobFilter, *, limit: int, after: Cursor | None = None, budget_ms: int = BUDGET_MS
     ) -> Found:
-        return await self.connection.read(
+        return await self.connection.search(
             lambda connection, now: search(connection, now, which, limit=limit, after=after, budget_ms=budget_ms)
         )
 
     async def count_found(self, which: JobFilter, *, most: int = COUNT_CAP, budget_ms: int = COUNTING_MS) -> Counted:
-        return await self.connection.read(lambda connection, now: count(connection, now, which, most, budget_ms))
+        return await self.connection.search(lambda connection, now: count(connection, now, which, most, budget_ms))
+
+
+class _TooLong(Exception):
+    """A window took longer than it may."""
 
 
 def search(
     connection: sqlite3.Connection, now: int, which: JobFilter, *, limit: int, after: Cursor | None, budget_ms: int
 ) -> Found:
     """Find the newest jobs that fit, as far as the budget goes."""
-    walk = Walk(_streams(which, now), limit + 1, budget_ms)
+    walk = Walk(_streams(which, now), limit + 1, budget_ms, is_costly=is_costly(which))
     start = None if after is None else (rows.milliseconds(after.enqueued_at), after.id)
     while (stream := walk.behind()) is not None:
-        walk.add(stream, _step(connection, stream, stream.edge or start, walk.window, limit + 1))
+        try:
+            with _bounded(connection, None if stream.is_whole else walk.patience_s):
+                step = _step(connection, stream, stream.edge or start, walk.window, limit + 1)
+        except _TooLong:
+            walk.give_up()
+        else:
+            walk.add(stream, step)
     places, following, is_whole = walk.page(limit)
     ids = JobFilter(ids=tuple(place[1] for place in places))
     jobs = [rows.job(row) for row in lists.read(connection, now, ids, limit, None)] if places else []
@@ -116,12 +130,32 @@ def count(connection: sqlite3.Connection, now: int, which: JobFilter, most: int,
     """Count jobs that fit, as far as the budget goes."""
     ends_at = time.monotonic() + budget_ms / 1_000
     streams = _streams(which, now)
-    total = 0
+    total, window = 0, LEAST_WINDOW if is_costly(which) else COUNTING_WINDOW
     while (stream := next((one for one in streams if not one.is_done), None)) is not None:
-        total += _count(connection, stream, most - total)
+        try:
+            with _bounded(connection, None if stream.is_whole else 2 * budget_ms / 1_000):
+                total += _count(connection, stream, most - total, window)
+        except _TooLong:
+            break
         if total >= most or time.monotonic() >= ends_at:
             break
+        window = min(4 * window, COUNTING_WINDOW)
     return Counted(min(total, most), total >= most or not all(stream.is_done for stream in streams))
+
+
+@contextlib.contextmanager
+def _bounded(connection: sqlite3.Connection, patience_s: float | None) -> Iterator[None]:
+    """Interrupt a window that takes longer than it may; without patience that is an error."""
+    ends_at = time.monotonic() + (_LONGEST_S if patience_s is None else patience_s)
+    connection.set_progress_handler(lambda: time.monotonic() > ends_at, STEPS_OF_SEARCH)
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if patience_s is not None and errors.is_interrupted(error):
+            raise _TooLong from error
+        raise
+    finally:
+        connection.set_progress_handler(None, 0)
 
 
 def _streams(which: JobFilter, now: int) -> list[Stream]:
@@ -179,16 +213,16 @@ def _step(connection: sqlite3.Connection, stream: Stream, after: Place | None, w
     return Step(found, places[-1][:2] if places else None, looked < window)
 
 
-def _count(connection: sqlite3.Connection, stream: Stream, most: int) -> int:
+def _count(connection: sqlite3.Connection, stream: Stream, most: int, window: int) -> int:
     half: Half = stream.query
-    given = {**half.given, "window": COUNTING_WINDOW, "wanted": most, **_place(stream.edge)}
+    given = {**half.given, "window": window, "wanted": most, **_place(stream.edge)}
     if stream.is_whole:
         stream.is_done = True
         return int(connection.execute(whole(_COUNT, half, None), given).fetchone()[0])
     given["wanted"] = 0
     *places, (looked, fitting, _) = connection.execute(looking(half, stream.edge), given).fetchall()
     stream.edge = places[-1][:2] if places else None
-    stream.is_done = looked < COUNTING_WINDOW
+    stream.is_done = looked < window
     return int(fitting)
 
 
