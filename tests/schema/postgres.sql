@@ -1292,12 +1292,17 @@ CREATE FUNCTION check_enqueued(
     p_ordinal bigint,
     p_fields text[]
 )
-RETURNS void LANGUAGE plpgsql VOLATILE -- md5 b3531a777052fb7c6be981a6383e9567
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 cc23435c465c989d23461821717766fc
 
 CREATE FUNCTION check_extra(
     p_extra jsonb
 )
 RETURNS text LANGUAGE plpgsql IMMUTABLE -- md5 6489aa354de42300e28570c2072003e1
+
+CREATE FUNCTION check_tags(
+    p_tags jsonb
+)
+RETURNS text LANGUAGE plpgsql IMMUTABLE -- md5 5329e6314a16172978e112cc502cac97
 
 CREATE FUNCTION claim_gated(
     p_worker bigint,
@@ -1621,7 +1626,7 @@ RETURNS TABLE(ordinal integer, outcome text, id bigint, detail jsonb) LANGUAGE p
 CREATE FUNCTION is_due_time(
     p_text text
 )
-RETURNS boolean LANGUAGE plpgsql VOLATILE -- md5 c275491e71355930df7f7035ed2eb4d9
+RETURNS boolean LANGUAGE plpgsql VOLATILE -- md5 93d720522b4fc60540ac56028afc7ee1
 
 CREATE FUNCTION is_item_set_kept(
     p_phases jsonb,

@@ -1,4 +1,4 @@
--- Refuse a job of enqueue_v1() that no worker could read, and say what is wrong with it.
+-- Refuse a job of enqueue_v1() that no worker could read, or that Python would refuse, and say what is wrong with it.
 DROP FUNCTION IF EXISTS holdfast.check_enqueued;
 CREATE FUNCTION holdfast.check_enqueued(p_job jsonb, p_ordinal bigint, p_fields text[]) RETURNS void
 LANGUAGE plpgsql
@@ -9,6 +9,12 @@ BEGIN
     v_wrong := CASE
         WHEN jsonb_typeof(p_job) <> 'object' THEN 'expected an object, got ' || jsonb_typeof(p_job)
         WHEN p_job ->> 'kind' IS NULL THEN 'kind is missing'
+        WHEN jsonb_path_exists(
+            p_job, 'strict $.keyvalue() ? (
+                (@.key == "kind" || @.key == "queue" || @.key == "run_at" || @.key == "unique" || @.key == "key"
+                || @.key == "actor") && @.value.type() != "string" && @.value != null
+            )'
+        ) THEN 'kind, queue, run_at, unique, key, actor: expected text'
         WHEN p_job ->> 'kind' !~ '^[A-Za-z0-9_.:-]{1,64}$' THEN 'kind: expected 1 to 64 letters, digits, _ . : or -'
         WHEN p_job ->> 'queue' !~ '^[A-Za-z0-9_.:-]{1,64}$' THEN 'queue: expected 1 to 64 letters, digits, _ . : or -'
         WHEN jsonb_typeof(p_job -> 'payload') <> 'object' THEN 'payload: expected an object'
@@ -28,12 +34,7 @@ BEGIN
         WHEN octet_length(p_job ->> 'actor') NOT BETWEEN 1 AND 256 THEN 'actor: expected 1 to 256 bytes'
         WHEN holdfast.check_extra(NULLIF(p_job -> 'extra', 'null')) IS NOT NULL
             THEN holdfast.check_extra(p_job -> 'extra')
-        WHEN jsonb_typeof(p_job -> 'tags') NOT IN ('object', 'null')
-            OR jsonb_path_exists(p_job -> 'tags', '$.* ? (@.type() != "string")')
-            OR jsonb_path_exists(
-                p_job -> 'tags', '$.keyvalue().key ? (!(@ like_regex "^[A-Za-z0-9_.:-]{1,64}$"))', silent => true
-            )
-            THEN 'tags: expected an object of texts, with names of 1 to 64 letters, digits, _ . : or -'
+        WHEN holdfast.check_tags(NULLIF(p_job -> 'tags', 'null')) IS NOT NULL THEN holdfast.check_tags(p_job -> 'tags')
         ELSE COALESCE(
             (
                 SELECT
@@ -45,8 +46,9 @@ BEGIN
                     ('max_attempts', 1, 1000000), ('max_crashes', 1, 1000000), ('timeout_ms', 1, 3153600000000)
                 ) AS number (field, least, most)
                 WHERE p_job ->> number.field IS NOT NULL AND CASE jsonb_typeof(p_job -> number.field)
-                    WHEN 'number' THEN (p_job ->> number.field)::numeric NOT BETWEEN number.least AND number.most
-                        OR (p_job ->> number.field)::numeric % 1 <> 0
+                    -- Written as a whole number: neither 5.0 nor what is equal to it.
+                    WHEN 'number' THEN p_job ->> number.field !~ '^-?[0-9]{1,20}$'
+                        OR (p_job ->> number.field)::numeric NOT BETWEEN number.least AND number.most
                     ELSE true
                 END
                 LIMIT 1
