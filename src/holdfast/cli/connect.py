@@ -70,7 +70,7 @@ def with_database(ctx: click.Context, work: Callable[[Session], Awaitable[T]]) -
 
 
 def within(ctx: click.Context, work: Callable[[Session], Awaitable[T]], seconds: float) -> T:
-    """Do the same without importing an app, for a limited time: nobody has asked for a command yet."""
+    """Do the same for a limited time and without importing an app: the user has not run a command yet."""
 
     async def run() -> T:
         async with asyncio.timeout(seconds):

@@ -143,7 +143,7 @@ def app_or_store(ctx: click.Context) -> tuple[Holdfast, bool]:
 
 
 def store_alone(ctx: click.Context) -> Holdfast:
-    """Find the store without importing an app, which may run anything: for what nobody has asked to run, as Tab."""
+    """Find the store without importing an app, which runs its code: for the Tab key, where no command was run."""
     target = ctx.find_object(Target)
     if target is not None and target.app is not None:
         return target.app
