@@ -6,7 +6,7 @@ What is refused here would be changed or refused later: NaN and infinities (JSON
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, NoReturn, TypeAlias, Union
 
 import msgspec
 
@@ -19,7 +19,11 @@ COVER = "**********"
 _COVERED = f'"{COVER}"'.encode()
 BYTES = 256_000
 DEPTH = 64
+_LONGEST_PATH = 100
 SMALLEST_INT, LARGEST_INT = -(2**63), 2**64 - 1
+
+
+_Path: TypeAlias = Union["tuple[_Path, str | int]", None]  # the path of what a value is in, and where it is in it
 
 
 def encode(value: Any, what: str, *, most_bytes: int = BYTES, most_depth: int = DEPTH) -> str:
@@ -42,7 +46,7 @@ def encode(value: Any, what: str, *, most_bytes: int = BYTES, most_depth: int = 
 
 def check(value: Any, what: str, most_depth: int = DEPTH) -> None:
     """Refuse what JSON or a database would change; iterative, so that depth cannot hurt."""
-    level: list[tuple[str, Any]] = [("", value)]
+    level: list[tuple[_Path, Any]] = [(None, value)]
     for _ in range(most_depth + 1):
         level = [inner for path, item in level for inner in _inside(path, item, what)]
         if not level:
@@ -135,7 +139,7 @@ def _revealed(plain: Any, rich: Any) -> Any:
     return plain
 
 
-def _inside(path: str, item: Any, what: str) -> Iterable[tuple[str, Any]]:
+def _inside(path: _Path, item: Any, what: str) -> Iterable[tuple[_Path, Any]]:
     if isinstance(item, str):
         _check_text(path, item, what)
     elif isinstance(item, bool) or item is None:
@@ -149,23 +153,34 @@ def _inside(path: str, item: Any, what: str) -> Iterable[tuple[str, Any]]:
     elif isinstance(item, dict):
         for key in item:
             _check_text(path, key, what)
-        return [(f"{path}.{key}", inner) for key, inner in item.items()]
+        return [((path, key), inner) for key, inner in item.items()]
     elif isinstance(item, list | tuple):
-        return [(f"{path}[{index}]", inner) for index, inner in enumerate(item)]
+        return [((path, index), inner) for index, inner in enumerate(item)]
     else:
         _refuse(what, path, "a JSON value", type(item).__qualname__)
     return ()
 
 
-def _check_text(path: str, text: Any, what: str) -> None:
+def _check_text(path: _Path, text: Any, what: str) -> None:
     if not isinstance(text, str):
         _refuse(what, path, "text as key", repr(text))
     if "\x00" in text:
         _refuse(what, path, "text without NUL", "text with NUL")
-    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+    try:
+        text.encode()
+    except UnicodeEncodeError:
         _refuse(what, path, "text in Unicode", "a lone surrogate")
 
 
-def _refuse(what: str, path: str, expected: str, got: str) -> None:
-    message = f"{what}{path[:100]}: expected {expected}, got {got[:100]}"
+def _refuse(what: str, path: _Path, expected: str, got: str) -> NoReturn:
+    message = f"{what}{_written(path)}: expected {expected}, got {got[:100]}"
     raise ArgumentError(message)
+
+
+def _written(path: _Path) -> str:
+    """Write a path, only for a message: a path of text for each value would be as long as all keys above it."""
+    parts: list[str] = []
+    while path is not None:
+        path, part = path
+        parts.append(f"[{part}]" if isinstance(part, int) else f".{part[:_LONGEST_PATH]}")
+    return "".join(reversed(parts))[:_LONGEST_PATH]

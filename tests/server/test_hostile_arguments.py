@@ -69,9 +69,10 @@ def nested(name: str, inmost: Any) -> Any:
         pytest.param({"tagged": nested("children", "bad")}, id="a mistake below lists and objects"),
         pytest.param({"text": "a" * 50_000 + "!"}, id="a pattern with repeats in repeats"),
         pytest.param({"node": [nested("child", None)] * 500}, id="many values"),
+        pytest.param({"other": nested("child", [1] * 30_000)}, id="a mistake on each level above many values"),
     ],
 )
-@pytest.mark.guards("check-once", "check-pattern")
+@pytest.mark.guards("check-once", "check-pattern", "check-shown")
 def test_a_check_that_fails_is_soon_done(schema: dict[str, Any], branch: dict[str, Any]) -> None:
     arguments = msgspec.json.decode(msgspec.json.encode({"branch": branch}))
     began = time.process_time()
@@ -103,3 +104,19 @@ async def test_a_server_answers_beside_a_long_check(memory_app: Holdfast) -> Non
         answer = await web.post(JOBS, json={"kind": "tree", "args": {"branch": {"node": nested("child", "bad")}}})
         assert problem(answer) == (422, "arguments")
         assert "expected object or null" in answer.json()["detail"]
+
+
+@pytest.mark.guards("check-in-thread")
+async def test_a_long_check_takes_no_time_of_the_event_loop(memory_app: Holdfast) -> None:
+    """Every request waits for the event loop, also one for `/healthz`; no store has a part in it."""
+    memory_app.task(tree)
+    branch = {"tagged": {"children": [{"children": [7]}] * 8_000}}
+    async with asking(memory_app, knows_tasks=False) as web:
+        await drained(memory_app)  # which publishes the kind
+        await web.post(JOBS, json={"kind": "tree", "args": {"branch": {}}})
+        began, began_all = time.thread_time(), time.process_time()
+        answer = await web.post(JOBS, json={"kind": "tree", "args": {"branch": branch}})
+        took_s, took_all_s = time.thread_time() - began, time.process_time() - began_all
+        assert answer.status_code == 201
+        assert took_s < took_all_s / 2
+        assert (await web.get("/healthz")).text == "ok"

@@ -1,6 +1,7 @@
 """Payloads: what is accepted comes back equal, and everything else is refused with a reason."""
 
 import math
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -139,3 +140,23 @@ def test_results_have_the_same_limits() -> None:
     assert payload.encode({"a": [1, None]}, "result") == '{"a":[1,null]}'
     with pytest.raises(ArgumentError, match=r"^result\.a: expected a finite number"):
         payload.encode({"a": float("nan")}, "result")
+
+
+@pytest.mark.parametrize("inner", [[0] * 10_000, {str(number): 0 for number in range(10_000)}])
+def test_a_check_does_not_copy_a_long_name_for_each_value_below_it(inner: Any) -> None:
+    value = {"k" * 20_000: inner}
+    tracemalloc.start()
+    try:
+        payload.check(value, "body")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 10_000_000  # the names alone would be 200 MB
+
+
+def test_a_refusal_names_where_the_value_is() -> None:
+    with pytest.raises(ArgumentError, match=r"body\.a\[1\]\.b: expected a finite number, got nan"):
+        payload.check({"a": [0, {"b": math.nan}]}, "body")
+    with pytest.raises(ArgumentError) as refused:
+        payload.check({"k" * 20_000: {"b": math.nan}}, "body")
+    assert len(str(refused.value)) < 200

@@ -50,12 +50,15 @@ _BOUNDS: tuple[tuple[str, Callable[[float, float], bool], str], ...] = (
 )
 _MISTAKES = 5
 _MOST_REFERENCES = 20
+_LONGEST_PATH = 200
+_MOST_SHOWN = 50
+_MOST_STEPS = 2_000_000  # some seconds of a thread; arguments of the largest size usually take half of it
 _STEPS_PER_VALUE = 1_000  # a value is looked at once for each of the types that it may have
 
 
 def checked(schema: Schema, arguments: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """Check arguments, and write them as they are stored; ArgumentError names up to five mistakes."""
-    return _Check(kind, _STEPS_PER_VALUE * _count(arguments)).run(schema, arguments)
+    return _Check(kind, min(_STEPS_PER_VALUE * _count(arguments), _MOST_STEPS)).run(schema, arguments)
 
 
 class _Check:
@@ -145,7 +148,7 @@ class _Check:
             yield f"{_where(path)}: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
         patterns = schema.get("patternProperties", {})
         for name, inner in value.items():
-            at = f"{path}.{name}" if path else name
+            at = _below(path, f".{name[:_LONGEST_PATH]}" if path else name[:_LONGEST_PATH])
             if name in known:
                 yield from self._mistakes(known[name], inner, at, scope)
             elif (found := next((one for one in patterns if _matches(one, name)), None)) is not None:
@@ -161,7 +164,7 @@ class _Check:
         first = schema.get("prefixItems", ())
         rest = schema.get("items", True)
         for index, inner in enumerate(value):
-            at = f"{path}[{index}]"
+            at = _below(path, f"[{index}]")
             if index < len(first):
                 yield from self._mistakes(first[index], inner, at, scope)
             elif isinstance(rest, Mapping):
@@ -317,9 +320,26 @@ def _revealed(value: Any) -> Any:
     return value[payload.SECRET] if isinstance(value, dict) and value.keys() == {payload.SECRET} else value
 
 
+def _below(path: str, part: str) -> str:
+    """Write where a value is; a path that is long already stays as it is, or each value would copy it."""
+    return path + part if len(path) < _LONGEST_PATH else path
+
+
 def _where(path: str) -> str:
     return f"argument {path}" if path else "arguments"
 
 
 def _said(path: str, expected: str, value: Any) -> str:
-    return f"{_where(path)}: expected {expected}, got {shown(payload.covered(value))}"
+    shortened = _shortened(value, iter(range(_MOST_SHOWN)))  # guard: check-shown, without: shortened = value
+    return f"{_where(path)}: expected {expected}, got {shown(payload.covered(shortened))}"
+
+
+def _shortened(value: Any, room: Iterator[int]) -> Any:
+    """Copy what a message has room for: a value may have a mistake on each level, and is shown for each."""
+    if isinstance(value, dict):
+        return {
+            name[:_LONGEST_PATH]: _shortened(inner, room) for (name, inner), _ in zip(value.items(), room, strict=False)
+        }
+    if isinstance(value, list):
+        return [_shortened(inner, room) for inner, _ in zip(value, room, strict=False)]
+    return value[:_LONGEST_PATH] if isinstance(value, str) else value
