@@ -1,12 +1,16 @@
 """Bodies as JSON that means one thing only: what a database or another reader would understand otherwise is refused."""
 
+import asyncio
+import functools
 import json
 from collections.abc import Callable, Coroutine
 from typing import Any
+from urllib.parse import parse_qsl
 
 from fastapi import Request
 from fastapi.params import Form
 from fastapi.routing import APIRoute
+from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 
 from holdfast import payload
@@ -14,6 +18,11 @@ from holdfast.errors import shown
 from holdfast.server.problems import Problem
 from holdfast.server.shield import SAFE
 
+SMALL = 16_000  # bytes that are read at once; all else is read in a thread, beside other requests
+_SMALL_FORM = 32_000  # which strangers may send, for the login
+_FORM = "application/x-www-form-urlencoded"
+_FREE = frozenset({"args", "value"})  # where any JSON may be
+_MOST_MEMBERS, _MOST_ELEMENTS, _MOST_FIELDS = 100, 10_000, 1_000
 _AROUND = 8  # levels that a request may have around the arguments of a job
 
 
@@ -41,6 +50,8 @@ class BodyRoute(APIRoute):
             elif body and self.takes_json:
                 detail = f"body: expected JSON, with the header Content-Type: application/json, got {shown(given)}"
                 raise Problem(422, detail, "json")
+            elif body:
+                await strict.form()
             return await handle(strict)
 
         return ask_and_read_first
@@ -58,12 +69,30 @@ class _StrictRequest(Request):
     async def json(self) -> Any:
         if not self._has_read:
             most_depth = self.app.state.served.settings.max_depth + _AROUND
-            self._read, self._has_read = read_json(await self.body(), most_depth), True
+            body = await self.body()
+            read = functools.partial(read_json, body, most_depth)
+            # guard: body-in-thread, without: self._read = read()
+            self._read = read() if len(body) <= SMALL else await asyncio.to_thread(read)
+            self._has_read = True
         return self._read
+
+    async def _get_form(self, **limits: Any) -> FormData:
+        """Read a form as Starlette does, but a large one in a thread."""
+        is_form = self.headers.get("content-type", "").partition(";")[0].strip().lower() == _FORM
+        if self._form is None and is_form and len(body := await self.body()) > _SMALL_FORM:
+            self._form = await asyncio.to_thread(_read_form, body)
+        return await super()._get_form(**limits)
 
 
 def read_json(body: bytes, most_depth: int = payload.DEPTH + _AROUND) -> Any:
-    """Read JSON: UTF-8, each name once, finite numbers within 64 bits, text that every database keeps."""
+    """Read the JSON of a request, which has so many members at most."""
+    value = parse_json(body, most_depth)
+    _require_few(value)  # guard: json-members
+    return value
+
+
+def parse_json(body: bytes, most_depth: int = payload.DEPTH + _AROUND) -> Any:
+    """Read any JSON: UTF-8, each name once, finite numbers within 64 bits, text that every database keeps."""
     try:
         value = json.loads(body.decode(), object_pairs_hook=_object)
     except RecursionError:
@@ -74,6 +103,35 @@ def read_json(body: bytes, most_depth: int = payload.DEPTH + _AROUND) -> Any:
         raise Problem(422, detail, "json") from None
     payload.check(value, "body", most_depth)  # guard: json-values
     return value
+
+
+def _require_few(value: Any) -> None:
+    """Refuse more members than any request has: a mistake would be noted for each of them."""
+    level = [value]
+    while level:
+        inner: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                if len(item) > _MOST_MEMBERS:
+                    detail = f"body: expected objects of at most {_MOST_MEMBERS} members, got one of {len(item):,}"
+                    raise Problem(422, detail, "json")
+                inner += [part for name, part in item.items() if name not in _FREE]
+            elif isinstance(item, list):
+                if len(item) > _MOST_ELEMENTS:
+                    detail = f"body: expected lists of at most {_MOST_ELEMENTS:,} elements, got one of {len(item):,}"
+                    raise Problem(422, detail, "json")
+                inner += item
+        level = inner
+
+
+def _read_form(body: bytes) -> FormData:
+    fields: list[tuple[str, str | UploadFile]]
+    try:
+        fields = [*parse_qsl(body.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_FIELDS)]
+    except ValueError:
+        detail = f"body: expected a form of at most {_MOST_FIELDS:,} fields"
+        raise Problem(422, detail, "invalid-request") from None
+    return FormData(fields)
 
 
 def _is_json(content_type: str) -> bool:

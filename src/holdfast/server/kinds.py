@@ -6,8 +6,8 @@ Those of the app come from its tasks; all others are what workers have published
 import asyncio
 import difflib
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -18,12 +18,15 @@ from holdfast.client.definitions import read_definitions
 from holdfast.errors import InvalidValue, UnknownKind, shown
 from holdfast.job import Job
 from holdfast.server import schemas
+from holdfast.server.bodies import SMALL
 from holdfast.server.served import Served
 from holdfast.server.sight import Sight
 from holdfast.stores.policies import KindRow
 from holdfast.tasks.call import Call
 from holdfast.tasks.options import Policy, UsingOptions, read_options
 from holdfast.tasks.registry import AnyTask
+
+T = TypeVar("T")
 
 _FRESH_S = 5.0  # others see what is published within this time
 _MOST_NAMED = 10
@@ -63,13 +66,16 @@ class Kinds:
         if not _is_known(sight, task, row, options.get("queue")):  # guard: scope-enqueue-home
             await self._refuse(sight, name)
         if task is not None:
-            call: Call[Any] = task.call_json(self._encoded(arguments, name), **options)
+            call: Call[Any] = await _beside(
+                arguments, lambda: task.call_json(self._encoded(arguments, name), **options)
+            )
         elif row is not None:
             call = await self._call_of(row, arguments, options)
         elif self._served.server.allow_unknown:
             checked = read_options(options)
             queue = checked.queue or Policy().queue
-            call = _call(name, queue, self._encoded(arguments, name), Policy(queue=queue), options)
+            encoded = await _beside(arguments, lambda: self._encoded(arguments, name))
+            call = _call(name, queue, encoded, Policy(queue=queue), options)
         else:
             await self._refuse(sight, name)
         sight.require_queue(call.queue)  # guard: scope-enqueue-queue
@@ -77,13 +83,12 @@ class Kinds:
 
     async def replay(self, sight: Sight, old: Job, changes: Mapping[str, Any]) -> Job:
         """Enqueue a finished job anew with some arguments changed, checked as those of a new one are."""
-        actor = sight.principal.name
-        if self._task(old.kind) is not None:
-            return await sight.client.replay_edited(old.id, changes, actor=actor)
-        arguments = edited(old, changes, self._settings)
-        if (row := await self._row(sight, old.kind)) is not None:
+        arguments = await asyncio.to_thread(edited, old, changes, self._settings)
+        if (task := self._task(old.kind)) is not None:
+            arguments = await asyncio.to_thread(task.arguments.check, arguments)
+        elif (row := await self._row(sight, old.kind)) is not None:
             arguments = await self._checked(row, msgspec.json.decode(arguments))
-        return await sight.client.replay_as(old, arguments, actor=actor)
+        return await sight.client.replay_as(old, arguments, actor=sight.principal.name)
 
     def _task(self, name: str) -> AnyTask | None:
         tasks = self._served.tasks
@@ -142,13 +147,23 @@ class Kinds:
         return _call(row.name, queue, await self._checked(row, arguments), policy, options)
 
     async def _checked(self, row: KindRow, arguments: Mapping[str, Any]) -> str:
-        """Check arguments against what is published, in a thread: large ones would hold up all other requests."""
-        checked = await asyncio.to_thread(schemas.checked, _schema(row), arguments, row.name)  # guard: check-in-thread
-        return self._encoded(checked, row.name)
+        """Check arguments against what is published, in a thread: a few bytes may take many steps."""
+
+        def check() -> str:
+            self._encoded(arguments, row.name)  # what is too large is refused before it takes many steps
+            return self._encoded(schemas.checked(_schema(row), arguments, row.name), row.name)
+
+        return await asyncio.to_thread(check)  # guard: check-in-thread, without: return check()
 
     def _encoded(self, arguments: Mapping[str, Any], kind: str) -> str:
         settings = self._settings
         return payload.encode(arguments, kind, most_bytes=settings.max_payload, most_depth=settings.max_depth)
+
+
+async def _beside(arguments: Mapping[str, Any], check: Callable[[], T]) -> T:
+    """Check arguments, large ones in a thread: they would hold up all other requests."""
+    is_small = len(msgspec.json.encode(arguments)) <= SMALL  # guard: task-check-in-thread, without: is_small = True
+    return check() if is_small else await asyncio.to_thread(check)
 
 
 def _is_known(sight: Sight, task: AnyTask | None, row: KindRow | None, chosen: str | None) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import FailFast, Field
 
 from holdfast import names
 from holdfast.server.api.job_shapes import ID
@@ -70,7 +70,7 @@ class EnqueueRequest(Asked):
 class BatchRequest(Asked):
     """Jobs to be; each is stored or refused by itself."""
 
-    jobs: list[EnqueueRequest] = Field(
+    jobs: Annotated[list[EnqueueRequest], FailFast()] = Field(  # or each of thousands would list its mistakes
         min_length=1,
         max_length=MOST_JOBS,
         examples=[[{"kind": "send_email", "args": {"to": "ada@example.org"}}]],

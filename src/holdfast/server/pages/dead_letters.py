@@ -1,5 +1,7 @@
 """The pages of dead letters: groups of failed jobs, the jobs of a group, and what can be done with them."""
 
+import asyncio
+
 from fastapi import Form, Query, Request
 from starlette.responses import Response, StreamingResponse
 
@@ -168,7 +170,7 @@ async def replay_edited_here(
     """Enqueue a failed job anew with other arguments."""
     await sight.dead_letter(group)
     failed = await sight.job(job)
-    changed = changes(failed, arguments)
+    changed = await asyncio.to_thread(changes, failed, arguments)
     noted(request, queue=failed.queue, changed=sorted(changed))
     known: Kinds = request.app.state.kinds
     new = await known.replay(sight, failed, changed)

@@ -1,5 +1,6 @@
 """The page of one job: its way through time, what it was given and gave, and what can be done with it."""
 
+import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -152,7 +153,7 @@ async def replay_job_here(request: Request, job: str, sight: Seen, args: str = F
     found = await sight.job(job)
     noted(request, queue=found.queue)
     try:
-        changes = replaying.changes(found, args)
+        changes = await asyncio.to_thread(replaying.changes, found, args)
         noted(request, changed=sorted(changes))
         known: Kinds = request.app.state.kinds
         new = await known.replay(sight, found, changes)

@@ -166,7 +166,7 @@ def read_value(text: str) -> Any:
     """Read what somebody typed: JSON where it is, else the text itself."""
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return text
 
 

@@ -2,19 +2,19 @@
 
 from typing import Any
 
-import msgspec
-
 from holdfast import payload
 from holdfast.errors import InvalidValue
 from holdfast.job import Job
+from holdfast.server.bodies import parse_json
+from holdfast.server.problems import Problem
 
 
 def changes(job: Job, text: str) -> dict[str, Any]:
     """Read edited arguments, and tell which of them differ from those of the job."""
     try:
-        edited = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
-        message = f"arguments: expected JSON, got something else: {error}"
+        edited = parse_json(text.encode())
+    except Problem as problem:
+        message = f"arguments: {problem.detail.removeprefix('body: ')}"
         raise InvalidValue(message) from None
     old = job.payload
     if not isinstance(edited, dict) or not isinstance(old, dict):

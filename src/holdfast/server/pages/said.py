@@ -54,6 +54,6 @@ def read(cookie: str | None) -> Said | None:
         return None
     try:
         found = msgspec.json.decode(unquote(cookie), type=Said)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     return msgspec.structs.replace(found, text=found.text[:_MOST_TEXT])

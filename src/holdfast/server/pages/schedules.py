@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Annotated, Any
 
-import msgspec
 from fastapi import Form, Query, Request
 from markupsafe import Markup
 from starlette.responses import Response
@@ -16,11 +15,12 @@ from holdfast.client.schedules import ScheduleState
 from holdfast.cron import Times
 from holdfast.errors import InvalidValue, shown
 from holdfast.schedules import Missed, Outcome, Overlap
+from holdfast.server.bodies import parse_json
 from holdfast.server.kinds import Kinds
 from holdfast.server.pages import drawing
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.pages.said import Said
-from holdfast.server.problems import not_found
+from holdfast.server.problems import Problem, not_found
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, Who, noted
 from holdfast.server.sight import Sight
@@ -120,7 +120,7 @@ async def create_schedule_here(
 ) -> Response:
     """Make a schedule that no program defines."""
     noted(request, name=name, kind=kind, cron=cron or None, every=every or None, tz=tz)
-    call = await _known(request).call(sight, kind, _arguments(args), {})
+    call = await _known(request).call(sight, kind, await asyncio.to_thread(_arguments, args), {})
     noted(request, queue=call.queue)
     made = await sight.client.create_schedule(
         name, call, actor=who.name, cron=cron or None, every=every or None, tz=tz or "UTC"
@@ -224,8 +224,8 @@ def _known(request: Request) -> Kinds:
 def _arguments(text: str) -> dict[str, Any]:
     """Read the arguments that somebody typed."""
     try:
-        given = msgspec.json.decode(text or "{}")
-    except (msgspec.DecodeError, RecursionError):
+        given = parse_json((text or "{}").encode())
+    except Problem:
         given = None
     if not isinstance(given, dict):
         message = f'args: expected a JSON object, such as {{"to": "ada@example.org"}}, got {shown(text)}'
