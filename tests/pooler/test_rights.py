@@ -1,5 +1,6 @@
 """A role that owns nothing: it enqueues, works, and keeps history, and can change no table."""
 
+import json
 import logging
 import uuid
 from collections.abc import AsyncIterator
@@ -198,8 +199,125 @@ async def test_it_cannot_change_tables(rights: Rights) -> None:
             " WHERE n.nspname = $1 AND p.prosecdef",
             rights.schema,
         )
-        assert {row["proname"] for row in found} == {"keep_partitions", "make_weeks"}, "with the rights of the owner"
+        assert {row["proname"] for row in found} == {
+            *("keep_partitions", "make_weeks", "enqueue_v1", "prune_access"),
+        }, "with the rights of the owner"
         assert all("search_path=pg_catalog, pg_temp" in row["proconfig"] for row in found)
+
+
+@pytest.fixture
+async def limited(rights: Rights) -> Rights:
+    """Give the rights of a role that was granted what a worker needs."""
+    await PostgresStore(rights.owner, schema=rights.schema).migrator.grants(rights.role, purpose="work", apply=True)
+    return rights
+
+
+@pytest.fixture
+async def enqueuer(dsn: str, rights: Rights) -> AsyncIterator[str]:
+    """Give the address of a role that was granted `enqueue_v1` and nothing else."""
+    role = rights.role.replace("hf_role", "hf_enqueuer")
+    async with connected(dsn) as admin:
+        await admin.execute(f"CREATE ROLE {role} LOGIN")
+        await PostgresStore(rights.owner, schema=rights.schema).migrator.grants(role, purpose="enqueue", apply=True)
+        yield as_role(dsn, role)
+        await admin.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+async def test_a_role_that_only_works_can_work_and_keep_the_store(limited: Rights) -> None:
+    app = Holdfast(limited.worker, schema=limited.schema, queues=[Queue("default", retention="90d")])
+
+    @app.task
+    async def work(ctx: Context, number: int) -> int:
+        async with ctx.transaction() as tx:
+            tx.result = 2 * number
+        return 0
+
+    async with app:
+        handles = [await work.using(key=f"k{number}", tags={"a": "b"}).enqueue(number) for number in range(3)]
+        await app.run_worker(until="empty")
+        assert [await handle.result(timeout=PATIENCE_S) for handle in handles] == [0, 2, 4]
+        assert await app.prune() == 0
+        async with connected(limited.owner) as owner:
+            await owner.execute(
+                f"INSERT INTO {quoted(limited.schema)}.audit (at, actor, role, action, target, status, detail, request)"
+                " VALUES (now() - interval '401 days', 'a', 'admin', 'x', '/', 200, '{}', 'r')"
+            )
+        assert await app.store.prune_access(100) == 1
+        with pytest.raises(ConfigError, match="refuses access"):
+            await made_pass(app)
+
+
+async def test_a_role_that_only_works_can_neither_forge_tokens_nor_rewrite_the_audit(limited: Rights) -> None:
+    place = quoted(limited.schema)
+    async with connected(limited.worker) as connection:
+        for statement in (
+            f"INSERT INTO {place}.passes (kind) VALUES ('token')",
+            f"UPDATE {place}.passes SET role = 'admin'",
+            f"DELETE FROM {place}.passes",
+            f"INSERT INTO {place}.audit (actor) VALUES ('somebody')",
+            f"UPDATE {place}.audit SET actor = 'somebody else'",
+            f"DELETE FROM {place}.audit",
+            f"TRUNCATE {place}.audit",
+            f"ALTER TABLE {place}.audit DISABLE TRIGGER ALL",
+        ):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await connection.execute(statement)
+
+
+async def test_a_role_that_only_enqueues_can_do_that(rights: Rights, owned: PostgresStore, enqueuer: str) -> None:
+    call = f"SELECT * FROM {quoted(rights.schema)}.enqueue_v1($1::text::jsonb)"
+    jobs = [
+        {"kind": "a", "payload": {"n": 1}, "tags": {"t": "v"}},
+        {"kind": "a", "unique": "u", "unique_for_ms": 5_000, "key": "k"},
+        {"kind": "a", "run_at": "2030-01-01T00:00:00Z", "extra": {"estimate": 5}},
+    ]
+    async with connected(enqueuer) as connection:
+        ids = [row["id"] for row in await connection.fetch(call, json.dumps(jobs))]
+        (again,) = await connection.fetch(call, json.dumps(jobs[1:2]))
+    assert (again["id"], again["existing"]) == (ids[1], True)
+    assert {job.id for job in await owned.get_jobs(ids)} == set(ids)
+    # An upgrade that brings another text of the function keeps the right.
+    await owned.fetch_sql("UPDATE holdfast.schema_functions SET checksum = '' WHERE name = 'enqueue_v1'")
+    await owned.migrator.up()
+    async with connected(enqueuer) as connection:
+        assert len(await connection.fetch(call, json.dumps(jobs[:1]))) == 1
+
+
+async def test_a_role_that_only_enqueues_can_do_nothing_else(
+    rights: Rights, owned: PostgresStore, enqueuer: str
+) -> None:
+    place = quoted(rights.schema)
+    found = await owned.fetch_sql(
+        f"SELECT relname FROM pg_class WHERE relnamespace = '{place}'::regnamespace AND relkind IN ('r', 'p', 'v')"
+    )
+    assert len(found) > 40
+    async with connected(enqueuer) as connection:
+        for (table,) in found:
+            statements = [f"SELECT FROM {place}.{table}", f"DELETE FROM {place}.{table}"]
+            for statement in statements[: 1 if table.endswith("_jobs") else 2]:  # nothing can be deleted from a view
+                with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                    await connection.execute(statement)
+        for call in (
+            'enqueue_jobs(\'[{"kind": "a"}]\', true)',
+            "cancel_jobs('{1}', NULL)",
+            "delete_jobs('{1}')",
+            "rescue_jobs(1)",
+            "prune_access(1)",
+            "take_ids(1)",
+        ):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await connection.execute(f"SELECT * FROM {place}.{call}")
+
+
+async def test_a_role_that_only_reads_cannot_enqueue(dsn: str, rights: Rights) -> None:
+    role, place = rights.role.replace("hf_role", "hf_reader"), quoted(rights.schema)
+    async with connected(dsn) as admin:
+        await admin.execute(f"CREATE ROLE {role} LOGIN")
+        await admin.execute(f"GRANT USAGE ON SCHEMA {place} TO {role}; GRANT SELECT ON {place}.all_jobs TO {role}")
+        async with connected(as_role(dsn, role)) as connection:
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await connection.execute(f"""SELECT * FROM {place}.enqueue_v1('[{{"kind": "a"}}]')""")
+        await admin.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
 async def test_what_the_owner_makes_later_can_be_used(rights: Rights) -> None:

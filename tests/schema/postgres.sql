@@ -1410,7 +1410,7 @@ RETURNS TABLE(ordinal integer, id bigint, existing boolean, conflict boolean, li
 CREATE FUNCTION enqueue_v1(
     jobs jsonb
 )
-RETURNS TABLE(ordinal integer, id bigint, existing boolean, conflict boolean) LANGUAGE plpgsql VOLATILE -- md5 88b2d2102a765055ae8e3bbd13189419
+RETURNS TABLE(ordinal integer, id bigint, existing boolean, conflict boolean) LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path=pg_catalog, pg_temp -- md5 88b2d2102a765055ae8e3bbd13189419
 
 CREATE FUNCTION exchange_jobs(
     p_ids bigint[],
@@ -1752,6 +1752,11 @@ CREATE FUNCTION promote_jobs(
     p_named boolean DEFAULT false
 )
 RETURNS TABLE(jobs integer, queues text[], next_due_ms bigint, lag_ms bigint, ids bigint[], all_queues text[], priorities smallint[], dues bigint[], claims integer[]) LANGUAGE plpgsql VOLATILE SET enable_seqscan=off SET enable_bitmapscan=off SET enable_sort=off SET enable_hashjoin=off SET enable_mergejoin=off SET jit=off SET plan_cache_mode=force_generic_plan -- md5 1c7bec8b96961a0fe62e55ed3052607f
+
+CREATE FUNCTION prune_access(
+    p_limit integer
+)
+RETURNS bigint LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path=pg_catalog, pg_temp -- md5 3ee4e45ba4fd83f8b2f3f306e4a14e2e
 
 CREATE FUNCTION publish_ends(
     p_ids bigint[],

@@ -21,7 +21,7 @@ from holdfast.stores.migrate import (
     make_plan,
 )
 from holdfast.stores.postgres.connection import Connection, reason_of, refused
-from holdfast.stores.postgres.grants import grants
+from holdfast.stores.postgres.grants import Purpose, grants
 from holdfast.stores.postgres.links import Links
 from holdfast.stores.postgres.role import QUERIES
 from holdfast.stores.postgres.seed_views import outdated, spelled
@@ -71,14 +71,14 @@ class PostgresMigrator:
             await connection.fetchval(in_schema(QUERIES["keep_partitions"], self._schema))
             return plan
 
-    async def grants(self, role: str, *, apply: bool = False) -> Sequence[str]:
+    async def grants(self, role: str, *, purpose: Purpose = "serve", apply: bool = False) -> Sequence[str]:
         """Tell, or give, the rights that a role needs which is not the owner."""
         async with self._connection() as connection, connection.transaction():
             if not await connection.fetchval(QUERIES["has_role"], role):
                 message = f"{masked(self._dsn)} has no role {role!r}; make it first: CREATE ROLE {quoted(role)} LOGIN"
                 raise ConfigError(message)
             owner = await connection.fetchval(in_schema(QUERIES["owner"], self._schema))
-            statements = grants(self._schema, owner, role)
+            statements = grants(self._schema, owner, role, purpose)
             for statement in statements if apply else ():
                 await connection.execute(statement)
             return statements

@@ -7,10 +7,15 @@
 -- raised; it waits until the transaction that holds the key has ended. What cannot be a job is raised as an error.
 -- What is left out is as the kind's program has published it. A job that a rate limit refuses is raised too, and nothing
 -- of the call is stored.
-DROP FUNCTION IF EXISTS holdfast.enqueue_v1;
-CREATE FUNCTION holdfast.enqueue_v1(jobs jsonb)
+--
+-- Runs with the rights of its owner, so that a role which may only call it can do nothing else. It is replaced and never
+-- dropped: whoever was granted it keeps it.
+DROP FUNCTION IF EXISTS holdfast.enqueue_v1(jsonb, boolean);
+CREATE OR REPLACE FUNCTION holdfast.enqueue_v1(jobs jsonb)
 RETURNS TABLE (ordinal integer, id bigint, existing boolean, conflict boolean)
 LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -30,3 +35,4 @@ BEGIN
     END LOOP;
 END
 $$;
+REVOKE EXECUTE ON FUNCTION holdfast.enqueue_v1 FROM PUBLIC;

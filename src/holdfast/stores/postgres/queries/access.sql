@@ -89,18 +89,4 @@ LIMIT $1;
 
 -- name: prune_access
 -- Forget old deeds, and ways in that ended a month ago.
-WITH deeds AS (
-    DELETE FROM holdfast.audit
-    WHERE id IN (
-        SELECT id FROM holdfast.audit WHERE at < holdfast.clock() - interval '400 days' ORDER BY at LIMIT $1
-    )
-    RETURNING 1
-),
-
-passes AS (
-    DELETE FROM holdfast.passes
-    WHERE LEAST(revoked_at, expires_at) < holdfast.clock() - interval '30 days'
-    RETURNING 1
-)
-
-SELECT (SELECT count(*) FROM deeds) + (SELECT count(*) FROM passes);
+SELECT holdfast.prune_access($1);
