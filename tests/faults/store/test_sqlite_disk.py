@@ -1,6 +1,7 @@
 """Files that cannot be opened or written (row C15) and disks that are full: a typed error in time, nothing lost."""
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -146,12 +147,12 @@ async def test_a_file_that_is_replaced_while_it_is_open(tmp_path: Path) -> None:
 # ---- a full disk -----------------------------------------------------------------------------------------------------
 
 
-async def fill(keep: Keep) -> set[int]:
+async def fill(keep: Keep, letters: int = 5_000) -> set[int]:
     """Enqueue until there is no room, and give the ids that were acknowledged."""
     acknowledged: set[int] = set()
     while True:
         try:
-            job = await keep.enqueue(len(acknowledged), "x" * 5_000)
+            job = await keep.enqueue(len(acknowledged), "x" * letters)
         except StoreUnavailable as error:
             if "the disk is full" in str(error):
                 return acknowledged
@@ -193,6 +194,34 @@ async def test_an_app_that_is_closed_on_a_full_disk_opens_with_more_room(disk: D
     async with app:
         assert {job.id async for job in app.iterate()} >= acknowledged
         assert (await keep.enqueue(1)).created
+
+
+async def test_a_full_disk_says_how_much_has_to_be_freed(disk: Disk) -> None:
+    path = disk.path / "jobs.db"
+    disk.resize("6m")
+    filling = disk.path / "filling"
+    filling.write_bytes(bytes(2_000_000))
+    app, keep = make_app(f"sqlite:///{path}", deadline="1s")
+    async with app:
+        acknowledged = await fill(keep, 50_000)
+    filling.unlink()  # which is not enough: the log is larger
+    with pytest.raises(StoreUnavailable, match="the disk is full") as refused:
+        async with app:
+            await keep.enqueue(1, "x" * 5_000)
+    told = re.search(
+        r"free some space, ([0-9.]+) MB in all \(now .+\), for its log has to be written", str(refused.value)
+    )
+    assert told is not None, str(refused.value)
+    disk.resize(f"{used(disk) + round(float(told[1]) * 1_100_000)}")
+    async with app:
+        assert (await keep.enqueue(1)).created
+        assert {job.id async for job in app.iterate()} >= acknowledged
+    assert_whole(path)
+
+
+def used(disk: Disk) -> int:
+    room = os.statvfs(disk.path)
+    return (room.f_blocks - room.f_bfree) * room.f_frsize
 
 
 async def test_a_disk_without_any_room_at_the_start(disk: Disk) -> None:

@@ -1,11 +1,14 @@
 """What SQLite says, in the words of the store: nothing changed, unknown, or this very value is refused."""
 
+import os
 import sqlite3
+from pathlib import Path
 
+from holdfast import sizes
 from holdfast.errors import DataRefused, OutcomeUnknown, SchemaError, StoreError, StoreMoved, StoreUnavailable
 
 # The primary result codes of SQLite, https://www.sqlite.org/rescode.html.
-_ERROR, _BUSY, _LOCKED, _INTERRUPT, _IOERR = 1, 5, 6, 9, 10  # the low byte of what Python shows
+_ERROR, _BUSY, _LOCKED, _INTERRUPT, _IOERR, _FULL = 1, 5, 6, 9, 10, 13  # the low byte of what Python shows
 _BUSY_SNAPSHOT = 517  # the whole code: only on a caller's own connection
 _TRIGGER = 1811  # the whole code: of a trigger that closes a store whose jobs move away
 MOVED = "holdfast: "
@@ -20,7 +23,7 @@ _REASONS: dict[int | None, str] = {
     _INTERRUPT: "it took longer than its deadline",
     _IOERR: "the disk reports an error: check the disk",
     11: "the file is damaged: restore a backup",
-    13: "the disk is full: free some space",
+    _FULL: "the disk is full: free some space",
     14: "the file cannot be opened: check its path and the permissions of its folder",
     15: "another program holds the database: end its transaction",
     26: "the file is not a SQLite database: check its path",
@@ -51,7 +54,7 @@ def translated(error: BaseException, path: str) -> BaseException:
     if getattr(error, "sqlite_errorcode", None) == _TRIGGER and str(error).startswith(MOVED):
         return _with_cause(StoreMoved(f"the SQLite store {path}: {str(error).removeprefix(MOVED)}"), error)
     if code in _REASONS:
-        return _with_cause(StoreUnavailable(f"the SQLite store {path}: {_REASONS[code]} ({error})"), error)
+        return _with_cause(StoreUnavailable(f"the SQLite store {path}: {_reason(code, path)} ({error})"), error)
     if code == _ERROR and str(error).startswith("no such"):
         return _with_cause(SchemaError(f"the SQLite store {path}: {error}: was the file replaced?"), error)
     return _with_cause(DataRefused(f"SQLite refuses this: {error}"), error)
@@ -62,8 +65,25 @@ def translated_commit(error: sqlite3.Error, path: str) -> StoreError:
     if _code(error) == _IOERR:
         message = f"the SQLite store {path}: the disk failed while a change was committed ({error}): check the disk"
         return _with_cause(OutcomeUnknown(message), error)
-    reason = _REASONS.get(_code(error), "the change could not be committed")
+    reason = _reason(_code(error), path)
     return _with_cause(StoreUnavailable(f"the SQLite store {path}: {reason} ({error})"), error)
+
+
+def _reason(code: int | None, path: str) -> str:
+    reason = _REASONS.get(code, "the change could not be committed")
+    return reason if code != _FULL else f"{reason}{_room_for_log(path)}"
+
+
+def _room_for_log(path: str) -> str:
+    """Say how much has to be free: what is in the log is written into the file before the log gives its room back."""
+    try:
+        log, disk = Path(f"{path}-wal").stat().st_size, os.statvfs(Path(path).parent)
+    except (OSError, ValueError):
+        return ""
+    free = disk.f_bavail * disk.f_frsize
+    if free >= log:
+        return ""
+    return f", {sizes.size(log)} in all (now {sizes.size(free)}), for its log has to be written into the file first"
 
 
 def _code(error: sqlite3.Error) -> int | None:
