@@ -10,6 +10,7 @@ from typing import Any
 from holdfast import Holdfast, Retry, WorkerSettings as Work  # isort: skip - another class bears that name here
 from holdfast.arq import arq_worker_settings
 from holdfast.arq_delivery import ArqDelivery
+from tests.support.lines import whole_lines
 from tests.support.wait import until
 
 FOLDER = Path(os.environ.get("ARQ_TEST_FOLDER", "."))
@@ -68,7 +69,7 @@ def note(line: str) -> None:
 def noted(folder: Path = FOLDER) -> list[str]:
     """Read what all workers of a test have done."""
     file = folder / "noted"
-    return file.read_text().splitlines() if file.exists() else []
+    return whole_lines(file)
 
 
 if "ARQ_TEST_URL" in os.environ:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdfast import moments
+from tests.support.lines import whole_lines
 from tests.support.wait import PATIENCE_S, until
 
 
@@ -106,8 +107,7 @@ class MomentsFile:
 
     def read(self, name: str, **facts: Any) -> list[dict[str, Any]]:
         """Give the moments so far: facts, `pid`, `role` and `at`, the time of day."""
-        lines = self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []
-        found = [json.loads(line) for line in lines]
+        found = [json.loads(line) for line in whole_lines(self.path)]
         return [entry for entry in found if Moment(entry["moment"], entry).matches(name, facts)]
 
     async def wait(self, name: str, *, times: int = 1, **facts: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from holdfast.job import TERMINAL, Job, JobState
 from holdfast.stores.store import Store
 from holdfast.transitions import is_legal
+from tests.support.lines import whole_lines
 from tests.support.wait import PATIENCE_S, until
 
 _PARTICULARS = re.compile(r"[0-9a-z]{4}-[0-9a-z]{4}-[0-9a-z]+-\d\d|\d[\d.]*")
@@ -27,7 +28,7 @@ class Note(NamedTuple):
 def read_ledger(path: Path) -> list[Note]:
     """Read what the handlers wrote down; a line that a kill cut is none."""
     notes: list[Note] = []
-    for line in path.read_text().splitlines() if path.exists() else ():
+    for line in whole_lines(path):
         fields = line.split()
         if len(fields) == 5:
             notes.append(Note(fields[0], int(fields[1]), int(fields[2]), int(fields[3]), float(fields[4])))

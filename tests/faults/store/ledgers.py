@@ -4,6 +4,7 @@ from pathlib import Path
 
 from holdfast.stores.store import JobStore
 from tests.faults.store.writer import Ran, Run
+from tests.support.lines import whole_lines
 from tests.support.programs import Program
 
 
@@ -13,7 +14,7 @@ class Acknowledged:
     def __init__(self, ledger: Path) -> None:
         self.stored: set[int] = set()
         self.finished: set[int] = set()
-        for line in ledger.read_text(encoding="ascii").splitlines() if ledger.exists() else ():
+        for line in whole_lines(ledger):
             what, *ids = line.split()
             (self.stored if what == "stored" else self.finished).update(map(int, ids))
 
@@ -30,5 +31,5 @@ async def assert_all_kept(store: JobStore, acknowledged: Acknowledged) -> None:
     """Every job that was acknowledged is there, and those whose end was acknowledged have ended."""
     asked = sorted(acknowledged.stored | acknowledged.finished)
     kept = {job.id: job for job in await store.get_jobs(asked)}
-    assert set(asked) - kept.keys() == set(), "acknowledged and lost"
+    assert sorted(set(asked) - kept.keys()) == [], f"acknowledged and lost, of {len(asked)} from {asked[:1]} on"
     assert [job_id for job_id in acknowledged.finished if not kept[job_id].is_finished] == []

@@ -21,6 +21,7 @@ from holdfast.stores.cluster import FireRow
 from holdfast.stores.values import JobFilter
 from tests.support.figures import show
 from tests.support.groups import ROOT, send
+from tests.support.lines import whole_lines
 from tests.support.pace import every, lasts
 from tests.support.place import Place
 from tests.support.sizes import CHAOS, size
@@ -119,7 +120,7 @@ async def upkept(place: Place, lease_s: float) -> AsyncIterator[Upkeepers]:
 
 def lines(place: Place, word: str) -> Iterator[list[str]]:
     """Read the lines of the ledger that begin so."""
-    for line in place.ledger.read_text().splitlines() if place.ledger.exists() else ():
+    for line in whole_lines(place.ledger):
         if line.startswith(word + " "):
             yield line.split()
 
