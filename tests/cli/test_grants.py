@@ -45,6 +45,14 @@ def test_they_are_applied(postgres_shop: Shop, dsn: str, role: str) -> None:
     assert may_insert(dsn, postgres_shop.schema, role)
 
 
+def test_a_role_gets_no_more_than_its_purpose_needs(postgres_shop: Shop, dsn: str, role: str) -> None:
+    assert postgres_shop("migrate", "grants", role, "--purpose", "enqueue", "--apply").exit_code == 0
+    assert not may_insert(dsn, postgres_shop.schema, role)
+    assert "enqueue_v1" in postgres_shop.ok("migrate", "grants", role, "--purpose", "enqueue")
+    assert '"passes"' not in postgres_shop.ok("migrate", "grants", role)
+    assert ".passes" in postgres_shop.ok("migrate", "grants", role, "--purpose", "work")
+
+
 def test_a_role_that_does_not_exist(postgres_shop: Shop) -> None:
     result = postgres_shop("migrate", "grants", "nobody")
     assert result.exit_code == 1

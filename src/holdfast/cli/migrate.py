@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import datetime
+from typing import get_args
 
 import click
 
@@ -14,7 +15,7 @@ from holdfast.config import Settings
 from holdfast.errors import ConfigError
 from holdfast.locations import masked
 from holdfast.stores import make_store
-from holdfast.stores.migrate import Plan, make_plan
+from holdfast.stores.migrate import Plan, Purpose, make_plan
 
 _SEED_VIEWS = click.option(
     "--seed-views", is_flag=True, help="With views in the schema holdfast_seed; they are kept up to date from then on."
@@ -109,14 +110,18 @@ def sql(ctx: click.Context, *, seed_views: bool) -> None:
     click.echo(make_store(settings).migrator.sql(plan), nl=False)
 
 
-@migrate.command("grants", examples=("shop_app", "shop_app --apply"))
+@migrate.command("grants", examples=("shop_app", "shop_app --apply", "shop_web --purpose enqueue --apply"))
 @click.argument("role")
+@click.option(
+    "--purpose", type=click.Choice(get_args(Purpose)), default="serve", show_default=True, help="What the role is for."
+)
 @click.option("--apply", is_flag=True, help="Run the statements instead of only printing them.")
 @click.pass_context
-def show_grants(ctx: click.Context, role: str, *, apply: bool) -> None:
-    """Print the rights that a role needs to enqueue and to work.
+def show_grants(ctx: click.Context, role: str, *, purpose: Purpose, apply: bool) -> None:
+    """Print the rights that a role needs.
 
-    It can then change rows, and no tables. To be run by the schema's owner, on PostgreSQL only.
+    With `--purpose serve` it may do everything that Holdfast does, `work` leaves out tokens and the audit, `enqueue`
+    allows `enqueue_v1` alone. Run this as the schema's owner, on PostgreSQL only.
     """
     migrator = make_store(_settings(ctx)).migrator
     from holdfast.stores.sqlite.migrator import SqliteMigrator  # noqa: PLC0415 - imports a driver, so only when needed
@@ -124,7 +129,7 @@ def show_grants(ctx: click.Context, role: str, *, apply: bool) -> None:
     if isinstance(migrator, SqliteMigrator):
         message = "expected a PostgreSQL store: whoever may write a SQLite file and its folder has all rights on it"
         raise ConfigError(message)
-    for statement in asyncio.run(migrator.grants(role, apply=apply)):
+    for statement in asyncio.run(migrator.grants(role, purpose=purpose, apply=apply)):
         output.line(f"{statement};")
     if apply:
         output.note(f"{role} has these rights now")

@@ -7,13 +7,16 @@ A migration is a file `NNNN_name.sql`; once released it is never edited, which i
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
 from holdfast.errors import SchemaError
 from holdfast.release import RELEASE
 from holdfast.stores.sql import checksum, files, read
+
+Purpose = Literal["serve", "work", "enqueue"]
+"""What a role of PostgreSQL is for: everything, everything but tokens and the audit, or to call `enqueue_v1` alone."""
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql", re.ASCII)
 

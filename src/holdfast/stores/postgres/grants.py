@@ -1,12 +1,9 @@
 """What a role needs that uses the store and owns nothing of it."""
 
 from collections.abc import Sequence
-from typing import Literal
 
+from holdfast.stores.migrate import Purpose
 from holdfast.stores.sql import quoted
-
-Purpose = Literal["serve", "work", "enqueue"]
-"""What a role is for: everything, everything but tokens and the audit, or to call `enqueue_v1` alone."""
 
 _LEDGERS = ("schema_migrations", "schema_functions")  # read by programs, written by migrations alone
 _ACCESS = ("passes", "audit")  # who is let in by the server, and what was done through it

@@ -16,12 +16,13 @@ from holdfast.stores.migrate import (
     Function,
     Migration,
     Plan,
+    Purpose,
     load_functions,
     load_migrations,
     make_plan,
 )
 from holdfast.stores.postgres.connection import Connection, reason_of, refused
-from holdfast.stores.postgres.grants import Purpose, grants
+from holdfast.stores.postgres.grants import grants
 from holdfast.stores.postgres.links import Links
 from holdfast.stores.postgres.role import QUERIES
 from holdfast.stores.postgres.seed_views import outdated, spelled
