@@ -7,6 +7,7 @@ import re
 import pytest
 
 from holdfast import ConfigError, InvalidValue
+from holdfast.telemetry import endpoint
 from holdfast.telemetry.endpoint import read_address, serving
 
 
@@ -58,6 +59,15 @@ async def test_numbers_that_cannot_be_written_are_no_silence(caplog: pytest.LogC
         port = port_in(caplog)
         assert (await asked(port, b"GET /metrics HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 503")
         assert (await asked(port, b"GET /healthz HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200")
+
+
+async def test_a_caller_that_never_ends_its_request_is_cut_off(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(endpoint, "_PATIENCE_S", 0.01)
+    async with serving("127.0.0.1:0", numbers):
+        assert await asked(port_in(caplog), b"GET /metrics HTTP/1.1\r\n") == b""
 
 
 async def test_an_address_in_use_is_named(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 
 from holdfast.errors import ConfigError, InvalidValue, shown
 from holdfast.telemetry.exposition import CONTENT_TYPE, require_metrics
@@ -16,7 +17,6 @@ _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]/]+):([0-9]{1,5})", re.ASCI
 _LARGEST_PORT = 65_535
 _LARGEST_HEAD = 16_384
 _PATIENCE_S = 5.0
-_REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
 
 Text = Callable[[], Awaitable[str]]
 
@@ -60,29 +60,29 @@ class _Endpoint:
             with contextlib.suppress(ConnectionError, TimeoutError):
                 async with asyncio.timeout(_PATIENCE_S):
                     status, body, is_head = await self._answer(reader)
-                    kind = CONTENT_TYPE if status == 200 else "text/plain; charset=utf-8"  # noqa: PLR2004 - OK
-                    head = f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: {kind}\r\nConnection: close\r\n"
+                    kind = CONTENT_TYPE if status is HTTPStatus.OK else "text/plain; charset=utf-8"
+                    head = f"HTTP/1.1 {status} {status.phrase}\r\nContent-Type: {kind}\r\nConnection: close\r\n"
                     head += f"Content-Length: {len(body)}\r\nCache-Control: no-store\r\n\r\n"
                     writer.write(head.encode() + (b"" if is_head else body))
                     await writer.drain()
         finally:
             writer.close()
 
-    async def _answer(self, reader: asyncio.StreamReader) -> tuple[int, bytes, bool]:
+    async def _answer(self, reader: asyncio.StreamReader) -> tuple[HTTPStatus, bytes, bool]:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             method, target, _ = head.split(b"\r\n", 1)[0].decode("ascii").split(" ")
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
-            return 400, b"this is no request\n", False
+            return HTTPStatus.BAD_REQUEST, b"this is no request\n", False
         path = target.partition("?")[0]
         if path not in ("/metrics", "/healthz"):
-            return 404, b"there are /metrics and /healthz\n", method == "HEAD"
+            return HTTPStatus.NOT_FOUND, b"there are /metrics and /healthz\n", method == "HEAD"
         if method not in ("GET", "HEAD"):
-            return 405, b"only GET and HEAD\n", False
+            return HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n", False
         if path == "/healthz":
-            return 200, b"ok\n", method == "HEAD"
+            return HTTPStatus.OK, b"ok\n", method == "HEAD"
         try:
-            return 200, (await self._text()).encode(), method == "HEAD"
+            return HTTPStatus.OK, (await self._text()).encode(), method == "HEAD"
         except Exception:
             _logger.exception("metrics could not be written")
-            return 503, b"metrics could not be written, the log says why\n", method == "HEAD"
+            return HTTPStatus.SERVICE_UNAVAILABLE, b"metrics could not be written, the log says why\n", method == "HEAD"
