@@ -1,13 +1,17 @@
 """How Sphinx builds the documentation; it needs no network."""
 
+import sys
 from importlib import metadata
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "Holdfast"
 author = "The Holdfast authors"
 copyright = "The Holdfast authors"
 release = metadata.version("holdfast-jobs")
 
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "resource_pages"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 

@@ -8,7 +8,6 @@ from holdfast.backends.jobs import HoldfastQueueBackend
 from holdfast.cadence import Service
 from holdfast.client.blocking import BlockingClient, BlockingHandle
 from holdfast.client.escalations import EscalationState
-from holdfast.client.families import QueueFamily
 from holdfast.client.limits import LimitHandle
 from holdfast.client.subscription import EventsMissed, Subscription
 from holdfast.context import Context
@@ -38,6 +37,7 @@ from holdfast.errors import (
     LockTimeout,
     NotOpen,
     OutcomeUnknown,
+    QueueNotFound,
     RateLimited,
     ResultTimeout,
     ScheduleNotFound,
@@ -69,6 +69,7 @@ from holdfast.policies.kinds import Kind
 from holdfast.policies.limits import Limit
 from holdfast.queues import Queue
 from holdfast.release import RELEASE
+from holdfast.resources.queue import JobCount, QueueInfo, Tuning
 from holdfast.retry import Backoff, backoff
 from holdfast.schedules import Schedule
 from holdfast.server.principal import Principal
@@ -81,7 +82,7 @@ from holdfast.stores.cluster import LockRow
 from holdfast.stores.deliveries import Endpoint
 from holdfast.stores.failures import DeadCursor, DeadLetter, DeadPage
 from holdfast.stores.limits import LimitRow, LimitUsage
-from holdfast.stores.values import Answer, Answered, Count, Counted, Cursor, Found, JobFilter, Page, QueueRow
+from holdfast.stores.values import Answer, Answered, Count, Counted, Cursor, Found, JobFilter, Page
 from holdfast.stream import EventResponse, EventStream
 from holdfast.tasks.call import Call
 from holdfast.tasks.pipeline import Pipeline, phase
@@ -152,6 +153,7 @@ __all__ = [
     "Items",
     "Job",
     "JobCancelled",
+    "JobCount",
     "JobFailed",
     "JobFilter",
     "JobHandle",
@@ -181,8 +183,8 @@ __all__ = [
     "Progress",
     "Queue",
     "QueueBackend",
-    "QueueFamily",
-    "QueueRow",
+    "QueueInfo",
+    "QueueNotFound",
     "RateLimited",
     "Reason",
     "RedisDelivery",
@@ -211,6 +213,7 @@ __all__ = [
     "Throttle",
     "TimedOut",
     "TransactionTooLong",
+    "Tuning",
     "UniqueConflict",
     "UnknownKind",
     "WebhookSettings",

@@ -9,6 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from holdfast.client.client import Client
 from holdfast.client.jobs import EVERY_JOB
 from holdfast.client.limits import LimitHandle
+from holdfast.client.queues import Queues
 from holdfast.client.subscription import Subscription
 from holdfast.duration import Duration
 from holdfast.events import Event
@@ -42,6 +43,11 @@ class Asking(ABC):
     @abstractmethod
     def client(self) -> Client:
         """The client."""
+
+    @property
+    def queues(self) -> Queues:
+        """The queues: read them, pause and resume them, change their settings."""
+        return self.client.queues
 
     async def enqueue(self, call: Call[R]) -> JobHandle[R]:
         """Store one job; when this returns, it is on disk or in the caller's transaction."""
@@ -131,7 +137,6 @@ class Asking(ABC):
     enable_endpoint = _asks(Client.enable_endpoint)
     enable_schedule = _asks(Client.enable_schedule)
     endpoints = _asks(Client.endpoints)
-    families = _asks(Client.families)
     escalation = _asks(Client.escalation)
     escalations = _asks(Client.escalations)
     fires = _asks(Client.fires)
@@ -147,12 +152,10 @@ class Asking(ABC):
     maintenance = _asks(Client.maintenance)
     open_schedules = _asks(Client.open_schedules)
     overrides = _asks(Client.overrides)
-    pause = _asks(Client.pause)
     pause_bulk = _asks(Client.pause_bulk)
     preview_bulk = _asks(Client.preview_bulk)
     prune = _asks(Client.prune)
     purge = _asks(Client.purge)
-    queues = _asks(Client.queues)
     replay = _asks(Client.replay)
     replay_edited = _asks(Client.replay_edited)
     reprioritise = _asks(Client.reprioritise)
@@ -162,7 +165,6 @@ class Asking(ABC):
     reset_policy = _asks(Client.reset_policy)
     reset_schedule = _asks(Client.reset_schedule)
     reset_service = _asks(Client.reset_service)
-    resume = _asks(Client.resume)
     resume_bulk = _asks(Client.resume_bulk)
     retry = _asks(Client.retry)
     retry_many = _asks(Client.retry_many)

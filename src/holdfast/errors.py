@@ -11,6 +11,7 @@ HoldfastError
 ├── UnknownKind               no task is registered under that kind
 ├── JobNotFound               no such job, or its retention has ended
 ├── DeadLetterNotFound        no such group of failed jobs
+├── QueueNotFound             no such queue is defined or paused, or has jobs
 ├── BudgetNotFound            no such budget holds
 ├── LimitNotFound             no such limit is in force
 ├── BulkNotFound              no such bulk run, or it ended long ago
@@ -111,6 +112,10 @@ class FilterMistakes(InvalidValue):
 
 class UnknownKind(HoldfastError, LookupError):
     """No task is registered under that kind."""
+
+
+class QueueNotFound(HoldfastError, LookupError):
+    """There is no queue of that name: none is defined or paused, and none has jobs."""
 
 
 class ScheduleNotFound(HoldfastError, LookupError):

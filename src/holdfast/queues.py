@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 from msgspec import UNSET, UnsetType
 
 from holdfast import names
+from holdfast.about import About
 from holdfast.duration import Duration, positive_ms, timeout_ms
 from holdfast.errors import InvalidValue, definition
 from holdfast.job import TERMINAL, JobState
@@ -47,25 +48,25 @@ class Queue:
     """
 
     name: str
-    priority: int = DEFAULT_PRIORITY
+    priority: Annotated[int, About("Priority of its jobs: 0 goes first, 10 last.", 5)] = DEFAULT_PRIORITY
     retention: Retention = field(default_factory=dict)
-    workers: int | None = None
+    workers: Annotated[int | None, About("How many of its jobs one worker instance runs at once.", 10)] = None
     stale_after: Retention = field(default_factory=dict)
     webhook: str | None = None
     webhook_events: Iterable[str] = EVENTS
     webhook_secret: Secrets | None = field(default=None, repr=False)
     tell_retention: bool = False
-    colour: str | None = None
-    max_workers: int | None = None
-    sla: Duration | None = None
-    poll: Duration | None = None
+    colour: Annotated[str | None, About("Its colour on the dashboard.", "#c0392b")] = None
+    max_workers: Annotated[int | None, About("How far an instance may grow while jobs wait too long.", 40)] = None
+    sla: Annotated[Duration | None, About("How long 95 of 100 jobs may wait for their start.", "30s")] = None
+    poll: Annotated[Duration | None, About("How often workers look for jobs without a hint.", "1s")] = None
     timeout: Duration | UnsetType | None = UNSET
     retry: Backoff | None = None
     max_attempts: int | None = None
-    age_after: Duration = "10m"
-    age_share: int = 8
-    escalation: str | None = None
-    description: str | None = None
+    age_after: Annotated[Duration, About("How long a job waits until it counts as old.", "10m")] = "10m"
+    age_share: Annotated[int, About("One claimed job in so many is an old one, whatever its priority.", 8)] = 8
+    escalation: Annotated[str | None, About("The escalation policy for its failures.", "ops")] = None
+    description: Annotated[str | None, About("What the queue is for.", "mail to customers")] = None
     sla_ms: int | None = field(init=False, repr=False, compare=False)
     poll_ms: int | None = field(init=False, repr=False, compare=False)
     timeout_ms: int | UnsetType | None = field(init=False, repr=False, compare=False)

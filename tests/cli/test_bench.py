@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast.bench import folder, ledger, measures
-from holdfast.bench.app import app
 from holdfast.cli import bench as command
 from holdfast.cli.main import standalone
+from holdfast.client.queues import LocalQueues
 from tests.cli.conftest import Shop
 from tests.support.wait import PATIENCE_S, wait_until
 
@@ -226,10 +226,10 @@ def test_a_job_that_ran_twice_or_never_is_found(shop: Shop, traces: Traces, monk
 
 
 def test_jobs_that_stay_open_are_found(sqlite_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def forget_to_resume(_queue: str) -> None:
+    async def forget_to_resume(_queues: LocalQueues, _name: str) -> None:
         monkeypatch.setattr(measures, "_STALLED_S", 0.2)  # and not before, when a fresh worker may take its time
 
-    monkeypatch.setattr(app, "resume", forget_to_resume)
+    monkeypatch.setattr(LocalQueues, "resume", forget_to_resume)
     result = sqlite_shop("bench", "--jobs", "100", "--rounds", "1", "--only", "drain")
     assert (result.exit_code, result.stdout) == (1, "")
     found = "nothing happened for 0.2 s: 20 of 120 jobs have run, and the store shows as open: 100 queued"

@@ -25,7 +25,8 @@ def test_every_error_has_a_code() -> None:
         {"JobNotFound", "LimitNotFound", "ScheduleNotFound", "UnknownKind"},
         {"OutcomeUnknown", "ResultTimeout"},
     )
-    missing |= {"BudgetNotFound", "DeadLetterNotFound", "BulkNotFound", "EscalationNotFound", "WorkerNotFound"}
+    missing |= {"QueueNotFound", "BulkNotFound", "EscalationNotFound", "WorkerNotFound"}
+    missing |= {"BudgetNotFound", "DeadLetterNotFound"}
     for kind in _all(HoldfastError):
         error = kind.__new__(kind)
         expected = {

@@ -196,7 +196,7 @@ def test_what_a_queue_runs_at_once_is_bounded_and_let_go(sqlite_shop: Shop) -> N
     shop = sqlite_shop
     shop.ok("migrate", "up")
     shop.ok("config", "apply")
-    assert shop.ok("queues", "limit", "high", "3") == "high: at most 3 jobs at once in an instance\n"
+    assert shop.ok("queues", "limit", "high", "3") == "high: each instance runs at most 3 jobs at once\n"
     assert json.loads(shop.ok("queues", "show", "high", "--json"))["workers"] == 3
     assert json.loads(shop.ok("queues", "limit", "high", "--reset", "--json"))["workers"] is None
 
@@ -204,7 +204,7 @@ def test_what_a_queue_runs_at_once_is_bounded_and_let_go(sqlite_shop: Shop) -> N
 # ---- forms of lists ------------------------------------------------------------------------------------------------
 
 LISTS = (
-    *(("jobs", "list"), ("queues", "list"), ("queues", "families"), ("workers", "list"), ("bulk", "list")),
+    *(("jobs", "list"), ("queues", "list"), ("queues", "list", "--wide"), ("workers", "list"), ("bulk", "list")),
     *(("dlq", "list"), ("failures",), ("limits", "list"), ("locks", "list"), ("budgets", "list"), ("tasks", "list")),
     *(("budgets", "ledger"), ("escalations", "list"), ("schedules", "list"), ("webhooks", "list")),
     *(("tokens", "list"), ("services", "list")),

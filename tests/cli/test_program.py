@@ -41,7 +41,7 @@ JOBS += ["reschedule", "priority", "edit", "delete", "export"]
 
 def test_every_command_ends_its_help_with_examples() -> None:
     nouns = {"jobs": JOBS, "failures": [], "webhooks": ["list", "enable"], "prune": []}
-    nouns |= {"queues": ["list", "families", "show", "pause", "resume", "limit", "purge"]}
+    nouns |= {"queues": ["list", "show", "pause", "resume", "limit", "purge"]}
     nouns |= {"migrate": ["up", "status", "plan", "sql", "grants"], "enqueue": [], "doctor": [], "version": []}
     nouns |= {"worker": [], "workers": ["list", "drain"], "demo": [], "bench": [], "stats": []}
     nouns |= {"top": [], "completion": [], "serve": [], "dev": [], "tokens": ["create", "list", "revoke"]}

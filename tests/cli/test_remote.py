@@ -120,7 +120,7 @@ async def _populate(url: str, folder: Path) -> dict[str, str]:
             await names["send_email"].enqueue(to="a@example.org", n=number)
         await working.fail(store, "high", 1)
         await app.create_schedule("nightly", names["send_email"].call(to="ops"), cron="0 3 * * *", actor="ann")
-        await app.pause("low", actor="bob", reason="nobody works it")
+        await app.queues.pause("low", actor="bob", reason="nobody works it")
         await store.take_lock(LockRequest("edition:42", "a", "a", "here/7"), lasts_ms=600_000, waits_ms=60_000)
         info = WorkerInfo(instance="619c2b4f665145a0", host="web-1", pid=12, queues=("high",), concurrency=8)
         await store.register_worker(info, 600_000)
@@ -158,7 +158,7 @@ LOOKS = (
     ("jobs", "list", "--state", "failed", "--kind", "send_email"),
     ("jobs", "list", "--tag", "customer=17", "--since", "1h"),
     ("queues", "list"),
-    ("queues", "families"),
+    ("queues", "list", "--wide"),
     ("queues", "show", "high"),
     ("workers", "list", "--all"),
     ("locks", "list"),
@@ -290,7 +290,7 @@ def test_a_job_is_put_off_moved_and_replayed_with_other_arguments(served: Place)
 
 
 def test_settings_budgets_and_tokens(served: Place) -> None:
-    assert served.there("queues", "limit", "high", "4").stdout == "high: at most 4 jobs at once in an instance\n"
+    assert served.there("queues", "limit", "high", "4").stdout == "high: each instance runs at most 4 jobs at once\n"
     assert "override" in served.there("config", "show", "queues.high.workers").stdout
     assert "no bound" in served.there("queues", "limit", "high", "--reset").stdout
     assert served.there("budgets", "set", "ai", "$8", "--reason", "more").stdout == "ai has $8.00 a day\n"

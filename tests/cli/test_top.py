@@ -66,7 +66,7 @@ def test_numbers_become_bars() -> None:
 
 def test_keys_choose_what_is_seen() -> None:
     drawing = Drawing()
-    drawing.take(Seen(datetime(2026, 1, 1, tzinfo=UTC), [], [], [], [], []))
+    drawing.take(Seen(datetime(2026, 1, 1, tzinfo=UTC), [], [], [], []))
     drawing.problem = HOSTILE
     console = Console(width=80, height=24, color_system=None)
 

@@ -146,12 +146,12 @@ def test_alone_it_finds_that_a_queue_without_workers_breaks_its_promise(
             shop.on_store(lambda store: store.set_time(now))
             before = looks()
             wait_until(lambda: looks() >= before + 2, "it has looked since")  # one may have begun before
-            return json.loads(shop.ok("queues", "show", "high", "--json"))["breached_at"] is not None
+            return json.loads(shop.ok("queues", "show", "high", "--json"))["late_since"] is not None
 
         wait_until(is_late, "the promise is broken")
         assert "queue high: jobs wait for longer than 30 s (the oldest waits for " in log.read_text()
         assert "\tlate 20" in shop.ok("queues", "list")
-        (high,) = (row for row in shop.ok("queues", "families").splitlines() if row.startswith("high\t"))
+        (high,) = (row for row in shop.ok("queues", "list", "--wide").splitlines() if row.startswith("high\t"))
         assert "\t30s\t" in high
     finally:
         desk.close()

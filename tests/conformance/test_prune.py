@@ -12,7 +12,7 @@ from holdfast.stores.access import NewPass
 from holdfast.stores.bulk import BulkState, BulkVerb, NewBulk
 from holdfast.stores.cluster import LockRequest
 from holdfast.stores.limits import LimitRow
-from holdfast.stores.sla import Tuning
+from holdfast.stores.sla import TuningRow
 from holdfast.stores.store import Store
 from holdfast.stores.values import JobFilter
 from holdfast.transitions import failed
@@ -65,7 +65,7 @@ async def fill(store: Store, clock: Clock) -> None:
     await scheduling.define(store, nightly=scheduling.plan())
     await scheduling.fire(store, clock.now)
     await raw.raise_alarm(store, staff.alarm(policy="unknown"))
-    tuning = Tuning(instance="gone", queue="default", workers=1, lowest=1, highest=9, reason="so many wait")
+    tuning = TuningRow(instance="gone", queue="default", workers=1, lowest=1, highest=9, reason="so many wait")
     await store.report_tunings("gone", [tuning])
     token: dict[str, Any] = {"name": "deploy", "hint": "abcd", "role": "operator", "queues": None, "created_by": "ada"}
     await store.add_pass(NewPass(kind="token", digest="d", lasts_ms=1, **token))

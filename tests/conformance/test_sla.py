@@ -13,7 +13,7 @@ from holdfast.rollup import Rollup, bucket
 from holdfast.services.gauging import Gauging
 from holdfast.services.sla import Promises
 from holdfast.stores.alarms import Alarm
-from holdfast.stores.sla import LaneHead, Look, QueuePolicy, SlaRow, Tuning
+from holdfast.stores.sla import LaneHead, Look, QueuePolicy, SlaRow, TuningRow
 from holdfast.stores.store import Store
 from holdfast.stream import as_json
 from holdfast.worker.processors import Processors
@@ -310,8 +310,8 @@ async def test_what_is_published_of_queues_is_read_with_what_became_of_them(stor
 
 
 async def test_what_living_instances_say_of_their_workers_is_kept(store: Store, clock: Clock) -> None:
-    def said(workers: int, queue: str = "a") -> Tuning:
-        return Tuning(instance="i", queue=queue, workers=workers, lowest=1, highest=9, reason=f"{workers}, because")
+    def said(workers: int, queue: str = "a") -> TuningRow:
+        return TuningRow(instance="i", queue=queue, workers=workers, lowest=1, highest=9, reason=f"{workers}, because")
 
     worker = await register(store, instance="i")
     await store.report_tunings("i", [said(2), said(4, "b")])

@@ -88,11 +88,11 @@ async def test_a_resumed_queue_starts_its_jobs(app: Holdfast) -> None:
         pass
 
     async with working(app):
-        await app.client.pause("default")
+        await app.client.queues.pause("default")
         handles = await app.enqueue_many(work.call() for _ in range(30))
         await until(lambda: carried(app).popped >= 30, "the ids were taken")
         assert {(await handle.get()).state for handle in handles} == {JobState.QUEUED}
-        await app.client.resume("default")
+        await app.client.queues.resume("default")
         await promptly(*handles)
 
 

@@ -66,7 +66,7 @@ async def furnish(app: Holdfast, said: str = PLAIN) -> None:
     for name in ("shoot", "sink", "stumble", "foreign"):
         await tasks[name].using(actor=said[:60]).enqueue()
     await drained(app)
-    await app.pause("high", actor=said[:60], reason=said)
+    await app.queues.pause("high", actor=said[:60], reason=said)
     await app.run_schedule("nightly")
     alarm = Alarm(source="failed", title=said, policy="ops", queue="high", kind="sink", fingerprint="f")
     await store.define_escalations(["ops", "daily"])

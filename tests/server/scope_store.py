@@ -99,7 +99,7 @@ class Stock:
             info = WorkerInfo(instance="i", host="h", pid=1, queues=queues, concurrency=1)
             self._worker = await app.store.register_worker(info, 600_000)
         await app.store.define_escalations([_POLICY])
-        await app.pause(THEIRS, reason=CANARY)
+        await app.queues.pause(THEIRS, reason=CANARY)
         await app.store.add_deed(
             Deed(actor=CANARY, role="", action="a", target="t", queue=THEIRS, status=200, detail="{}", request="r")
         )

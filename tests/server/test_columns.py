@@ -53,7 +53,7 @@ async def test_a_choice_is_kept_and_outlives_refreshes(browser: Browser, street:
         await page.keyboard.press("Tab")
         await page.keyboard.press("Space")
         await expect(waiting).to_be_hidden()
-        await street.pause("theirs", reason="to be seen")
+        await street.queues.pause("theirs", reason="to be seen")
         await street.tasks.get("foreign").enqueue()  # of which the page is told
         await expect(page.get_by_text("to be seen")).to_be_visible(timeout=PATIENCE_S * 1_000)
         await expect(waiting).to_be_hidden()

@@ -28,7 +28,7 @@ async def made_token(app: Holdfast, role: str, queues: tuple[str, ...] | None = 
 async def test_tokens_roles_and_errors(memory_app: Holdfast) -> None:
     transport = httpx2.ASGITransport(app=memory_app.asgi(ServerSettings()))
     async with memory_app, httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as web:
-        await memory_app.pause("high")
+        await memory_app.queues.pause("high")
         assert (await web.get("/healthz")).text == "ok"
         assert (await web.get("/readyz")).text == "ready"
         answer = await web.get("/api/v1/queues")

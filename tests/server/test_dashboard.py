@@ -90,7 +90,7 @@ async def shop(tmp_path: Path) -> AsyncIterator[Holdfast]:
         running = await app.enqueue(report.call(month="2026-10", pages=[f"page-{number}" for number in range(8)]))
         working = asyncio.create_task(app.run_worker())
         await until_state(running, JobState.RUNNING)
-        await app.pause("bulk", actor="carol", reason="the disk is nearly full")
+        await app.queues.pause("bulk", actor="carol", reason="the disk is nearly full")
         await app.enqueue_many(
             send_mail.using(run_in=f"{number}h").call(to=f"later{number}@example.org") for number in (1, 2, 3)
         )
@@ -275,7 +275,7 @@ async def test_bulk_actions_and_columns_in_the_browser(browser: Browser, shop: H
         await expect(page.get_by_role("link", name="to come")).to_have_count(0)
 
         # What was done by mistake is taken back.
-        await shop.pause("mail")
+        await shop.queues.pause("mail")
         job = await shop.enqueue(shop.tasks.get("send_mail").call(to="ann@example.org"))
         await page.goto(f"/jobs/{job.public_id}")
         await page.get_by_role("button", name="Cancel").click()

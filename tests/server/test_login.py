@@ -192,7 +192,7 @@ async def test_by_https_the_cookies_are_this_hosts_alone(memory_app: Holdfast) -
         assert cookie.startswith("__Host-holdfast_session=hf_")
         assert "; Secure" in cookie
         page = await web.get(QUEUES, headers=PAGE)
-        done = await web.post("/queues/a/resume", data={"form_token": form_token(page)}, headers=PAGE)
+        done = await web.post("/queues/a/pause", data={"form_token": form_token(page)}, headers=PAGE)
         assert (done.status_code, "; Secure" in done.headers["set-cookie"]) == (303, True)
         value = web.cookies["__Host-holdfast_session"]
         web.cookies.clear()

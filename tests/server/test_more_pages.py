@@ -112,7 +112,7 @@ async def test_forms_of_other_sites_are_refused(web: httpx2.AsyncClient, town: H
     await web.get("/queues")
     answer = await web.post("/queues/theirs/pause", data={}, headers={"origin": "http://127.0.0.1"})
     assert answer.status_code == 403
-    assert [queue.name for queue in await town.queues() if queue.paused_at] == ["high"]
+    assert [queue.name for queue in await town.queues.list() if queue.paused_at] == ["high"]
 
 
 # ---- hostile words -------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ async def test_queues_are_paused_and_changed(town: Holdfast, web: httpx2.AsyncCl
     assert (await sent(web, "/queues/high", "/queues/high/resume")).status_code == 303
     answer = await sent(web, "/queues/high", "/queues/high/pause", reason="too hot")
     assert (answer.status_code, answer.headers["location"]) == (303, "/queues/high")
-    row = next(queue for queue in await town.queues() if queue.name == "high")
+    row = next(queue for queue in await town.queues.list() if queue.name == "high")
     assert (row.paused_by, row.paused_reason) == ("local", "too hot")
     assert "too hot" in (await shown(web, "/queues/high")).text
     answer = await sent(web, "/queues/high", "/queues/high/set", field="max_workers", value="12", reason="sale")
@@ -197,7 +197,7 @@ async def test_budgets_show_how_far_they_are_and_are_raised(town: Holdfast, web:
 
 
 async def test_jobs_held_by_a_budget_and_a_limit_are_named(town: Holdfast, web: httpx2.AsyncClient) -> None:
-    await town.resume("high")
+    await town.queues.resume("high")
     await town.set_policy("budgets.ai.amount", "$8.51")
     task = next(task for task in town.tasks if task.name == "shoot")
     held = await town.enqueue(task.call())

@@ -89,7 +89,7 @@ async def furnish(app: Holdfast, queue: str, word: str, shared: int) -> dict[str
     run = await app.client.start_bulk("cancel", JobFilter(queues=(queue,), kinds=("nothing",)), reason=word, actor=word)
     deed = Deed(actor=word, role="", action="a", target=word, queue=queue, status=200, detail="{}", request="r")
     await store.add_deed(deed)
-    await app.pause(queue, actor=word, reason=word)
+    await app.queues.pause(queue, actor=word, reason=word)
     await made_pass(app, "viewer", queues=(queue,), name=word)
     await store.lead(f"office-{word}", f"{word}/1/x", None, 600_000)
     (group,) = (await app.dead_letters(queue=queue)).groups

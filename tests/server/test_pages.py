@@ -101,7 +101,7 @@ async def test_the_overview_shows_queues_counts_and_what_needs_a_person(
     while not (await stumbling.get()).is_finished:
         await drained(shop)
     await enqueued(shop, "greet", name="bob")
-    await shop.pause("bulk", actor="carol", reason="too loud")
+    await shop.queues.pause("bulk", actor="carol", reason="too loud")
     await enqueued(shop, "break_down", text="later")
     page = (await web.get("/")).text
     assert re.search(r"<dt>ready</dt><dd>1</dd>", page)
@@ -114,7 +114,7 @@ async def test_the_overview_shows_queues_counts_and_what_needs_a_person(
     assert "1 failed" in page
     assert "2 ended, 1 tried again" in page
     assert re.search(r">P50 \S+ m?s, P95 \S+ m?s<", page)
-    assert "high is stuck: nobody works on it" in page  # and bulk is paused, which is another thing
+    assert "high is stuck: no worker takes its jobs" in page  # and bulk is paused, which is another thing
     assert "bulk is stuck" not in page
     counts = (await web.get("/counts")).text
     assert re.search(r'id="count-dead-letters" hx-swap-oob="true">1<', counts)
@@ -126,7 +126,7 @@ async def test_who_sees_one_queue_sees_nothing_of_others(shop: Holdfast) -> None
     mine = await enqueued(shop, "greet", name="ann")
     other = await enqueued(shop, "break_down", text="none of your business")
     await drained(shop)
-    await shop.pause("bulk", reason="none of your business")
+    await shop.queues.pause("bulk", reason="none of your business")
     async with visit(shop) as web:
         web.headers.update(bearing(await made_pass(shop, "operator", queues=("high",))))
         for address in ("/", "/jobs", "/counts", "/jobs?q=state:failed"):
@@ -380,7 +380,7 @@ async def test_hostile_texts_stay_texts(shop: Holdfast, web: httpx2.AsyncClient)
             assert raw(page) == [], text
         answer = await web.get("/jobs", params={"q": text})
         assert raw(answer.text) == [], text
-    await shop.pause("bulk", actor=HOSTILE[3], reason=TOGETHER[0][:900])
+    await shop.queues.pause("bulk", actor=HOSTILE[3], reason=TOGETHER[0][:900])
     for address in ("/", "/jobs", "/jobs/bulk?verb=retry&all=yes"):
         page = (await web.get(address)).text
         assert raw(page) == []

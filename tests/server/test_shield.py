@@ -113,7 +113,7 @@ ORIGINS: list[tuple[str, dict[str, str], int]] = [
 
 @pytest.mark.guards("origin-check")
 async def test_pages_of_other_sites_may_link_here_and_no_more(memory_app: Holdfast) -> None:
-    await memory_app.pause("high")
+    await memory_app.queues.pause("high")
     async with visit(memory_app, is_open=True) as web:
         for method, headers, status in ORIGINS:
             path = f"{QUEUES}/high/resume" if method == "POST" else QUEUES
@@ -121,7 +121,7 @@ async def test_pages_of_other_sites_may_link_here_and_no_more(memory_app: Holdfa
 
 
 async def test_our_own_pages_need_a_form_of_ours_as_well(memory_app: Holdfast) -> None:
-    await memory_app.pause("high")
+    await memory_app.queues.pause("high")
     own = {"origin": "http://127.0.0.1", "sec-fetch-site": "same-origin"}
     async with visit(memory_app, is_open=True) as web:
         for headers in (own, {"origin": "null", "sec-fetch-site": "same-origin"}, {"cookie": "a=b"}):
@@ -134,7 +134,7 @@ async def test_by_https_a_page_without_it_is_foreign(memory_app: Holdfast) -> No
     secret = await made_pass(memory_app)
     async with visit(memory_app, settings, base="https://jobs.example.org") as web:
         for origin, status in (("https://jobs.example.org", 200), ("http://jobs.example.org", 403)):
-            answer = await web.post(f"{QUEUES}/a/resume", headers=bearing(secret) | {"origin": origin})
+            answer = await web.post(f"{QUEUES}/a/pause", headers=bearing(secret) | {"origin": origin})
             assert answer.status_code == status
 
 
@@ -328,7 +328,7 @@ async def test_what_happens_inside_stays_there(
         message = "SELECT secret FROM /var/lib/holdfast"
         raise RuntimeError(message)
 
-    monkeypatch.setattr(type(memory_app.client), "families", broken)
+    monkeypatch.setattr(type(memory_app.client.queues), "list", broken)
     async with visit(memory_app) as web:
         for path, headers in ((QUEUES, {}), ("/queues", PAGE)):
             answer = await web.get(path, headers=bearing(secret) | headers)
@@ -338,7 +338,7 @@ async def test_what_happens_inside_stays_there(
             assert answer.headers["x-request-id"] in answer.text
             assert f"request {answer.headers['x-request-id']}" in caplog.text
     assert [record.levelno for record in caplog.records] == [logging.ERROR] * 2
-    monkeypatch.setattr(type(memory_app.client), "resume", broken)
+    monkeypatch.setattr(type(memory_app.client.queues), "resume", broken)
     async with visit(memory_app) as web:
         assert (await web.post(f"{QUEUES}/high/resume", headers=bearing(secret))).status_code == 500
     (deed,) = await memory_app.store.list_deeds(AuditFilter(), limit=9)

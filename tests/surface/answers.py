@@ -51,7 +51,7 @@ migrate status
 migrate plan
 migrate up
 queues list
-queues families
+queues list --wide
 queues show high
 schedules list
 schedules next nightly

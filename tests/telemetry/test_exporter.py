@@ -94,7 +94,7 @@ async def test_the_leader_shows_the_store_and_each_worker_its_own_slots(app: Hol
     async with app:
         for _ in range(5):
             await app.enqueue(shoot.call())
-        await app.pause("default")
+        await app.queues.pause("default")
         working = asyncio.create_task(app.run_worker())
         try:
             await until_shown(app, "holdfast_running_jobs", {'queue="shots"': 2.0})

@@ -274,7 +274,7 @@ async def test_a_paused_queue_is_not_claimed_and_its_buffer_is_handed_back(
         await until(lambda: work_.running == 1, "the slot is taken")
         first = await work.enqueue(1)
         await until(lambda: work_.buffered == [first.id], "one waits in the buffer")
-        await app.pause("paused")
+        await app.queues.pause("paused")
         job = await until_state(first, JobState.QUEUED)
         assert job.attempt == 0
         await until(lambda: work_.buffered == [], "the worker has handed it back")
@@ -283,7 +283,7 @@ async def test_a_paused_queue_is_not_claimed_and_its_buffer_is_handed_back(
         await until(lambda: work_.running == 0, "the slot is free")
         await ended(await blocker.enqueue())
         assert [(await handle.get()).state for handle in (first, second)] == [JobState.QUEUED] * 2
-        await app.resume("paused")
+        await app.queues.resume("paused")
         for handle in (first, second):
             await ended(handle)
     assert ran_ == [0, 1, 2]

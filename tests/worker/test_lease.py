@@ -362,12 +362,12 @@ async def test_nobody_waits_behind_a_crashed_job_that_waits_for_solitude(
     async with working(app, queues=["nothing"]) as other:
         (job,) = await store.claim_jobs(Claim(other.id, 1_000, 1, (Lane("default", 1, 1),)))
         await store.finish_jobs([crashed(job.id, job.claim, FAILURE)])
-    await app.pause("default")
+    await app.queues.pause("default")
     running = await long_one.enqueue()
     innocent = [await work.enqueue() for _ in range(3)]
     async with working(app, concurrency=5, queues=["other", "default"]) as busy:
         await busy.moments.wait("begun", job=running.id)
-        await app.resume("default")
+        await app.queues.resume("default")
         for handle in (suspect, *innocent):
             await busy.moments.wait("claimed", worker=busy.id, jobs=handle.id)
         async with working(app, concurrency=1):

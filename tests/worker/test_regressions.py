@@ -236,7 +236,7 @@ async def test_an_interrupted_phase_keeps_what_it_said(app: Holdfast, how: str) 
         await half.wait()
         await until(is_half_way, "the first item is stored")
         before = (await handle.get()).phases[1]
-        await app.pause("default")
+        await app.queues.pause("default")
         if how == "its process dies":
             await app.store.finish_jobs([crashed((await handle.get()).id, 1, FAILURE)])
         one.stop()
@@ -248,7 +248,7 @@ async def test_an_interrupted_phase_keeps_what_it_said(app: Holdfast, how: str) 
     assert job.progress is not None
     assert (job.progress.percent, job.phase, told(job)[0]) == (70, "update", ("fetch", "completed", 7))
     assert job.items["editions"]["editions_in_progress"] == ["b", "c"]
-    await app.resume("default")
+    await app.queues.resume("default")
     (job,) = await ran(app, handle)
     assert (job.state, job.result, order) == (JobState.COMPLETED, 7, ["a", "b", "b", "c"])
     assert job.items["editions"]["editions_completed"] == ["a", "b", "c"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.stores.limits import LimitRow
-from holdfast.stores.sla import QueuePolicy, SlaRow, Tuning
+from holdfast.stores.sla import QueuePolicy, SlaRow, TuningRow
 from holdfast.worker.processors import Processors
 from holdfast.worker.tuning import Gear, Tuner
 
@@ -49,7 +49,7 @@ class Known:
         self.policies = list(policies)
         self.rows: list[SlaRow] = []
         self.limits: list[LimitRow] = []
-        self.said: list[Sequence[Tuning]] = []
+        self.said: list[Sequence[TuningRow]] = []
 
     async def queue_policies(self) -> list[QueuePolicy]:
         """What is published."""
@@ -63,7 +63,7 @@ class Known:
         """What was found."""
         return self.rows
 
-    async def report_tunings(self, instance: str, tunings: Sequence[Tuning]) -> None:
+    async def report_tunings(self, instance: str, tunings: Sequence[TuningRow]) -> None:
         """Remember what was said."""
         assert instance == "me"
         self.said.append(tunings)

@@ -111,9 +111,9 @@ async def test_a_pause_does_not_count_as_waiting(make_app: MakeApp) -> None:
         async def work() -> None: ...
 
         await work.enqueue()
-        await app.pause("default")
+        await app.queues.pause("default")
         await clock.advance(seconds=100)
-        await app.resume("default")
+        await app.queues.resume("default")
         await clock.advance(seconds=3)
         await work.enqueue()
         await drained(app)
@@ -131,8 +131,8 @@ async def test_a_wait_counts_since_the_queue_was_let_go_on(memory_app: Holdfast)
     await clock.stop()
     await work.enqueue()
     await clock.advance(seconds=100)
-    await memory_app.pause("default")
-    await memory_app.resume("default")
+    await memory_app.queues.pause("default")
+    await memory_app.queues.resume("default")
     await drained(memory_app)
     waits: dict[int, int] = {}
     for rollup in await memory_app.store.read_rollups(clock.now - timedelta(hours=1)):

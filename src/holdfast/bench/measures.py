@@ -87,7 +87,7 @@ async def warm_up(jobs: Jobs, crew: Crew, size: int) -> None:
 
 async def fill(jobs: Jobs, size: int) -> float:
     """Enqueue jobs in one call, while no worker may take any; jobs per second."""
-    await app.pause(QUEUE)
+    await app.queues.pause(QUEUE)
     began = time.monotonic()
     await jobs.bulk(size)
     return size / (time.monotonic() - began)
@@ -96,7 +96,7 @@ async def fill(jobs: Jobs, size: int) -> float:
 async def drain(jobs: Jobs, crew: Crew, size: int) -> float:
     """Let a worker run the jobs that were filled in; jobs per second."""
     began = time.monotonic()
-    await app.resume(QUEUE)
+    await app.queues.resume(QUEUE)
     await app.store.announce([QUEUE])
     await jobs.run_by(crew)
     return size / (time.monotonic() - began)

@@ -42,7 +42,7 @@ async def _kinds(session: Session) -> Iterable[str]:
 
 
 async def _queues(session: Session) -> Iterable[str]:
-    return [row.name for row in await session.client.queues()]
+    return [queue.name for queue in await session.client.queues.list()]
 
 
 async def _schedules(session: Session) -> Iterable[str]:

@@ -5,6 +5,7 @@ import functools
 import io
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from enum import StrEnum
 from typing import Any
 
@@ -77,8 +78,12 @@ def write(
 
 def entries(shape: Any) -> Sequence[Any]:
     """Find what a document lists."""
-    values = shape.values() if isinstance(shape, dict) else msgspec.structs.asdict(shape).values()
+    values = shape.values() if isinstance(shape, dict) else [getattr(shape, name) for name in _fields(shape)]
     return next((value for value in values if isinstance(value, list | tuple)), ())
+
+
+def _fields(shape: Any) -> Sequence[str]:
+    return shape.__struct_fields__ if isinstance(shape, msgspec.Struct) else [field.name for field in fields(shape)]
 
 
 def _write_csv(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:

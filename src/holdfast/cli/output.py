@@ -19,6 +19,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
+from holdfast.resources.redaction import redact
+
 # C0 and C1 controls, line separators, direction marks, lone surrogates.
 _DIRECTIONS = "\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff"
 _ACTING = re.compile(f"[\\x00-\\x1f\\x7f-\\x9f{_DIRECTIONS}\ud800-\udfff]")
@@ -126,13 +128,13 @@ def _private(name: str, flags: int) -> int:
 
 
 def write_json(value: Any) -> None:
-    """Print a value as indented JSON."""
-    click.echo(indented(msgspec.json.encode(value)))
+    """Print a value as indented JSON, with its secrets covered."""
+    click.echo(indented(msgspec.json.encode(redact(value))))
 
 
 def json_line(value: Any) -> str:
-    """Write a value as one line of JSON."""
-    return _safe_json(msgspec.json.encode(value).decode())
+    """Write a value as one line of JSON, with its secrets covered."""
+    return _safe_json(msgspec.json.encode(redact(value)).decode())
 
 
 def masked_line(value: Any) -> str:

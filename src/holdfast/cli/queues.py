@@ -1,88 +1,162 @@
-"""`holdfast queues list|families|show|pause|resume|limit|purge`."""
+"""`holdfast queues list|show|pause|resume|limit|purge`."""
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 import click
 
 from holdfast import ages, names
 from holdfast.app import Holdfast
-from holdfast.cli import completing, listing, locate, many, options, output, queue_shapes, shapes
+from holdfast.cli import completing, listing, locate, many, options, output
 from holdfast.cli.connect import Session, with_store
-from holdfast.cli.exits import Exit, Refusal
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell, Column
-from holdfast.cli.queue_families import NONE_KNOWN, families, show
 from holdfast.client.client import Client
-from holdfast.client.families import QueueFamily
 from holdfast.health.checks import paused_by
 from holdfast.job import WAITING, JobState
+from holdfast.resources.queue import QueueInfo, QueueList
 from holdfast.stores.bulk import BulkVerb
-from holdfast.stores.values import Count, JobFilter, QueueRow
+from holdfast.stores.values import JobFilter
 from holdfast.worker_settings import MOST_CONCURRENT
 
-_CAP = 10_000
+_NONE = "no queue is known yet: none is defined, paused or has jobs"
+_LABEL = 12
 _STATES = (JobState.QUEUED, JobState.SCHEDULED, JobState.RUNNING, JobState.HELD, JobState.BLOCKED)
 _COLUMNS = (
     Column("QUEUE", is_flexible=True),
     *(Column(state.value.upper(), is_number=True) for state in _STATES),
     Column("STATUS", is_flexible=True),
 )
+_WIDE = (
+    *_COLUMNS[:-1],
+    Column("PRIORITY", is_number=True),
+    Column("COLOUR"),
+    Column("WORKERS"),
+    Column("POLL"),
+    Column("SLA"),
+    Column("P95 WAIT"),
+    Column("OLDEST"),
+    Column("ESCALATION", is_flexible=True),
+    _COLUMNS[-1],
+)
 
 
 @click.group("queues", cls=Noun, examples=("list", "pause high --reason 'mail server is down' --actor alice"))
 def queues() -> None:
-    """Look at queues; pause, bound and empty them."""
+    """Look at queues; pause, limit and empty them."""
 
 
-# ---- list ----------------------------------------------------------------------------------------------------------
+# ---- list, show ----------------------------------------------------------------------------------------------------
 
 
-@queues.command("list", examples=("", "-o csv", "--json"))
+@queues.command("list", examples=("", "--wide", "-o csv", "--json"))
+@click.option("--wide", is_flag=True, help="Also show the settings of each queue, and how long its jobs wait.")
 @listing.form
 @click.pass_context
-def list_queues(ctx: click.Context, *, form: listing.Form) -> None:
+def list_queues(ctx: click.Context, *, wide: bool, form: listing.Form) -> None:
     """List queues.
 
-    How many live jobs are in each state, which are paused, by whom and why, and where jobs wait for longer than is
-    promised. At most 10,000 jobs are counted for each number; 10,000+ means that there are more.
+    Shows how many live jobs are in each state, which queues are paused, by whom and why, and where jobs wait for longer
+    than the SLA allows. Each number stops at 10,000; 10,000+ means that there are more.
     """
-
-    async def read(session: Session) -> tuple[list[QueueFamily], list[Count]]:
-        return await session.client.families(), await session.client.counts()
-
-    found, counts = with_store(ctx, read)
-    rows = [queue.row for queue in found]
-    by_queue = {row.name: [count for count in counts if count.queue == row.name] for row in rows}
+    found = with_store(ctx, lambda session: session.client.queues.list())
     now = ages.now()
-    shape = shapes.QueuesShape([shapes.queue(row, by_queue[row.name]) for row in rows])
-    shown = [_row(queue, by_queue[queue.row.name], now) for queue in found]
-    listing.write(form, shape, _COLUMNS, shown, empty=NONE_KNOWN)
+    rows = [_row(queue, now, wide=wide) for queue in found]
+    listing.write(form, QueueList(queues=found), _WIDE if wide else _COLUMNS, rows, empty=_NONE)
 
 
-def _row(queue: QueueFamily, counts: Sequence[Count], now: datetime) -> list[Cell]:
-    numbers = {count.state: _number(count) for count in counts}
-    return [Cell(queue.row.name), *(Cell(numbers.get(state, "0")) for state in _STATES), _status(queue, now)]
+@queues.command("show", examples=("high", "high --json"))
+@click.argument("name", shell_complete=completing.queues)
+@options.as_json
+@click.pass_context
+def show(ctx: click.Context, *, name: str, as_json: bool) -> None:
+    """Show one queue.
+
+    Shows its settings, how long its jobs wait, and how many workers each instance gives it and why.
+    """
+    queue = with_store(ctx, lambda session: session.client.queues.get(name))
+    if as_json:
+        output.write_json(queue)
+        return
+    output.styled((queue.name, "bold"))
+    for label, value in _facts(queue, ages.now()):
+        output.styled((f"  {label:<{_LABEL}} ", "bright_black"), (value, ""))
 
 
-def _number(count: Count) -> str:
-    return f"{min(count.jobs, _CAP):,}+" if count.capped else f"{count.jobs:,}"
+def _row(queue: QueueInfo, now: datetime, *, wide: bool) -> list[Cell]:
+    counts = [Cell(str(queue.count(state))) for state in _STATES]
+    if not wide:
+        return [Cell(queue.name), *counts, _status(queue, now)]
+    return [
+        Cell(queue.name),
+        *counts,
+        Cell("" if queue.priority is None else str(queue.priority)),
+        Cell(queue.colour or ""),
+        Cell(_workers(queue)),
+        Cell(_span(queue.poll_ms)),
+        Cell(_span(queue.sla_ms)),
+        Cell(_span(queue.p95_wait_ms)),
+        Cell(_span(queue.oldest_wait_ms)),
+        Cell(queue.escalation or ""),
+        _status(queue, now),
+    ]
 
 
-def _status(queue: QueueFamily, now: datetime) -> Cell:
-    row = queue.row
-    if row.paused_at is None and queue.is_late and queue.waits is not None and queue.waits.breached_at is not None:
-        late_at = queue.waits.breached_at
-        return Cell(f"late, {ages.age(late_at, now)}", f"late {ages.iso(late_at)}", style="red")
-    if row.paused_at is None:
-        return Cell("active", style="green")
-    since = f"paused {ages.age(row.paused_at, now)}{paused_by(row)}"
-    return Cell(since, f"paused {ages.iso(row.paused_at)}{paused_by(row)}", style="yellow")
+def _status(queue: QueueInfo, now: datetime) -> Cell:
+    if queue.paused_at is not None:
+        since = f"paused {ages.age(queue.paused_at, now)}{paused_by(queue)}"
+        return Cell(since, f"paused {ages.iso(queue.paused_at)}{paused_by(queue)}", style="yellow")
+    if queue.late_since is not None:
+        return Cell(f"late, {ages.age(queue.late_since, now)}", f"late {ages.iso(queue.late_since)}", style="red")
+    return Cell("active", style="green")
 
 
-queues.add_command(families)
-queues.add_command(show)
+def _facts(queue: QueueInfo, now: datetime) -> Iterator[tuple[str, str]]:
+    if queue.description:
+        yield "about", queue.description
+    if queue.paused_at is not None:
+        yield "paused", f"{ages.age(queue.paused_at, now)}{paused_by(queue)}"
+    yield "jobs", ", ".join(f"{count} {state}" for state, count in queue.counts.items()) or "none waits or runs"
+    yield from _settings(queue, now)
+    yield "sla", "none: best effort" if queue.sla_ms is None else f"95 of 100 jobs start within {_span(queue.sla_ms)}"
+    yield from _waits(queue, now)
+
+
+def _settings(queue: QueueInfo, now: datetime) -> Iterator[tuple[str, str]]:
+    if queue.priority is not None:
+        yield "priority", str(queue.priority)
+    if queue.colour is not None:
+        yield "colour", queue.colour
+    known = _workers(queue)
+    yield "workers", f"{known} in an instance" if known else "as many as an instance has slots"
+    for tuning in queue.tunings:
+        yield "why", f"{tuning.reason} (instance {tuning.instance[:8]}, {ages.age(tuning.changed_at or now, now)})"
+    if queue.poll_ms is not None:
+        yield "poll", _span(queue.poll_ms)
+    if queue.age_after_ms is not None:
+        yield "ageing", f"after {_span(queue.age_after_ms)}, one claimed job in {queue.age_share}"
+    if queue.escalation is not None:
+        yield "escalation", queue.escalation
+
+
+def _waits(queue: QueueInfo, now: datetime) -> Iterator[tuple[str, str]]:
+    if queue.p95_wait_ms is not None:
+        yield "p95 wait", f"{_span(queue.p95_wait_ms)} or longer, of {queue.starts} starts in the last 5 minutes"
+    if queue.oldest_wait_ms is not None:
+        yield "oldest", f"waits for {_span(queue.oldest_wait_ms)}, one of {queue.waiting}"
+    if queue.late_since is not None:
+        yield "late", f"since {ages.stamp(queue.late_since)} ({ages.age(queue.late_since, now)})"
+
+
+def _workers(queue: QueueInfo) -> str:
+    if queue.workers is None:
+        return ""
+    return str(queue.workers) if queue.max_workers is None else f"{queue.workers} to {queue.max_workers}"
+
+
+def _span(length_ms: int | None) -> str:
+    return "" if length_ms is None else ages.span(timedelta(milliseconds=length_ms))
 
 
 # ---- pause, resume -------------------------------------------------------------------------------------------------
@@ -100,16 +174,17 @@ def pause(ctx: click.Context, *, name: str, reason: str | None, actor: str | Non
     Until it is resumed; jobs that run go on.
     """
     app, knows_tasks = (None, False) if locate.server(ctx) else locate.app_or_store(ctx)
+    wanted = names.name(name, "queue")
 
-    async def change(session: Session) -> tuple[bool, QueueRow]:
-        known = {row.name for row in await session.client.queues()} | _named_by(app)
-        return names.name(name, "queue") in known, await session.client.pause(name, actor=actor, reason=reason)
+    async def change(session: Session) -> tuple[bool, QueueInfo]:
+        known = {queue.name for queue in await session.client.queues.list()} | _named_by(app)
+        return wanted in known, await session.client.queues.pause(wanted, actor=actor, reason=reason)
 
-    is_known, row = with_store(ctx, change)
+    is_known, queue = with_store(ctx, change)
     if not is_known:
-        nobody = "no job, task or definition" if knows_tasks else "no job or definition"
-        output.note(f"warning: {nobody} has named a queue {row.name!r} so far; it is paused now, is it spelled right?")
-    _write(row, "paused", as_json=as_json)
+        unnamed = "no job, task or definition" if knows_tasks else "no job or definition"
+        output.note(f"warning: {unnamed} has named a queue {wanted!r} so far; it is paused now, is it spelled right?")
+    _write(queue, "paused", as_json=as_json)
 
 
 @queues.command("resume", examples=("high",))
@@ -118,19 +193,14 @@ def pause(ctx: click.Context, *, name: str, reason: str | None, actor: str | Non
 @click.pass_context
 def resume(ctx: click.Context, *, name: str, as_json: bool) -> None:
     """Let the jobs of a queue start again."""
-    wanted = names.name(name, "queue")
 
-    async def change(session: Session) -> tuple[bool, QueueRow]:
-        rows = {row.name: row for row in await session.client.queues()}
-        if wanted not in rows:
-            known = ", ".join(list(rows)[:10]) or "none"
-            message = f"resume {wanted}: there is no such queue, so it is not paused either; known are {known}"
-            raise Refusal(message, Exit.NOT_FOUND, kind="QueueNotFound")
-        was_paused = rows[wanted].paused_at is not None
-        return was_paused, await session.client.resume(wanted) if was_paused else rows[wanted]
+    async def change(session: Session) -> tuple[bool, QueueInfo]:
+        queue = await session.client.queues.get(name)
+        was_paused = queue.paused_at is not None
+        return was_paused, await session.client.queues.resume(name) if was_paused else queue
 
-    was_paused, row = with_store(ctx, change)
-    _write(row, "resumed" if was_paused else "was not paused", as_json=as_json)
+    was_paused, queue = with_store(ctx, change)
+    _write(queue, "resumed" if was_paused else "was not paused", as_json=as_json)
 
 
 # ---- limit, purge --------------------------------------------------------------------------------------------------
@@ -152,22 +222,18 @@ def limit(ctx: click.Context, /, *, name: str, most: int | None, reset: bool, as
     if (most is None) != reset:
         message = f"expected either N or --reset, got {'both' if reset else 'neither'}"
         raise click.UsageError(message, ctx)
-    wanted = names.name(name, "queue")
-    path = f"queues.{wanted}.workers"
 
-    async def change(session: Session) -> QueueFamily:
-        if reset:
-            await session.client.reset_policy(path)
-        else:
-            await session.client.set_policy(path, most, **why)
-        return next(queue for queue in await session.client.families() if queue.row.name == wanted)
+    async def change(session: Session) -> QueueInfo:
+        if most is None:
+            return await session.client.queues.reset(name, "workers")
+        return await session.client.queues.set(name, "workers", most, **why)
 
     queue = with_store(ctx, change)
     if as_json:
-        output.write_json(queue_shapes.family(queue))
+        output.write_json(queue)
     else:
-        bound = "no bound but its slots" if queue.workers is None else f"at most {queue.workers} jobs at once"
-        output.line(f"{wanted}: {bound} in an instance")
+        limit = "as many jobs as it has slots" if queue.workers is None else f"at most {queue.workers} jobs"
+        output.line(f"{queue.name}: each instance runs {limit} at once")
 
 
 @queues.command("purge", examples=("low --dry-run", "low --reason 'made twice' --yes --wait"))
@@ -187,11 +253,7 @@ def purge(ctx: click.Context, /, *, name: str, **given: Any) -> None:
     deed = many.Deed(BulkVerb.CANCEL, "cancel", "waiting job", typed=wanted)
 
     async def choose(client: Client) -> JobFilter:
-        known = [row.name for row in await client.queues()]
-        if wanted not in known:
-            message = f"purge {wanted}: there is no such queue; known are {', '.join(known[:10]) or 'none'}"
-            raise Refusal(message, Exit.NOT_FOUND, kind="QueueNotFound")
-        return JobFilter(queues=(wanted,), states=tuple(sorted(WAITING)))
+        return JobFilter(queues=((await client.queues.get(wanted)).name,), states=tuple(sorted(WAITING)))
 
     many.start(ctx, deed, choose, given)
 
@@ -200,8 +262,8 @@ def _named_by(app: Holdfast | None) -> set[str]:
     return set() if app is None else {*app.settings.queues, *(task.queue for task in app.tasks)}
 
 
-def _write(row: QueueRow, done: str, *, as_json: bool) -> None:
+def _write(queue: QueueInfo, done: str, *, as_json: bool) -> None:
     if as_json:
-        output.write_json(shapes.queue(row, []))
+        output.write_json(queue)
     else:
-        output.line(f"{row.name} {done}")
+        output.line(f"{queue.name} {done}")

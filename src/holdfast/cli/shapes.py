@@ -10,31 +10,7 @@ import msgspec
 
 from holdfast.stores.deliveries import Endpoint
 from holdfast.stores.migrate import Plan
-from holdfast.stores.values import Count, QueueRow, WorkerRow
-
-
-class CountShape(msgspec.Struct, frozen=True):
-    """A number of jobs; `capped` says "this many or more"."""
-
-    jobs: int
-    capped: bool
-
-
-class QueueShape(msgspec.Struct, frozen=True):
-    """`queues pause|resume --json`, and each entry of `queues list --json`."""
-
-    name: str
-    paused: bool
-    paused_at: datetime | None
-    paused_by: str | None
-    paused_reason: str | None
-    counts: dict[str, CountShape]
-
-
-class QueuesShape(msgspec.Struct, frozen=True):
-    """`queues list --json`; states without jobs are left out of `counts`."""
-
-    queues: list[QueueShape]
+from holdfast.stores.values import WorkerRow
 
 
 class EndpointShape(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,18 +128,6 @@ def worker(row: WorkerRow, state: str) -> WorkerShape:
         drain_at=row.drain_at,
         drain_by=row.drain_by,
         memory_bytes=row.memory_bytes,
-    )
-
-
-def queue(row: QueueRow, counts: list[Count]) -> QueueShape:
-    """Describe a queue."""
-    return QueueShape(
-        name=row.name,
-        paused=row.paused_at is not None,
-        paused_at=row.paused_at,
-        paused_by=row.paused_by,
-        paused_reason=row.paused_reason,
-        counts={count.state.value: CountShape(count.jobs, count.capped) for count in counts},
     )
 
 

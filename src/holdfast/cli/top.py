@@ -55,8 +55,7 @@ async def look(session: Session) -> Seen:
     running = await client.get_many([job.id for job in page.jobs])
     return Seen(
         at=await session.now(),
-        queues=await client.families(),
-        counts=await client.counts(),
+        queues=await client.queues.list(),
         running=[job for job in running.values() if job.state is JobState.RUNNING],
         failures=(await client.dead_letters(limit=_FAILURES)).groups,
         workers=[worker for worker in await client.workers() if worker.dead_at is None],

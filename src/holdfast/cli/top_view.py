@@ -11,18 +11,17 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast import ages
-from holdfast.cli import bars, dead_shapes, output, shapes
+from holdfast.cli import bars, dead_shapes, output
 from holdfast.cli.output import STATE_STYLES, Cell, Column
-from holdfast.client.families import QueueFamily
 from holdfast.job import Job, JobState, Progress
+from holdfast.resources.queue import JobCount, QueueInfo
 from holdfast.stores.failures import DeadLetter
-from holdfast.stores.values import Count, WorkerRow
+from holdfast.stores.values import WorkerRow
 
 _TICKS = "▁▂▃▄▅▆▇█"
 _SAMPLES = 30
 _STATES = (JobState.QUEUED, JobState.SCHEDULED, JobState.RUNNING, JobState.HELD)
 _WAITING = frozenset({JobState.QUEUED, JobState.HELD})
-_CAP = 10_000
 _LEAST_ROWS = 4
 _FRAME = 9  # lines that are neither jobs nor failures nor queues
 _HELP = "p pause   r look now   f failures   q leave"
@@ -33,19 +32,10 @@ class Seen:
     """Everything at one moment."""
 
     at: datetime
-    queues: Sequence[QueueFamily]
-    counts: Sequence[Count]
+    queues: Sequence[QueueInfo]
     running: Sequence[Job]
     failures: Sequence[DeadLetter]
     workers: Sequence[WorkerRow]
-
-    def number(self, queue: str, state: JobState) -> Count | None:
-        """How many jobs of a queue are in a state."""
-        return next((count for count in self.counts if (count.queue, count.state) == (queue, state)), None)
-
-    def waiting(self, queue: str) -> int:
-        """How many jobs of a queue could run."""
-        return sum(count.jobs for count in self.counts if count.queue == queue and count.state in _WAITING)
 
 
 class Drawing:
@@ -62,7 +52,7 @@ class Drawing:
         """Take a look."""
         self.seen, self.problem = seen, None
         for queue in seen.queues:
-            self._waiting[queue.row.name].append(seen.waiting(queue.row.name))
+            self._waiting[queue.name].append(queue.count(*_WAITING).jobs)
 
     def obey(self, key: str) -> None:
         """Do what a key asks for."""
@@ -105,8 +95,8 @@ class Drawing:
         titles = (Text(state.value, STATE_STYLES[state]) for state in _STATES)
         table.add_row(Text("queue", "bold"), *titles, Text("waiting", "bold"), Text(""))
         for queue in seen.queues:
-            name = queue.row.name
-            numbers = (Text(_number(seen.number(name, state))) for state in _STATES)
+            name = queue.name
+            numbers = (Text(_number(queue.count(state))) for state in _STATES)
             text, style = status(queue)
             line = Text(sparkline(self._waiting[name]), "blue")
             table.add_row(Text(output.one_line(name)), *numbers, line, Text(output.one_line(text), style))
@@ -121,21 +111,19 @@ def sparkline(samples: Sequence[int]) -> str:
     return "".join(_TICKS[round(sample / most * (len(_TICKS) - 1))] for sample in samples)
 
 
-def status(queue: QueueFamily) -> tuple[str, str]:
+def status(queue: QueueInfo) -> tuple[str, str]:
     """Say how a queue does, and in which style."""
-    if queue.row.paused_at is not None:
+    if queue.paused_at is not None:
         return "paused", "yellow"
-    if queue.is_late:
+    if queue.late_since is not None:
         return "late", "red"
-    if queue.waits is not None and queue.waits.oldest_ms is not None:
-        return f"oldest waits for {ages.span(timedelta(milliseconds=queue.waits.oldest_ms))}", ""
+    if queue.oldest_wait_ms is not None:
+        return f"oldest waits for {ages.span(timedelta(milliseconds=queue.oldest_wait_ms))}", ""
     return "", ""
 
 
-def _number(count: Count | None) -> str:
-    if count is None or count.jobs == 0:
-        return "."
-    return f"{min(count.jobs, _CAP):,}+" if count.capped else f"{count.jobs:,}"
+def _number(count: JobCount) -> str:
+    return str(count) if count.jobs else "."
 
 
 def _failures(seen: Seen, most: int) -> RenderableType:
@@ -169,7 +157,7 @@ def write(seen: Seen) -> None:
         *(Column(state.value.upper(), is_number=True) for state in _STATES),
         Column("STATUS", is_flexible=True),
     ]
-    output.table(columns, [_queue_row(seen, queue) for queue in seen.queues])
+    output.table(columns, [_queue_row(queue) for queue in seen.queues])
     if seen.running:
         output.line("")
         titles = (Column("RUNNING"), Column("KIND", is_flexible=True), Column("DONE"), Column("AT", is_flexible=True))
@@ -180,11 +168,10 @@ def write(seen: Seen) -> None:
         output.table([*columns, Column("ERROR", is_flexible=True)], [_failure_row(seen, one) for one in seen.failures])
 
 
-def _queue_row(seen: Seen, queue: QueueFamily) -> list[Cell]:
-    name = queue.row.name
+def _queue_row(queue: QueueInfo) -> list[Cell]:
     text, style = status(queue)
-    numbers = [_number(seen.number(name, state)) for state in _STATES]
-    return [Cell(name), *(Cell(number, number.replace(".", "0")) for number in numbers), Cell(text, style=style)]
+    numbers = [_number(queue.count(state)) for state in _STATES]
+    return [Cell(queue.name), *(Cell(number, number.replace(".", "0")) for number in numbers), Cell(text, style=style)]
 
 
 def _running_row(job: Job) -> list[Cell]:
@@ -221,7 +208,7 @@ class TopShape(msgspec.Struct, frozen=True):
     at: datetime
     workers: int
     slots: int
-    queues: list[shapes.QueueShape]
+    queues: list[QueueInfo]
     running: list[RunningShape]
     failures: list[dead_shapes.DeadLetterShape]
 
@@ -232,10 +219,7 @@ def shape(seen: Seen) -> TopShape:
         at=seen.at,
         workers=len(seen.workers),
         slots=sum(worker.info.concurrency for worker in seen.workers),
-        queues=[
-            shapes.queue(queue.row, [count for count in seen.counts if count.queue == queue.row.name])
-            for queue in seen.queues
-        ],
+        queues=list(seen.queues),
         running=[
             RunningShape(str(job.id), job.public_id, job.kind, job.queue, job.started_at, job.progress)
             for job in seen.running

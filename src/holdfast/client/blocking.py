@@ -5,19 +5,20 @@ Only the caller's own synchronous connection stays on the caller's thread, becau
 
 import asyncio
 import functools
-import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from holdfast.client.blocking_namespaces import BlockingQueues
 from holdfast.client.client import Client
 from holdfast.client.dead_letters import exported
 from holdfast.client.jobs import EVERY_JOB, LARGEST_PAGE
 from holdfast.client.limits import LimitHandle
 from holdfast.client.lock_block import LockBlock
 from holdfast.client.locks import Locks
+from holdfast.client.loop_thread import follow, run_on
 from holdfast.duration import Duration
-from holdfast.errors import ConfigError, NotOpen
+from holdfast.errors import ConfigError
 from holdfast.events import Event
 from holdfast.handle import JobHandle
 from holdfast.job import Job, JobState
@@ -31,70 +32,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
-
-
-class LoopThread:
-    """An event loop in a daemon thread."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self._is_ending = False
-        self._thread = threading.Thread(target=self._run, name="holdfast blocking", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End the loop; whatever still runs on it is given up."""
-        self._is_ending = True
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join()
-
-    def _run(self) -> None:
-        # To the last on this thread: the one that stops it may have a running loop of its own.
-        while not self._is_ending:  # a handler of a worker on this loop may stop it, which nobody else has asked for
-            self.loop.run_forever()
-        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
-        self.loop.close()
-
-
-def run_on(loop: asyncio.AbstractEventLoop, verb: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run an async verb on a loop in another thread and wait for it here."""
-    if running_loop() is loop:
-        message = "blocking verbs would stop the event loop they wait for; inside it, use `await` and the app itself"
-        raise ConfigError(message)
-    if loop.is_closed():
-        message = "the event loop that the app was opened in is closed; open the app again"
-        raise NotOpen(message)
-    future = asyncio.run_coroutine_threadsafe(verb(), loop)
-    try:
-        return future.result()
-    except BaseException:
-        future.cancel()  # Ctrl-C ends the wait here and the verb there; a finished one is not touched by this
-        raise
-
-
-def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The event loop that runs in this thread, if one does."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-
-
-def follow(loop: asyncio.AbstractEventLoop, events: AsyncIterator[Event]) -> Iterator[Event]:
-    """Go through events that come on a loop in another thread."""
-
-    async def following() -> Event | None:
-        return await anext(events, None)
-
-    async def leaving() -> None:
-        if isinstance(events, AsyncGenerator):
-            await events.aclose()
-
-    try:
-        while (event := run_on(loop, following)) is not None:
-            yield event
-    finally:
-        run_on(loop, leaving)
 
 
 class BlockingHandle(Generic[R_co]):
@@ -182,6 +119,7 @@ class BlockingClient:
     def __init__(self, client: Client, loop: asyncio.AbstractEventLoop) -> None:
         self.client = client
         self.loop = loop
+        self.queues = BlockingQueues(client.queues, loop)
 
     def enqueue(self, call: Call[R]) -> BlockingHandle[R]:
         """Store one job; when this returns, it is on disk or in the caller's transaction."""
@@ -264,7 +202,6 @@ class BlockingClient:
     enable_endpoint = _waits_for(Client.enable_endpoint)
     enable_schedule = _waits_for(Client.enable_schedule)
     endpoints = _waits_for(Client.endpoints)
-    families = _waits_for(Client.families)
     escalation = _waits_for(Client.escalation)
     escalations = _waits_for(Client.escalations)
     fires = _waits_for(Client.fires)
@@ -280,12 +217,10 @@ class BlockingClient:
     maintenance = _waits_for(Client.maintenance)
     open_schedules = _waits_for(Client.open_schedules)
     overrides = _waits_for(Client.overrides)
-    pause = _waits_for(Client.pause)
     pause_bulk = _waits_for(Client.pause_bulk)
     preview_bulk = _waits_for(Client.preview_bulk)
     prune = _waits_for(Client.prune)
     purge = _waits_for(Client.purge)
-    queues = _waits_for(Client.queues)
     replay = _waits_for(Client.replay)
     replay_edited = _waits_for(Client.replay_edited)
     reprioritise = _waits_for(Client.reprioritise)
@@ -295,7 +230,6 @@ class BlockingClient:
     reset_policy = _waits_for(Client.reset_policy)
     reset_schedule = _waits_for(Client.reset_schedule)
     reset_service = _waits_for(Client.reset_service)
-    resume = _waits_for(Client.resume)
     resume_bulk = _waits_for(Client.resume_bulk)
     retry = _waits_for(Client.retry)
     retry_many = _waits_for(Client.retry_many)

@@ -17,7 +17,7 @@ from holdfast.client.limits import LimitVerbs
 from holdfast.client.lock_block import LockBlock
 from holdfast.client.locks import LOCK_HINT, Locks
 from holdfast.client.policies import PolicyVerbs
-from holdfast.client.queues import QueueVerbs
+from holdfast.client.queues import LocalQueues, Queues
 from holdfast.client.repeat import until_answered
 from holdfast.client.schedules import ScheduleVerbs
 from holdfast.client.searching import SearchVerbs
@@ -58,7 +58,6 @@ class ClientStore(Store, CallerStore, Protocol):
 
 class Client(
     DeadLetterVerbs,
-    QueueVerbs,
     ScheduleVerbs,
     PolicyVerbs,
     BudgetVerbs,
@@ -80,7 +79,6 @@ class Client(
         self.store = store
         self.delivery = make_delivery(settings, store) if delivery is None else delivery
         DeadLetterVerbs.__init__(self, store, settings, self.delivery, tasks)
-        QueueVerbs.__init__(self, store, settings.deadline_s, self.delivery)
         ScheduleVerbs.__init__(self, store, settings, self.delivery)
         PolicyVerbs.__init__(self, store, settings)
         BudgetVerbs.__init__(self, store, settings.deadline_s)
@@ -89,6 +87,7 @@ class Client(
         EscalationVerbs.__init__(self, store, settings.deadline_s)
         WorkerVerbs.__init__(self, store, settings.deadline_s)
         SearchVerbs.__init__(self, store, settings.deadline_s)
+        self.queues: Queues = LocalQueues(store, settings.deadline_s, self.delivery, self)
         self.enqueuing = Enqueuing(store, settings, self, self.delivery)
         self.watching = Watching(store)
         self.locking = Locks(store, self.delivery, patience_s=settings.deadline_s)

@@ -19,6 +19,7 @@ from holdfast.duration import Duration, milliseconds
 from holdfast.errors import InvalidValue, JobNotFound, shown
 from holdfast.job import Job, JobState
 from holdfast.payload import SECRET
+from holdfast.resources.request import REASON_BYTES
 from holdfast.stores.store import JobStore
 from holdfast.stores.values import Answer, Answered, Count, Cursor, JobFilter, Page
 from holdfast.tasks.options import due_time
@@ -30,7 +31,6 @@ Answers = list[Answered]
 Counts = list[Count]
 
 LARGEST_PAGE = 1_000
-REASON_BYTES = 1_000
 EVERY_JOB = JobFilter()
 _MAY_RUN_SOON = frozenset({JobState.QUEUED, JobState.SCHEDULED})
 

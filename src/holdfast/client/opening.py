@@ -6,8 +6,9 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
-from holdfast.client.blocking import BlockingClient, LoopThread, run_on, running_loop
+from holdfast.client.blocking import BlockingClient
 from holdfast.client.client import Client, ClientStore
+from holdfast.client.loop_thread import LoopThread, run_on, running_loop
 from holdfast.config import Settings
 from holdfast.errors import ConfigError, NotOpen
 from holdfast.tasks.registry import Registry

@@ -12,10 +12,11 @@ import msgspec
 from holdfast import ages
 from holdfast.health import mounts
 from holdfast.job import Job, JobState
+from holdfast.resources.queue import JobCount, QueueInfo
 from holdfast.stores.bounds import BOUNDS
 from holdfast.stores.diagnosis import Diagnosis, Holder, TableSize
 from holdfast.stores.migrate import Plan
-from holdfast.stores.values import Count, QueueRow, WorkerRow
+from holdfast.stores.values import WorkerRow
 from holdfast.tasks.registry import Registry
 
 SAFE_SQLITE = (3, 51, 3)
@@ -185,13 +186,13 @@ def works(worker: WorkerRow, queue: str, now: datetime) -> bool:
     return is_alive and (not worker.info.queues or queue in worker.info.queues)
 
 
-def paused_by(queue: QueueRow) -> str:
+def paused_by(queue: QueueInfo) -> str:
     """Say who paused a queue, and why."""
     who = f" by {queue.paused_by}" if queue.paused_by else ""
     return f"{who}: {queue.paused_reason}" if queue.paused_reason else who
 
 
-def paused(queues: Sequence[QueueRow], now: datetime) -> list[Check]:
+def paused(queues: Sequence[QueueInfo], now: datetime) -> list[Check]:
     """Which queues are paused, by whom and why."""
     found = [
         Check(
@@ -232,27 +233,23 @@ def differing(noted: Mapping[int, str], published: Mapping[str, str], rows: Sequ
     return checks
 
 
-def unattended(
-    counts: Sequence[Count], queues: Sequence[QueueRow], rows: Sequence[WorkerRow], now: datetime
-) -> list[Check]:
-    """Which queues have live jobs and nobody to run them."""
-    paused_names = {queue.name for queue in queues if queue.paused_at is not None}
+def unattended(queues: Sequence[QueueInfo], rows: Sequence[WorkerRow], now: datetime) -> list[Check]:
+    """Which queues have live jobs and no worker that takes them."""
     return [
         Check(
             "workers",
             Level.WARNING,
-            f"queue {count.queue} has {_waiting(count)} and no worker",
+            f"queue {queue.name} has {_waiting(queue.counts[state], state)} and no worker",
             "start one: holdfast worker -A module:app",
         )
-        for count in counts
-        if count.state in _WAITS
-        and count.queue not in paused_names
-        and not any(works(row, count.queue, now) for row in rows)
+        for queue in queues
+        for state in _WAITS
+        if state in queue.counts and queue.paused_at is None and not any(works(row, queue.name, now) for row in rows)
     ]
 
 
-def _waiting(count: Count) -> str:
-    return f"{plural(count.jobs, '+' if count.capped else '')} {_WAITS[count.state]}"
+def _waiting(count: JobCount, state: JobState) -> str:
+    return f"{plural(count.jobs, '+' if count.capped else '')} {_WAITS[state]}"
 
 
 def plural(jobs: int, more: str = "") -> str:

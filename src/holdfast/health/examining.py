@@ -40,10 +40,10 @@ async def examine(
         found += filter(None, (checks.pooler(told, listens_past=listens_past), checks.history(told)))
         found += checks.vacuum(told)
         with reported(found):
-            queues, counts = await client.queues(), await client.counts()
+            queues = await client.queues.list()
             rows = await store.list_workers()
             found += [*checks.paused(queues, now), *checks.workers(rows, now)]
-            found += checks.unattended(counts, queues, rows, now)
+            found += checks.unattended(queues, rows, now)
             found += checks.differing(await store.worker_policies(), await _published(store), rows)
         if tasks is not None:
             with reported(found):

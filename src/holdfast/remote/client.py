@@ -10,7 +10,6 @@ from holdfast import public_id
 from holdfast.client.budgets import BudgetState
 from holdfast.client.client import end_of
 from holdfast.client.escalations import EscalationState
-from holdfast.client.families import QueueFamily
 from holdfast.client.jobs import EVERY_JOB
 from holdfast.client.workers import instance_of
 from holdfast.duration import Duration, milliseconds
@@ -27,6 +26,7 @@ from holdfast.remote import filters, shapes
 from holdfast.remote.dead_letters import RemoteDeadLetters
 from holdfast.remote.link import Link, refuse_actor
 from holdfast.remote.policies import RemotePolicies
+from holdfast.remote.queues import RemoteQueues
 from holdfast.remote.schedules import RemoteSchedules
 from holdfast.remote.stream import RemoteEvents
 from holdfast.stores.alarms import EscalationRow
@@ -34,7 +34,7 @@ from holdfast.stores.budgets import LedgerRow, LostRow, Part
 from holdfast.stores.cluster import LockRow
 from holdfast.stores.deliveries import Endpoint
 from holdfast.stores.limits import LimitRow, LimitUsage
-from holdfast.stores.values import Answer, Answered, Count, Cursor, Found, JobFilter, Page, QueueRow, WorkerRow
+from holdfast.stores.values import Answer, Answered, Cursor, Found, JobFilter, Page, WorkerRow
 from holdfast.why import Reason, Why
 
 _AT_ONCE = 8
@@ -52,6 +52,7 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
     def __init__(self, link: Link) -> None:
         super().__init__(link)
         self._places = asyncio.Semaphore(_AT_ONCE)
+        self.queues = RemoteQueues(link)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
@@ -197,31 +198,6 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
                     return
 
     # ---- queues, workers, locks, limits ----------------------------------------------------------------------------
-
-    async def families(self) -> "List[QueueFamily]":
-        """Read every queue with what is published of it."""
-        return [shapes.family(queue) for queue in (await self.link.get("queues"))["queues"]]
-
-    async def queues(self) -> "List[QueueRow]":
-        """Read every queue."""
-        return [shapes.queue(queue) for queue in (await self.link.get("queues"))["queues"]]
-
-    async def counts(self) -> "List[Count]":
-        """Count live jobs by queue and state."""
-        return [
-            Count(queue["name"], JobState(state), count["jobs"], count["capped"])
-            for queue in (await self.link.get("queues"))["queues"]
-            for state, count in queue["counts"].items()
-        ]
-
-    async def pause(self, queue: str, *, actor: str | None = None, reason: str | None = None) -> QueueRow:
-        """Let no job of a queue start until it is resumed."""
-        refuse_actor(actor)
-        return shapes.queue(await self.link.post("queues", queue, "pause", body={"reason": reason}))
-
-    async def resume(self, queue: str) -> QueueRow:
-        """Let the jobs of a queue start again."""
-        return shapes.queue(await self.link.post("queues", queue, "resume"))
 
     async def workers(self) -> "List[WorkerRow]":
         """Read the processes that run jobs."""

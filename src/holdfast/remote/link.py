@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import quote, urlsplit
 
 import msgspec
@@ -13,10 +13,14 @@ import msgspec
 from holdfast import errors
 from holdfast.errors import ConfigError, HoldfastError, InvalidValue, OutcomeUnknown, StoreUnavailable, shown
 from holdfast.release import RELEASE
+from holdfast.resources.request import Request
 
 if TYPE_CHECKING:
     import httpx2
 
+T = TypeVar("T")
+
+NULL = msgspec.Raw(b"null")  # a value that is sent although it is None
 _PATH = "/api/v1"
 _DEADLINE_S = 30.0
 _LONGEST = 500
@@ -31,6 +35,7 @@ _JSON, _EVENTS = "application/json", "text/event-stream"
 _MISSING: dict[str, type[HoldfastError]] = {
     "jobs": errors.JobNotFound,
     "kinds": errors.UnknownKind,
+    "queues": errors.QueueNotFound,
     "schedules": errors.ScheduleNotFound,
     "budgets": errors.BudgetNotFound,
     "limits": errors.LimitNotFound,
@@ -109,6 +114,11 @@ class Link:
         """Change something."""
         return await self._ask("PATCH", path, body=body)
 
+    async def ask(self, answer: type[T], method: str, *path: str, body: Request | None = None, **query: Any) -> T:
+        """Send a request, and read the answer as a resource."""
+        _, content = await self._send(method, path, query=query, body=body)
+        return msgspec.json.decode(content, type=answer)
+
     async def delete(self, *path: str, **query: Any) -> Any:
         """Remove something."""
         return await self._ask("DELETE", path, query=query)
@@ -155,7 +165,7 @@ class Link:
         path: tuple[str, ...],
         *,
         query: Mapping[str, Any] | None = None,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | Request | None = None,
     ) -> tuple[int, bytes]:
         request = self._http.build_request(
             method,
@@ -294,7 +304,9 @@ def _spelled(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def _given_body(body: Mapping[str, Any]) -> dict[str, Any]:
+def _given_body(body: Mapping[str, Any] | Request) -> Any:
+    if isinstance(body, Request):
+        return body
     return {name: value for name, value in body.items() if value is not None}
 
 

@@ -9,12 +9,11 @@ from holdfast.client.services import ServiceState
 from holdfast.duration import Duration
 from holdfast.errors import EscalationNotFound
 from holdfast.remote import shapes
-from holdfast.remote.link import Link, NotThere, refuse_actor
+from holdfast.remote.link import NULL, Link, NotThere, refuse_actor
 from holdfast.stores.access import Pass
 from holdfast.stores.cluster import LeaderRow, ServiceReport
 from holdfast.stores.policies import KindRow
 
-_NULL = msgspec.Raw(b"null")
 _SERVICE_PARTS = ("interval", "batch", "enabled")
 
 
@@ -31,7 +30,7 @@ class RemotePolicies:
     async def set_policy(self, path: str, value: Any, *, actor: str | None = None, reason: str | None = None) -> None:
         """Change a policy for everybody until it is reset."""
         refuse_actor(actor)
-        await self.link.put("settings", path, body={"value": _NULL if value is None else value, "reason": reason})
+        await self.link.put("settings", path, body={"value": NULL if value is None else value, "reason": reason})
 
     async def reset_policy(self, path: str) -> bool:
         """Let a policy hold again as programs say."""

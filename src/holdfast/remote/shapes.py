@@ -1,14 +1,13 @@
 """What a server answers with, read as the values that a client gives."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from holdfast import public_id
 from holdfast.client.budgets import BudgetState
-from holdfast.client.families import QueueFamily
 from holdfast.job import Job, JobState
 from holdfast.policies.money import MICRO
 from holdfast.stores.alarms import EscalationRow, NoticeRow
@@ -17,8 +16,7 @@ from holdfast.stores.cluster import FireRow, LockRow
 from holdfast.stores.deliveries import Endpoint
 from holdfast.stores.failures import LEFT_CAP, DeadLetter
 from holdfast.stores.limits import LimitBucket, LimitRow, LimitUsage, SlotHolder
-from holdfast.stores.sla import SlaRow
-from holdfast.stores.values import QueueRow, WorkerInfo, WorkerRow
+from holdfast.stores.values import WorkerInfo, WorkerRow
 
 Told = Mapping[str, Any]
 
@@ -93,36 +91,7 @@ def _items(counts: Told, items: Sequence[Told]) -> dict[str, Any]:
     return found
 
 
-# ---- queues and workers --------------------------------------------------------------------------------------------
-
-
-def queue(told: Told) -> QueueRow:
-    """Read a queue."""
-    return QueueRow(told["name"], moment(told["paused_at"]), told["paused_by"], told["paused_reason"])
-
-
-def family(told: Told) -> QueueFamily:
-    """Read a queue with what is published of it."""
-    names = ("priority", "colour", "workers", "max_workers", "poll_ms", "sla_ms", "age_after_ms", "age_share")
-    same: dict[str, Any] = {name: told.get(name) for name in (*names, "escalation", "description")}
-    return QueueFamily(row=queue(told), waits=_waits(told), **same)
-
-
-def _waits(told: Told) -> SlaRow | None:
-    if told.get("p95_wait_ms") is None and told.get("oldest_wait_ms") is None and told.get("late_since") is None:
-        return None
-    return SlaRow(
-        queue=told["name"],
-        sla_ms=told.get("sla_ms"),
-        p95_ms=told.get("p95_wait_ms"),
-        starts=told.get("starts") or 0,
-        oldest_ms=told.get("oldest_wait_ms"),
-        waiting=told.get("waiting") or 0,
-        looked_at=datetime.now(UTC),
-        breached_at=moment(told.get("late_since")),
-        ended_at=None,
-        told_at=None,
-    )
+# ---- workers ------------------------------------------------------------------------------------------------------
 
 
 def worker(told: Told) -> WorkerRow:

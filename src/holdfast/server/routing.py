@@ -4,17 +4,21 @@ Every route is made by `Routes`: it names the least role, which is checked befor
 OpenAPI document, where the tests read it. Whoever changes something leaves a row in the audit, whatever came of it.
 """
 
+import functools
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import is_dataclass
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
+import msgspec
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse
 from starlette.responses import Response
 
 from holdfast.errors import HoldfastError
+from holdfast.resources.redaction import redact
 from holdfast.server import problems
 from holdfast.server.bodies import BodyRoute
 from holdfast.server.cookies import is_our_form
@@ -101,16 +105,36 @@ class Routes:
         scope = "all" if (is_whole := options.pop("whole", False)) else "queues"
         self.permissions[method, self.router.prefix + path] = permission
         extra = {**options.pop("openapi_extra", {}), ROLE: permission.role.word, SCOPE: scope}
-        return self.router.api_route(
+        status = options.pop("status_code", 200)  # which a class of answers need not name
+        register = self.router.api_route(
             path,
             methods=[method],
             dependencies=[Depends(_requires(permission, is_whole=is_whole))],
             responses={**documented(), **options.pop("responses", {})},
             openapi_extra=extra,
-            status_code=options.pop("status_code", 200),  # which a class of answers need not name
+            status_code=status,
             include_in_schema=options.pop("include_in_schema", self._in_schema),
             **options,
         )
+
+        def registered(handler: F) -> F:
+            register(_answering(handler, status))
+            return handler
+
+        return registered
+
+
+def _answering(handler: Callable[..., Any], status: int) -> Callable[..., Any]:
+    """Let a handler return a resource: the caller gets it as JSON, with its secrets covered."""
+
+    @functools.wraps(handler)
+    async def answer(*args: Any, **kwargs: Any) -> Any:
+        value = await handler(*args, **kwargs)
+        if not is_dataclass(value):
+            return value
+        return Response(msgspec.json.encode(redact(value)), status, media_type="application/json")
+
+    return answer
 
 
 def served(request: Request) -> Served:

@@ -16,6 +16,7 @@ from holdfast.errors import BulkNotFound, JobNotFound, UniqueConflict
 from holdfast.job import Job, JobState
 from holdfast.server.principal import Principal
 from holdfast.server.problems import not_found
+from holdfast.server.scoped.queues import ScopedQueues
 from holdfast.server.served import Opened
 from holdfast.stores.alarms import EscalationRow
 from holdfast.stores.bulk import BulkRun
@@ -34,6 +35,7 @@ class Sight:
         self.client: Client = opened.client
         self.store: Store = opened.store
         self.principal = principal
+        self.queues = ScopedQueues(self.client.queues, principal)
 
     async def job(self, job: str) -> Job:
         """Read a job; one in a queue that is not theirs is not there."""
@@ -134,11 +136,11 @@ class Sight:
             return list(rows)
         mine = await self.client.list(self.narrowed(JobFilter(states=(JobState.RUNNING,))), limit=LARGEST_PAGE)
         running = Counter(job.worker for job in mine.jobs)
-        found = [row for row in rows if not row.info.queues or self.queues(row.info.queues)]
+        found = [row for row in rows if not row.info.queues or self.among_names(row.info.queues)]
         return [self._narrow(row, running[row.id]) for row in found]
 
     def _narrow(self, row: WorkerRow, running: int) -> WorkerRow:
-        info = msgspec.structs.replace(row.info, queues=tuple(self.queues(row.info.queues)))
+        info = msgspec.structs.replace(row.info, queues=tuple(self.among_names(row.info.queues)))
         return msgspec.structs.replace(row, info=info, running=running)
 
     async def bulk_run(self, number: int) -> BulkRun:
@@ -183,6 +185,6 @@ class Sight:
         ends = [end for job in mine if job in known and (end := known[job].finished_at) is not None]
         return msgspec.structs.replace(row, jobs=mine, count=max(len(mine), 1), first_at=min(ends, default=row.last_at))
 
-    def queues(self, names: Iterable[str]) -> list[str]:
+    def among_names(self, names: Iterable[str]) -> list[str]:
         """Those of the queues that they may see."""
         return [name for name in names if self.principal.sees(name)]

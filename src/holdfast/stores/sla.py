@@ -64,7 +64,7 @@ class SlaRow(msgspec.Struct, frozen=True, kw_only=True):
     told_at: datetime | None
 
 
-class Tuning(msgspec.Struct, frozen=True, kw_only=True):
+class TuningRow(msgspec.Struct, frozen=True, kw_only=True):
     """How many jobs of a queue one worker instance runs at once, between which bounds, and why."""
 
     instance: str
@@ -128,13 +128,13 @@ class SlaStore(Protocol):
 class TuningStore(Protocol):
     """How many workers each instance gives to queues whose number may change."""
 
-    async def report_tunings(self, instance: str, tunings: Sequence[Tuning]) -> None:
+    async def report_tunings(self, instance: str, tunings: Sequence[TuningRow]) -> None:
         """Say how many workers an instance gives to its queues, and why; unchanged ones cost no write.
 
         Unknown: ask again; the same is said twice.
         """
 
-    async def list_tunings(self) -> list[Tuning]:
+    async def list_tunings(self) -> list[TuningRow]:
         """Read what the living instances have said."""
 
     async def prune_tunings(self, limit: int) -> int:

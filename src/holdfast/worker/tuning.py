@@ -13,7 +13,7 @@ from typing import Protocol
 
 from holdfast.errors import HoldfastError
 from holdfast.stores.limits import LimitRow
-from holdfast.stores.sla import QueuePolicy, SlaRow, Tuning
+from holdfast.stores.sla import QueuePolicy, SlaRow, TuningRow
 from holdfast.worker.processors import Processors
 
 _logger = logging.getLogger("holdfast")
@@ -38,7 +38,7 @@ class TunedStore(Protocol):
     async def list_waits(self) -> list[SlaRow]:
         """Read what is known of the waits of queues."""
 
-    async def report_tunings(self, instance: str, tunings: Sequence[Tuning]) -> None:
+    async def report_tunings(self, instance: str, tunings: Sequence[TuningRow]) -> None:
         """Say how many workers queues have, and why."""
 
 
@@ -125,7 +125,7 @@ class Tuner:
         self._apply = apply
         self._processors = Processors() if processors is None else processors
         self._gears: dict[str, Gear] = {}
-        self._told: list[Tuning] = []
+        self._told: list[TuningRow] = []
         self.bounds = dict(bounds)
 
     async def serve(self) -> None:
@@ -169,7 +169,7 @@ class Tuner:
 
     async def _tell(self) -> None:
         said = [
-            Tuning(
+            TuningRow(
                 instance=self._instance,
                 queue=name,
                 workers=gear.workers,

@@ -27,7 +27,7 @@ from holdfast.stores.policies import KindRow, PolicyRow, PolicyStore
 from holdfast.stores.policies import Move as KindMove
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.searching import SearchStore
-from holdfast.stores.sla import Look, SlaRow, SlaStore, Tuning, TuningStore
+from holdfast.stores.sla import Look, SlaRow, SlaStore, TuningRow, TuningStore
 from holdfast.stores.store import (
     EventStore,
     JobStore,
@@ -139,7 +139,7 @@ WAITS = SlaRow(
     told_at=None,
 )
 DEED = Deed(actor="me", role="admin", action="pause", target="/", queue="q", status=200, detail="{}", request="r")
-TUNING = Tuning(instance="i", queue="q", workers=2, lowest=1, highest=3, reason="2, its minimum")
+TUNING = TuningRow(instance="i", queue="q", workers=2, lowest=1, highest=3, reason="2, its minimum")
 
 VERBS: dict[str, Call] = {
     "take_ids": lambda store: store.take_ids(3),

@@ -115,7 +115,7 @@ async def test_nobody_waits_beyond_the_deadline(tmp_path: Path, lock: str) -> No
             verbs[21] = functools.partial(keep.using(key="k").enqueue, 21)
             verbs[22] = functools.partial(app.enqueue_many, [keep.call(22), keep.call(22)])
             verbs[23] = functools.partial(app.cancel, known.id or 0)
-            verbs[24] = functools.partial(app.pause, "default")
+            verbs[24] = functools.partial(app.queues.pause, "default")
             begun = time.monotonic()
             answers = await asyncio.gather(*(timed(verb) for verb in verbs.values()))
             took = time.monotonic() - begun

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 from fastapi import Path, Query
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
 
-from holdfast.client.jobs import LARGEST_PAGE, REASON_BYTES
+from holdfast.client.jobs import LARGEST_PAGE
+from holdfast.resources.request import REASON_BYTES
 
 _MOST_DIGITS = 15  # below 2^53
 NAME = 64

@@ -5,18 +5,10 @@ from typing import Annotated
 from fastapi import Body, Path, Request
 
 from holdfast import names
-from holdfast.client.in_force import CHANGEABLE, policy_path
+from holdfast.client.in_force import CHANGEABLE
 from holdfast.job import WAITING
+from holdfast.resources.queue import PauseRequest, PurgeRequest, QueueInfo, QueueList, SettingRequest
 from holdfast.server.api.bulk_shapes import BulkShape, PreviewShape, bulk_shape, preview_shape
-from holdfast.server.api.queue_shapes import (
-    PauseRequest,
-    PurgeRequest,
-    QueueList,
-    QueueSetting,
-    QueueShape,
-    queue_shape,
-)
-from holdfast.server.problems import not_found
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, Who, noted
 from holdfast.stores.bulk import BulkVerb
@@ -35,64 +27,44 @@ SettingName = Annotated[
 @routes.get("", Permission.LOOK, summary="List queues")
 async def list_queues(sight: Seen) -> QueueList:
     """Read all queues: how many jobs are in which state, how long they wait, who paused them and why."""
-    families = await sight.client.families()
-    gauges = await sight.store.read_gauges()
-    return QueueList(
-        queues=[queue_shape(family, gauges) for family in families if sight.principal.sees(family.row.name)]
-    )
+    return QueueList(queues=await sight.queues.list())
 
 
 @routes.get("/{name}", Permission.LOOK, summary="Read a queue")
-async def read_queue(name: Name, sight: Seen) -> QueueShape:
+async def read_queue(name: Name, sight: Seen) -> QueueInfo:
     """Read one queue."""
-    wanted = names.name(name, "queue")
-    sight.require_queue(wanted)  # guard: scope-queue-read
-    for family in await sight.client.families():
-        if family.row.name == wanted:
-            return queue_shape(family, await sight.store.read_gauges())
-    raise not_found("queue", name)
+    return await sight.queues.get(name)
 
 
 @routes.post("/{name}/pause", Permission.PAUSE_QUEUES, summary="Pause a queue")
 async def pause_queue(
-    name: Name, sight: Seen, who: Who, request: Request, asked: Annotated[PauseRequest | None, Body()] = None
-) -> QueueShape:
-    """Let no job of a queue start until it is resumed; what runs goes on."""
-    wanted = names.name(name, "queue")
-    sight.require_queue(wanted)  # guard: scope-pause
+    name: Name, sight: Seen, request: Request, asked: Annotated[PauseRequest | None, Body()] = None
+) -> QueueInfo:
+    """Let no job of a queue start until it is resumed; running jobs go on."""
     reason = None if asked is None else asked.reason
-    noted(request, queue=wanted, reason=reason)
-    await sight.client.pause(wanted, actor=who.name, reason=reason)
-    return await read_queue(wanted, sight)
+    noted(request, queue=names.name(name, "queue"), reason=reason)
+    return await sight.queues.pause(name, reason=reason)
 
 
 @routes.post("/{name}/resume", Permission.PAUSE_QUEUES, summary="Resume a queue")
-async def resume_queue(name: Name, sight: Seen, request: Request) -> QueueShape:
-    """Let jobs of a queue start again."""
-    wanted = names.name(name, "queue")
-    sight.require_queue(wanted)  # guard: scope-resume
-    noted(request, queue=wanted)
-    await sight.client.resume(wanted)
-    return await read_queue(wanted, sight)
+async def resume_queue(name: Name, sight: Seen, request: Request) -> QueueInfo:
+    """Let the jobs of a queue start again."""
+    noted(request, queue=names.name(name, "queue"))
+    return await sight.queues.resume(name)
 
 
 @routes.put("/{name}/settings/{field}", Permission.CHANGE_SETTINGS, summary="Set a setting of a queue")
-async def set_queue(name: Name, field: SettingName, asked: QueueSetting, sight: Seen, request: Request) -> QueueShape:
-    """Change what holds for a queue, for everybody, within five seconds and until it is reset."""
-    found = await read_queue(name, sight)
-    noted(request, queue=found.name, value=asked.value, reason=asked.reason)
-    path = policy_path("queues", found.name, field)
-    await sight.client.set_policy(path, asked.value, actor=sight.principal.name, reason=asked.reason)
-    return await read_queue(found.name, sight)
+async def set_queue(name: Name, field: SettingName, asked: SettingRequest, sight: Seen, request: Request) -> QueueInfo:
+    """Change a setting of a queue for all programs, within five seconds and until it is reset."""
+    noted(request, queue=names.name(name, "queue"), value=asked.value, reason=asked.reason)
+    return await sight.queues.set(name, field, asked.value, reason=asked.reason)
 
 
 @routes.delete("/{name}/settings/{field}", Permission.CHANGE_SETTINGS, summary="Reset a setting of a queue")
-async def reset_queue(name: Name, field: SettingName, sight: Seen, request: Request) -> QueueShape:
+async def reset_queue(name: Name, field: SettingName, sight: Seen, request: Request) -> QueueInfo:
     """Let a setting of a queue be again what programs and their configuration say."""
-    found = await read_queue(name, sight)
-    noted(request, queue=found.name)
-    await sight.client.reset_policy(policy_path("queues", found.name, field))
-    return await read_queue(found.name, sight)
+    noted(request, queue=names.name(name, "queue"))
+    return await sight.queues.reset(name, field)
 
 
 @routes.get("/{name}/purge", Permission.LOOK, summary="Count what a purge would cancel")

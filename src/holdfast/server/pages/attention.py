@@ -1,13 +1,14 @@
 """What needs a person: promises that are broken, and things that stand still or grow."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from holdfast.client.families import QueueFamily
 from holdfast.client.why import span as length
 from holdfast.health.checks import works
+from holdfast.job import JobState
 from holdfast.policies.money import shown_amount
+from holdfast.resources.queue import QueueInfo
 from holdfast.server.pages.rendering import span
 from holdfast.server.sight import Sight
 from holdfast.stores.failures import DeadFilter, DeadLetter
@@ -31,13 +32,10 @@ class Note:
     is_bad: bool = False
 
 
-async def notes(sight: Sight, families: Sequence[QueueFamily], waiting: Collection[str]) -> list[Note]:
-    """Collect what needs a person, the worst first; who sees some queues only is told of those only.
-
-    `waiting` names the queues in which jobs may run.
-    """
+async def notes(sight: Sight, queues: Sequence[QueueInfo]) -> list[Note]:
+    """Collect what needs a person, the worst first, of the queues that the caller may see."""
     workers = await sight.store.list_workers()
-    found = [*_late(families), *_paused(families), *_stuck(families, waiting, workers)]
+    found = [*_late(queues), *_paused(queues), *_stuck(queues, workers)]
     found += [*await _escalations(sight), *await _growth(sight)]
     if sight.principal.queues is None:
         found += [*await _budgets(sight), *_workers(workers), *await _schedules(sight)]
@@ -49,40 +47,37 @@ async def latest_failures(sight: Sight, limit: int = _MOST_GROUPS) -> list[DeadL
     return (await sight.store.list_dead_letters(DeadFilter(queues=sight.among()), limit=limit)).groups
 
 
-def _late(families: Sequence[QueueFamily]) -> list[Note]:
+def _late(queues: Sequence[QueueInfo]) -> list[Note]:
     found = []
-    for family in families:
-        if family.is_late and family.waits is not None:
-            waits = family.waits
-            said = (
-                f"P95 {span(waits.p95_ms)}, the oldest waits {span(waits.oldest_ms)}; promised is {span(family.sla_ms)}"
-            )
-            found.append(Note(f"{family.row.name} is late", said, ("queues", family.row.name), is_bad=True))
+    for queue in queues:
+        if queue.late_since is not None:
+            waits = f"P95 {span(queue.p95_wait_ms)}, the oldest waits {span(queue.oldest_wait_ms)}"
+            said = f"{waits}; the SLA is {span(queue.sla_ms)}"
+            found.append(Note(f"{queue.name} is late", said, ("queues", queue.name), is_bad=True))
     return found
 
 
-def _paused(families: Sequence[QueueFamily]) -> list[Note]:
+def _paused(queues: Sequence[QueueInfo]) -> list[Note]:
     found = []
-    for family in families:
-        row = family.row
-        if row.paused_at is not None:
-            by = f"by {row.paused_by}" if row.paused_by else "by somebody"
-            said = f"{by}, {length(datetime.now(UTC) - row.paused_at)} ago" + (
-                f": {row.paused_reason}" if row.paused_reason else ""
-            )
-            found.append(Note(f"{row.name} is paused", said, ("queues", row.name)))
+    for queue in queues:
+        if queue.paused_at is not None:
+            by = f"by {queue.paused_by}, " if queue.paused_by else ""
+            why = f": {queue.paused_reason}" if queue.paused_reason else ""
+            said = f"{by}{length(datetime.now(UTC) - queue.paused_at)} ago{why}"
+            found.append(Note(f"{queue.name} is paused", said, ("queues", queue.name)))
     return found
 
 
-def _stuck(families: Sequence[QueueFamily], waiting: Collection[str], workers: Sequence[WorkerRow]) -> list[Note]:
-    """Name queues whose jobs may run, and nobody is there to run them."""
+def _stuck(queues: Sequence[QueueInfo], workers: Sequence[WorkerRow]) -> list[Note]:
+    """Name queues whose jobs may run while no living worker takes them."""
     now = datetime.now(UTC)
     found = []
-    for family in families:
-        name = family.row.name
-        if name in waiting and family.row.paused_at is None and not any(works(row, name, now) for row in workers):
-            said = "jobs stand in line, and no living worker takes them: start one with holdfast worker"
-            found.append(Note(f"{name} is stuck: nobody works on it", said, ("queues", name), is_bad=True))
+    for queue in queues:
+        is_waiting = queue.paused_at is None and queue.count(JobState.QUEUED).jobs
+        if is_waiting and not any(works(row, queue.name, now) for row in workers):
+            said = "jobs are queued, and no living worker takes them: start one with holdfast worker"
+            title = f"{queue.name} is stuck: no worker takes its jobs"
+            found.append(Note(title, said, ("queues", queue.name), is_bad=True))
     return found
 
 

@@ -15,6 +15,7 @@ from holdfast.client.cursors import cursor_text, read_cursor
 from holdfast.client.searching import meant
 from holdfast.errors import FilterMistakes, InvalidValue, JobNotFound
 from holdfast.job import JobState
+from holdfast.resources.queue import QueueInfo
 from holdfast.server.kinds import Kinds
 from holdfast.server.pages.recent import recent
 from holdfast.server.pages.rendering import page, part_of, url
@@ -69,7 +70,7 @@ _WORDS = ("waiting", "live", "finished")
 _COUNT_S = 3.0
 _AGAIN = "holdfast:counts from:body"  # every few seconds, while the page is live
 _TABS_S = 0.1
-_FAMILIES = ("families", 10.0)
+_QUEUES_S = 10.0
 _MOST_KINDS = 300
 _RUNS = 5
 
@@ -214,7 +215,7 @@ async def _runs(sight: Sight) -> list[BulkRun]:
 
 async def _choices(request: Request, sight: Sight) -> list[str]:
     """Terms that the box completes: states, queues and kinds that may be seen."""
-    queues = sight.queues(family.row.name for family in await recent(sight.store, *_FAMILIES, sight.client.families))
+    queues = [queue.name for queue in await _queues(sight)]
     kinds: Kinds = request.app.state.kinds
     found = await kinds.listed(sight)
     return [
@@ -227,5 +228,10 @@ async def _choices(request: Request, sight: Sight) -> list[str]:
 
 
 async def _colours(sight: Sight) -> dict[str, str | None]:
-    families = await recent(sight.store, *_FAMILIES, sight.client.families)
-    return {family.row.name: family.colour for family in families}
+    return {queue.name: queue.colour for queue in await _queues(sight)}
+
+
+async def _queues(sight: Sight) -> list[QueueInfo]:
+    """Read the queues that the caller may see, as they were a moment ago."""
+    queues = await recent(sight.store, "queues", _QUEUES_S, sight.client.queues.list)
+    return [queue for queue in queues if sight.principal.sees(queue.name)]

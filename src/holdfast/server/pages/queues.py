@@ -3,36 +3,35 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from fastapi import Form, Query, Request
+from fastapi import Form, Path, Query, Request
 from starlette.responses import Response
 
-from holdfast.client.families import QueueFamily
-from holdfast.client.in_force import CHANGEABLE, changes_of, policy_path
+from holdfast.client.in_force import CHANGEABLE, changes_of
 from holdfast.health.checks import works
 from holdfast.job import TERMINAL, JobState
 from holdfast.rollup import Rollup, lower_percentile, percentile
 from holdfast.server.pages import drawing, series
 from holdfast.server.pages.clock import store_time
-from holdfast.server.pages.overview import Figure, figures, waits_of
+from holdfast.server.pages.overview import by_priority, waits_of
 from holdfast.server.pages.recent import recent
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.pages.said import Said
 from holdfast.server.pages.series import RANGES
-from holdfast.server.problems import not_found
 from holdfast.server.roles import Permission
-from holdfast.server.routing import Routes, Seen, Who, noted, served
+from holdfast.server.routing import Routes, Seen, noted, served
 from holdfast.server.sight import Sight
 from holdfast.stores.values import JobFilter
 from holdfast.stores.why import read_budget, read_limit_key
 
 routes = Routes("pages", in_schema=False)
 
+Name = Annotated[str, Path(alias="queue")]
+
 _MOST_HELD = 200
 _MOST_KINDS = 20
-_LAST = 99  # of those that say nothing of their priority
 _ALWAYS = (JobState.SCHEDULED, JobState.QUEUED, JobState.HELD, JobState.RUNNING)
 
 
@@ -50,116 +49,107 @@ class KindFigures(msgspec.Struct, frozen=True):
 @routes.get("/queues", Permission.LOOK)
 async def queues_page(request: Request, sight: Seen) -> Response:
     """Show all queues."""
-    families = [family for family in await sight.client.families() if sight.principal.sees(family.row.name)]
-    families.sort(key=lambda family: (_LAST if family.priority is None else family.priority, family.row.name))
-    counted = await figures(sight)
+    queues = sorted(await sight.queues.list(), key=by_priority)
     chosen = RANGES["1h"]
-    waits = await waits_of(sight, families)
+    waits = await waits_of(sight, queues)
     first, points = await series.read_points(sight.store, chosen)
     ended = series.by_queue(points)
     return page(
         request,
         "queues.html",
         at="queues",
-        families=families,
-        running={family.row.name: counted.get((family.row.name, JobState.RUNNING), Figure()) for family in families},
-        waiting={family.row.name: counted.get((family.row.name, JobState.QUEUED), Figure()) for family in families},
+        queues=queues,
+        state=JobState,
         waits={name: lower_percentile(found.wait, 0.95) for name, found in waits.items()},
-        slots=await _slots(sight, [family.row.name for family in families]),
-        ended={family.row.name: series.draw(ended.get(family.row.name, []), first, chosen) for family in families},
+        slots=await _slots(sight, [queue.name for queue in queues]),
+        ended={queue.name: series.draw(ended.get(queue.name, []), first, chosen) for queue in queues},
     )
 
 
 @routes.get("/queues/{queue}", Permission.LOOK)
-async def queue_page(request: Request, queue: str, sight: Seen, within: str = Query("1h", max_length=8)) -> Response:
+async def queue_page(request: Request, name: Name, sight: Seen, within: str = Query("1h", max_length=8)) -> Response:
     """Show one queue: what is in it, how long its jobs wait and run, and what holds them back."""
-    family = await _family(sight, queue)
+    queue = await sight.queues.get(name)
     chosen = RANGES.get(within, RANGES["1h"])
-    rollups = await _rollups(sight, queue, chosen)
-    counts = {state: figure for (name, state), figure in (await figures(sight)).items() if name == queue}
+    rollups = await _rollups(sight, queue.name, chosen)
     now = await store_time(sight.store)
-    workers = [row for row in await sight.store.list_workers() if works(row, queue, now)]
-    settings, prefix = served(request).settings, f"queues.{queue}."
+    workers = [row for row in await sight.store.list_workers() if works(row, queue.name, now)]
+    settings, prefix = served(request).settings, f"queues.{queue.name}."
     wait, run = _merged(row.wait for row in rollups), _merged(row.run for row in rollups)
     kinds = _figures(rollups)
-    lately = (await waits_of(sight, [family])).get(queue)
+    lately = (await waits_of(sight, [queue])).get(queue.name)
     return page(
         request,
         "queue.html",
         at="queues",
-        live=f"queue:{queue}",
-        family=family,
-        policy=settings.escalations.get(family.escalation or "") if sight.principal.queues is None else None,
-        poll_ms=family.poll_ms or settings.poll_s_of([queue]) * 1_000,
+        live=f"queue:{queue.name}",
+        queue=queue,
+        policy=settings.escalations.get(queue.escalation or "") if sight.principal.queues is None else None,
+        poll_ms=queue.poll_ms or settings.poll_s_of([queue.name]) * 1_000,
         p95_ms=None if lately is None else lower_percentile(lately.wait, 0.95),
         oldest_ms=None if lately is None else lately.oldest_ms,
-        states=[(state, counts.get(state, Figure())) for state in JobState if state in counts or state in _ALWAYS],
+        states=[(state, queue.count(state)) for state in JobState if state in queue.counts or state in _ALWAYS],
         slots=sum(row.info.concurrency for row in workers),
-        running=counts.get(JobState.RUNNING, Figure()).jobs,
+        running=queue.count(JobState.RUNNING).jobs,
         workers=workers,
         within=chosen.name,
         spans=list(RANGES),
         done=sum(kind.jobs for kind in kinds),
         failed=sum(kind.failed for kind in kinds),
-        wait=drawing.histogram(wait, f"how long jobs waited, {within}", promised_ms=family.sla_ms) if wait else None,
+        wait=drawing.histogram(wait, f"how long jobs waited, {within}", promised_ms=queue.sla_ms) if wait else None,
         run=drawing.histogram(run, f"how long jobs ran, {within}") if run else None,
         waits=_percentiles(wait),
         runs=_percentiles(run),
         kinds=kinds[:_MOST_KINDS],
         more_kinds=max(len(kinds) - _MOST_KINDS, 0),
-        held=await _held(sight, queue),
+        held=await _held(sight, queue.name),
         most_held=_MOST_HELD,
-        overrides=changes_of(await sight.client.overrides(), "queues", queue),
+        overrides=changes_of(await sight.client.overrides(), "queues", queue.name),
         prefix=prefix,
         changeable=CHANGEABLE["queues"],
     )
 
 
 @routes.post("/queues/{queue}/pause", Permission.PAUSE_QUEUES)
-async def pause_queue_here(request: Request, queue: str, sight: Seen, who: Who, reason: str = Form("")) -> Response:
-    """Let a queue rest."""
-    sight.require_queue(queue)  # guard: scope-pause-page
-    noted(request, reason=reason or None)
-    await sight.client.pause(queue, actor=who.name, reason=reason or None)
-    said = Said(f"{queue} is paused", undo=("queues", queue, "resume"))
-    return turned(request, url(request, "queues", queue), said)
+async def pause_queue_here(request: Request, name: Name, sight: Seen, reason: str = Form("")) -> Response:
+    """Pause a queue."""
+    noted(request, queue=name, reason=reason or None)
+    queue = await sight.queues.pause(name, reason=reason or None)
+    said = Said(f"{queue.name} is paused", undo=("queues", queue.name, "resume"))
+    return turned(request, url(request, "queues", queue.name), said)
 
 
 @routes.post("/queues/{queue}/resume", Permission.PAUSE_QUEUES)
-async def resume_queue_here(request: Request, queue: str, sight: Seen) -> Response:
-    """Let a queue go on."""
-    sight.require_queue(queue)  # guard: scope-resume-page
-    await sight.client.resume(queue)
-    said = Said(f"{queue} goes on", undo=("queues", queue, "pause"))
-    return turned(request, url(request, "queues", queue), said)
+async def resume_queue_here(request: Request, name: Name, sight: Seen) -> Response:
+    """Resume a queue."""
+    noted(request, queue=name)
+    queue = await sight.queues.resume(name)
+    said = Said(f"{queue.name} is resumed", undo=("queues", queue.name, "pause"))
+    return turned(request, url(request, "queues", queue.name), said)
 
 
 @routes.post("/queues/{queue}/set", Permission.CHANGE_SETTINGS)
 async def set_queue_here(
     request: Request,
     *,
-    queue: str,
+    name: Name,
     sight: Seen,
-    who: Who,
     field: str = Form(max_length=64),
     value: str = Form(max_length=1_000),
     reason: str = Form("", max_length=500),
 ) -> Response:
-    """Change what holds for a queue, for everybody."""
-    sight.require_queue(queue)  # guard: scope-setting-page
-    noted(request, field=field, value=value, reason=reason or None)
-    given = read_value(value)
-    await sight.client.set_policy(policy_path("queues", queue, field), given, actor=who.name, reason=reason or None)
-    return turned(request, url(request, "queues", queue), f"{queue}: {field} is changed")
+    """Change a setting of a queue for all programs."""
+    noted(request, queue=name, field=field, value=value, reason=reason or None)
+    queue = await sight.queues.set(name, field, read_value(value), reason=reason or None)
+    return turned(request, url(request, "queues", queue.name), f"{queue.name}: {field} is changed")
 
 
 @routes.post("/queues/{queue}/reset", Permission.CHANGE_SETTINGS)
-async def reset_queue_here(request: Request, queue: str, sight: Seen, field: str = Form(max_length=64)) -> Response:
-    """Let a queue be again as programs say."""
-    sight.require_queue(queue)  # guard: scope-reset-page
-    noted(request, field=field)
-    await sight.client.reset_policy(policy_path("queues", queue, field))
-    return turned(request, url(request, "queues", queue), f"{queue}: {field} is again as programs say")
+async def reset_queue_here(request: Request, name: Name, sight: Seen, field: str = Form(max_length=64)) -> Response:
+    """Let a setting of a queue be again what programs and their configuration say."""
+    noted(request, queue=name, field=field)
+    queue = await sight.queues.reset(name, field)
+    return turned(request, url(request, "queues", queue.name), f"{queue.name}: {field} is again as programs say")
 
 
 def read_value(text: str) -> Any:
@@ -168,14 +158,6 @@ def read_value(text: str) -> Any:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return text
-
-
-async def _family(sight: Sight, queue: str) -> QueueFamily:
-    sight.require_queue(queue)
-    for family in await sight.client.families():
-        if family.row.name == queue:
-            return family
-    raise not_found("queue", queue)
 
 
 async def _held(sight: Sight, queue: str) -> list[tuple[str, str, str, int]]:

@@ -8,7 +8,7 @@ from holdfast.stores.alarms import Alarm
 from holdfast.stores.postgres.alarms import alarm_columns
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.role import Role
-from holdfast.stores.sla import LaneHead, Look, QueuePolicy, QueueWaits, SlaRow, Tuning, read_policy, told
+from holdfast.stores.sla import LaneHead, Look, QueuePolicy, QueueWaits, SlaRow, TuningRow, read_policy, told
 
 
 class PostgresSla(Role):
@@ -62,7 +62,7 @@ class PostgresSla(Role):
     async def list_waits(self) -> list[SlaRow]:
         return [SlaRow(**dict(row)) for row in await self.fetch("list_waits")]
 
-    async def report_tunings(self, instance: str, tunings: Sequence[Tuning]) -> None:
+    async def report_tunings(self, instance: str, tunings: Sequence[TuningRow]) -> None:
         queues = [tuning.queue for tuning in tunings]
         await self.fetch(
             "report_tunings",
@@ -75,8 +75,8 @@ class PostgresSla(Role):
         )
         await self.fetch("forget_tunings", instance, queues)
 
-    async def list_tunings(self) -> list[Tuning]:
-        return [Tuning(**dict(row)) for row in await self.fetch("list_tunings")]
+    async def list_tunings(self) -> list[TuningRow]:
+        return [TuningRow(**dict(row)) for row in await self.fetch("list_tunings")]
 
     async def prune_tunings(self, limit: int) -> int:
         return len(await self.fetch("prune_tunings", limit))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.stores.alarms import Alarm
-from holdfast.stores.sla import LaneHead, Look, QueuePolicy, QueueWaits, SlaRow, Tuning, read_policy, told
+from holdfast.stores.sla import LaneHead, Look, QueuePolicy, QueueWaits, SlaRow, TuningRow, read_policy, told
 from holdfast.stores.sqlite import rows, statements
 from holdfast.stores.sqlite.connection import Connection
 
@@ -72,7 +72,7 @@ class SqliteSla:
     async def list_waits(self) -> list[SlaRow]:
         return await self.connection.read(_waits)
 
-    async def report_tunings(self, instance: str, tunings: Sequence[Tuning]) -> None:
+    async def report_tunings(self, instance: str, tunings: Sequence[TuningRow]) -> None:
         queues = statements.array(tuning.queue for tuning in tunings)
 
         def operation(connection: sqlite3.Connection, now: int) -> None:
@@ -82,12 +82,12 @@ class SqliteSla:
 
         await self.connection.write(operation)
 
-    async def list_tunings(self) -> list[Tuning]:
+    async def list_tunings(self) -> list[TuningRow]:
         found = await self.connection.read(
             lambda connection, now: statements.fetch(connection, "list_tunings", now=now)
         )
         names = ("instance", "queue", "workers", "lowest", "highest", "reason")
-        return [Tuning(**dict(zip(names, row[:-1], strict=True)), changed_at=rows.moment(row[-1])) for row in found]
+        return [TuningRow(**dict(zip(names, row[:-1], strict=True)), changed_at=rows.moment(row[-1])) for row in found]
 
     async def prune_tunings(self, limit: int) -> int:
         return await self.connection.write(

@@ -1,0 +1,45 @@
+"""The namespaces of a client for programs without an event loop: the same verbs, each waiting for its answer."""
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+
+from holdfast.client.loop_thread import run_on
+from holdfast.client.queues import Queues
+
+N = TypeVar("N")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Blocking(Generic[N]):
+    """One namespace of a client, and the event loop that its verbs run on."""
+
+    def __init__(self, namespace: N, loop: asyncio.AbstractEventLoop) -> None:
+        self._namespace = namespace
+        self._loop = loop
+
+
+def _waits_for(
+    verb: Callable[Concatenate[N, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Blocking[N], P], T]:
+    """Make the blocking form of a verb: same name, same parameters, same answer."""
+
+    @functools.wraps(verb)
+    def blocking(self: Blocking[N], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        own: Callable[P, Coroutine[Any, Any, T]] = getattr(self._namespace, verb.__name__)
+        return run_on(self._loop, lambda: own(*args, **kwargs))
+
+    return blocking
+
+
+class BlockingQueues(Blocking[Queues]):
+    """`queue.queues`: see `Queues`."""
+
+    list = _waits_for(Queues.list)
+    get = _waits_for(Queues.get)
+    pause = _waits_for(Queues.pause)
+    resume = _waits_for(Queues.resume)
+    set = _waits_for(Queues.set)
+    reset = _waits_for(Queues.reset)
