@@ -367,5 +367,8 @@ def test_links_of_the_readme_lead_somewhere() -> None:
 
 @pytest.mark.parametrize("page", WRITTEN, ids=name)
 def test_mentioned_name_exists(page: Path) -> None:
-    for mentioned in re.findall(r"`(holdfast(?:\.(?!ya?ml|toml)\w+)+)`", page.read_text(encoding="utf-8")):
+    text = page.read_text(encoding="utf-8")
+    if page.name == "CHANGELOG.md":
+        text = re.split(r"^## \[\d", text, flags=re.MULTILINE)[0]  # a released section names what there was then
+    for mentioned in re.findall(r"`(holdfast(?:\.(?!ya?ml|toml)\w+)+)`", text):
         pkgutil.resolve_name(mentioned)
