@@ -74,8 +74,12 @@ async def test_poison_that_takes_its_container_along_fails_after_its_last_crash(
     show(f"{kind}, max_crashes={max_crashes}: {runs} executions")
     assert (job.state, job.crashes, job.attempt) == (JobState.FAILED, max_crashes, 0)
     assert max_crashes <= runs <= max_crashes + (max_crashes > 1), "more than one execution was not charged"
-    said = [line for line in groups[-1].said().splitlines() if "have failed" in line]
-    assert [job.public_id in line and "ERROR" in line for line in said] == [True], said
+
+    def last_words() -> list[str]:
+        return [line for line in groups[-1].said().splitlines() if "have failed" in line]
+
+    await until(last_words, "the worker has logged what the store has committed")
+    assert [job.public_id in line and "ERROR" in line for line in last_words()] == [True], last_words()
 
 
 @pytest.mark.sample
