@@ -12,6 +12,7 @@ from holdfast.transitions import is_legal
 from tests.support.lines import whole_lines
 from tests.support.wait import PATIENCE_S, until
 
+_THREADS = 4  # of one worker process, at most: the slots of the workers that are killed here
 _PARTICULARS = re.compile(r"[0-9a-z]{4}-[0-9a-z]{4}-[0-9a-z]+-\d\d|\d[\d.]*")
 
 
@@ -100,14 +101,14 @@ class Oracle:
         may hit the handlers of a process that have just been marked and have not written their first line yet: on an
         event loop that is one, in threads as many as it has.
         """
-        by_reason: dict[str | None, list[tuple[int, int]]] = {}
+        by_reason: dict[tuple[str | None, bool], list[tuple[int, int]]] = {}
         for job in self.jobs.values():
             for attempt in job.attempts:
                 is_charged = attempt.outcome in ("retry", "crash") and not _is_lease_end(attempt.error)
                 if is_charged and attempt.claim not in self.begun.get(job.id, set()):
-                    by_reason.setdefault(attempt.error, []).append((job.id, attempt.claim))
-        for reason, claims in by_reason.items():
-            most = at_once if reason is not None and "process" in reason else 0
+                    by_reason.setdefault((attempt.error, job.kind == "threaded"), []).append((job.id, attempt.claim))
+        for (reason, is_threaded), claims in by_reason.items():
+            most = (max(at_once, _THREADS) if is_threaded else at_once) if reason and "process" in reason else 0
             assert len(claims) <= most, f"charged for claims that had not begun: {claims}, {reason}"
 
     def _check_effects(self) -> None:

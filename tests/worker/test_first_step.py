@@ -18,7 +18,7 @@ from holdfast.worker.isolation import Isolation
 from holdfast.worker.marks import Marks
 from holdfast.worker.run import Run, Why
 from tests.support.connections import new_job, request
-from tests.support.wait import PATIENCE_S
+from tests.support.wait import PATIENCE_S, until
 
 app = Holdfast("sqlite://")
 begun: list[int] = []
@@ -84,6 +84,19 @@ class Grants:
         raise NotImplementedError
 
 
+class Admissions(Grants):
+    """Lets no job run before it is told to."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.admitted = asyncio.Event()
+
+    async def admit(self, run: Run) -> Transition | None:
+        self.requests += 1
+        await self.admitted.wait()
+        return None
+
+
 async def claimed(store: SqliteStore, kind: str, jobs: int) -> list[Run]:
     """Give runs of jobs that a worker has claimed."""
     worker = await store.register_worker(WorkerInfo("test", "localhost", 1), 60_000)
@@ -133,6 +146,23 @@ async def test_it_is_marked_as_begun_with_its_first_step(sqlite_memory: SqliteSt
     assert not marks.suspects(with_supervisor=True), (
         "one that has ended brings nothing down, although the store does not know it yet"
     )
+
+
+@pytest.mark.parametrize("kind", ["on_the_loop", "in_a_thread"])
+async def test_a_claim_that_waits_for_the_store_is_no_suspect(sqlite_memory: SqliteStore, kind: str) -> None:
+    """Its budget, or what earlier claims have left, comes from the store before its code is called."""
+    begun.clear()
+    runs = await claimed(sqlite_memory, kind, 3)
+    marks, admissions = Marks.create(None, 8), Admissions()
+    executor = Executor(app.parts, marks, Ends(), admissions, unisolated())
+    for run in runs:
+        executor.begin(run)
+    await until(lambda: admissions.requests == len(runs), "all wait to be admitted")
+    assert not marks.suspects(with_supervisor=True), "a kill from outside would be charged to handlers that never began"
+    admissions.admitted.set()
+    for run in runs:
+        await end_of(run)
+    assert sorted(begun) == sorted(run.job.id for run in runs)
 
 
 def test_of_two_claims_of_one_job_only_the_last_answers_for_a_crash() -> None:

@@ -151,11 +151,9 @@ class Executor:
         return make_context(run, Verbs(run, self._grants, self.threads.run), self._settings, self._state)
 
     def _mark(self, run: Run) -> int:
-        """Mark that the handler begins, just before its first step: beside one that keeps the loop it never does."""
+        """Mark a claim just before its first step: beside a handler that keeps the loop it never takes one."""
         run.is_waiting = False
-        # What is meant for a thread or a process says so itself once it is there.
-        way = {Way.THREAD: Way.LOOP, Way.PROCESS: Way.BOOT}.get(run.way, run.way)
-        run.mark = self._marks.start(*run.key, run.timeout_s, way)  # guard: begin-mark, without: run.mark = -1
+        run.mark = self._marks.start(*run.key, run.timeout_s, Way.BOOT)  # guard: begin-mark, without: run.mark = -1
         return run.mark
 
     def _way(self, run: Run) -> Way:
@@ -230,6 +228,8 @@ class Executor:
                 run.stored = await self._grants.load(run)
             if run.way is Way.PROCESS and self._processes is not None:
                 return await self._processes.perform(run, self._grants, alone=run.job.crashes > 0)
+            # The store may have kept the claim waiting until here. A thread and a process set their mark themselves.
+            self._marks.set_way(run.mark, Way.LOOP)
             value = await call_handler(run, self._arounds, self._in_thread, is_capturing=self._is_capturing)
         except NoProcess as error:
             self._isolation.failed(run.job, str(error))

@@ -40,7 +40,7 @@ class Way(IntEnum):
     THREAD = 1
     PROCESS = 2
     ENDED = 3  # it does no more, but the store does not know its end yet
-    BOOT = 4  # its process has not begun with it
+    BOOT = 4  # its code has not been called: it waits for the store, or for its process
 
 
 class Begun(NamedTuple):
