@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.stores.cluster import LockRequest
 from tests.races.rivals import Rivals
-from tests.support.connections import show
+from tests.support.connections import show, until_held_up
 from tests.support.sizes import size
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +52,16 @@ def asks(name: str, owner: str) -> LockRequest:
 
 
 @pytest.mark.guards("lock-turn")
+async def test_of_two_who_have_seen_a_free_lock_one_gets_it(rivals: Rivals) -> None:
+    """Each is held up after it has looked at the lock, if nothing holds it up before."""
+    async with rivals.blocker.transaction():
+        await rivals.blocker.execute(rivals.sql("LOCK TABLE holdfast.lock_waiters IN EXCLUSIVE MODE"))
+        one = asyncio.create_task(rivals.one.take_lock(asks("x", "one"), **LASTS))
+        two = asyncio.create_task(rivals.two.take_lock(asks("x", "two"), **LASTS))
+        await until_held_up(rivals.watcher, rivals.schema, one, two)
+    assert ((await one).token is None) != ((await two).token is None)
+
+
 async def test_of_two_who_meet_at_a_free_lock_one_gets_it(rivals: Rivals) -> None:
     for turn in range(MEETINGS):
         one, two = await asyncio.gather(
