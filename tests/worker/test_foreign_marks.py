@@ -1,5 +1,6 @@
 """Files of marks that another user may have laid out: not believed, not followed, and nothing is killed for them."""
 
+import asyncio
 import logging
 import os
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import JobState
-from holdfast.worker import marks, offspring
+from holdfast.worker import groups, marks, offspring
 from holdfast.worker.marks import Marks, Way
 from holdfast.worker.offspring import Offspring
 from tests.support.workers import MakeApp, drained
@@ -157,15 +158,35 @@ async def test_only_groups_with_a_child_of_ones_own_are_killed(
 ) -> None:
     """Without the check, killpg(1) would be a kill of all processes of the user: here it is only written down."""
     killed: list[int] = []
-    monkeypatch.setattr(os, "killpg", lambda group, _number: killed.append(group))
+
+    def write_down(group: int, number: int) -> None:
+        if not number:
+            raise ProcessLookupError  # it is empty
+        killed.append(group)
+
+    monkeypatch.setattr(os, "killpg", write_down)
     own = subprocess.Popen(
         [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, start_new_session=True
     )
     try:
-        child.kill_all([1, 0, -1, -own.pid, 2**40, os.getpgrp(), neighbour, own.pid])
+        await child.end_all([1, 0, -1, -own.pid, 2**40, os.getpgrp(), neighbour, own.pid])
     finally:
         own.communicate()
     assert killed == [child.pid, own.pid]
+
+
+@pytest.mark.guards("orphan-wait")
+async def test_a_group_has_ended_with_its_last_process() -> None:
+    """Else a job begins again while a program is left that its killed process had started."""
+    first = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], process_group=0)
+    last = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], process_group=first.pid)
+    groups.kill(first.pid)
+    first.wait()
+    waiting = asyncio.create_task(groups.emptied(first.pid))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    last.wait()
+    await waiting
 
 
 # ---- what the worker says --------------------------------------------------------------------------------------------

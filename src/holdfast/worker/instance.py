@@ -220,7 +220,7 @@ class Instance:
             self._parent.interrupted()  # it was at something, which now begins elsewhere
         await child.ended()  # only now this process is the parent of those that it had spawned
         siblings = {other.pid for other in self._living}
-        child.kill_all([entry.pid for entry in begun if entry.pid not in siblings])  # guard: orphan-kill
+        await child.end_all([entry.pid for entry in begun if entry.pid not in siblings])  # guard: orphan-kill
         self._parent.forget(child)
         await self._enrolment.sign_off(child)
         await child.close()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from holdfast.telemetry.meter import Gauge
 from holdfast.transitions import Transition
-from holdfast.worker import orders
+from holdfast.worker import groups, orders
 from holdfast.worker.marks import Marks
 from holdfast.worker.orders import FromChild, Marking, ToChild
 
@@ -108,7 +108,7 @@ class Offspring:
 
     def kill(self) -> None:
         """Kill it, and what it started."""
-        self.kill_all(())
+        groups.kill(self.pid)
 
     def kill_acquitted(self) -> None:
         """Kill it through no fault of its jobs; another instance of this host may find it before we give them back."""
@@ -116,15 +116,15 @@ class Offspring:
             self.marks.acquit()
         self.kill()
 
-    def kill_all(self, others: Iterable[int]) -> None:
-        """Kill its process group, and those of the processes that it had spawned for jobs.
+    async def end_all(self, others: Iterable[int]) -> None:
+        """Kill its process group, and those of the processes that it had spawned for jobs, and wait until all are gone.
 
         The numbers of the latter come from a file, and it may say anything: 1 would mean all processes of this user.
         """
         for group in (self.pid, *others):
-            if group == self.pid or _has_child_in(group):  # guard: foreign-group
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(group, signal.SIGKILL)
+            if group == self.pid or groups.has_child_in(group):  # guard: foreign-group
+                groups.kill(group)
+                await groups.emptied(group)
 
     async def close(self) -> None:
         """Wait for its end, then let go of its line and remove its marks, even those of which nothing was heard yet."""
@@ -139,20 +139,6 @@ class Offspring:
             self.marks = None
         if self._marks_file is not None:  # guard: marks-removal
             self._marks_file.unlink(missing_ok=True)
-
-
-def _has_child_in(group: int) -> bool:
-    """Whether a process group has a child of this process, as each has that the children of a dead worker are left in.
-
-    Only Linux gives those to the supervisor; elsewhere they end with their pipe.
-    """
-    if sys.platform != "linux" or group <= 1 or group == os.getpgrp():
-        return False
-    try:
-        os.waitid(os.P_PGID, group, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except (ChildProcessError, OverflowError):
-        return False
-    return True
 
 
 async def spawn(command: Sequence[str]) -> Offspring:

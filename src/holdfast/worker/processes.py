@@ -4,9 +4,7 @@ Nothing is shared but the pipe: no lock that a killed process could leave behind
 """
 
 import asyncio
-import contextlib
 import os
-import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Coroutine
@@ -20,7 +18,7 @@ from holdfast.errors import ClaimLost, ConfigError, HoldfastError
 from holdfast.tasks.registry import AnyTask
 from holdfast.telemetry import logs, tracing
 from holdfast.transitions import Transition
-from holdfast.worker import classify
+from holdfast.worker import classify, groups
 from holdfast.worker.isolation import NoProcess
 from holdfast.worker.marks import Marks, Way
 from holdfast.worker.parts import Parts
@@ -55,9 +53,9 @@ class _Process:
 
     async def kill(self) -> None:
         """Kill it with everything it started, and wait until it is gone."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+        groups.kill(self.pid)
         await self._process.wait()
+        await groups.emptied(self.pid)
         self.pipe.close()
 
 
