@@ -65,6 +65,10 @@ class Group:
         """Send a signal to the supervisor."""
         send(self.pid, number)
 
+    async def started(self) -> None:
+        """Wait until the supervisor has a child: from then on it handles signals."""
+        await until(lambda: self.children, "the worker has started a process")
+
     async def ended(self, patience_s: float = PATIENCE_S) -> int:
         """Wait for the end of the supervisor; its exit code."""
         await until(lambda: self.process.poll() is not None, "the worker has ended", patience_s)

@@ -44,6 +44,7 @@ async def test_a_rolling_restart(place: Place) -> None:
     leaving: list[Group] = []
     async for _ in every(every_s, lambda: time.monotonic() < started + seconds):
         old = groups.pop(0)
+        await old.started()
         old.signal(signal.SIGTERM)
         leaving.append(old)
         groups.append(place.start())
