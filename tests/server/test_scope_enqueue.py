@@ -9,7 +9,6 @@ from holdfast.client.definitions import read_definitions
 from holdfast.client.settling import publish
 from holdfast.server.settings import ServerSettings
 from holdfast.stores.values import JobFilter
-from holdfast.tasks.options import UsingOptions
 from tests.server.asking import asking
 from tests.support.workers import MakeApp
 
@@ -62,21 +61,38 @@ async def test_a_token_enqueues_into_its_own_queue_only(shop: Holdfast, *, knows
 
 
 @pytest.mark.guards("scope-keys")
-@pytest.mark.parametrize("name, code", [("key", "key-conflict"), ("unique", "unique-conflict")])
-async def test_a_token_learns_nothing_of_a_job_elsewhere_that_holds_a_key(shop: Holdfast, name: str, code: str) -> None:
-    taken: UsingOptions = {"key": "taken"} if name == "key" else {"unique": "taken"}
-    theirs = await shop.enqueue(shop.tasks.get("foreign").using(**taken).call())
+async def test_a_token_learns_nothing_of_a_job_elsewhere_that_holds_a_unique_key(shop: Holdfast) -> None:
+    theirs = await shop.enqueue(shop.tasks.get("foreign").using(unique="taken").call())
     words = []
     async with asking(shop, "operator", (MINE,)) as web:
         for priority in (None, 3):
-            body = {"kind": "foreign", "queue": MINE, name: "taken", "priority": priority}
+            body = {"kind": "foreign", "queue": MINE, "unique": "taken", "priority": priority}
             answer = await web.post("/api/v1/jobs", json=body)
-            assert (answer.status_code, answer.json()["type"]) == (409, f"urn:holdfast:{code}"), answer.text
+            assert (answer.status_code, answer.json()["type"]) == (409, "urn:holdfast:unique-conflict"), answer.text
             words.append(answer.json()["detail"])
             (one,) = (await web.post("/api/v1/jobs/batch", json={"jobs": [body]})).json()["jobs"]
             assert (one["status"], one["error"]["detail"]) == (409, words[0])
     assert words[0] == words[1]
     assert theirs.public_id not in words[0]
+
+
+@pytest.mark.guards("scope-key-queue")
+async def test_a_token_neither_takes_nor_meets_idempotency_keys_of_other_queues(shop: Holdfast) -> None:
+    theirs = shop.tasks.get("foreign").using(key="order-17").call()
+    body = {"kind": "foreign", "queue": MINE, "key": "order-17"}
+    async with asking(shop, "operator", (MINE,)) as web:
+        mine = await web.post("/api/v1/jobs", json=body)
+        again = await web.post("/api/v1/jobs", json=body)
+        assert (mine.status_code, again.status_code) == (201, 200)
+        assert mine.json()["id"] == again.json()["id"]
+        assert mine.json()["key"] == f"{MINE}/order-17"
+        assert (await shop.enqueue(theirs)).created, "it had been taken by a token of another queue"
+        conflict = await web.post("/api/v1/jobs", json=body | {"kind": "own"})
+        assert (conflict.status_code, conflict.json()["type"]) == (409, "urn:holdfast:key-conflict")
+        assert "key 'order-17'" in conflict.json()["detail"]
+        long = await web.post("/api/v1/jobs", json=body | {"key": "k" * 512})
+        assert long.status_code == 422
+        assert "queue and key" in long.json()["detail"]
 
 
 @pytest.mark.guards("scope-enqueue-home")

@@ -4,10 +4,11 @@ import asyncio
 from typing import Annotated, Any
 
 from fastapi import Body, Header, Request, Response
+from msgspec.structs import replace
 
+from holdfast import names
 from holdfast.errors import HoldfastError, InvalidValue, JobNotFound, KeyConflict, StoreError, UniqueConflict, shown
 from holdfast.handle import JobHandle
-from holdfast.names import KEY_BYTES
 from holdfast.server.api.enqueue_shapes import BatchAnswer, BatchAnswers, BatchRequest, EnqueueRequest, Refused
 from holdfast.server.api.job_shapes import WholeJob, whole_job
 from holdfast.server.kinds import Kinds
@@ -25,7 +26,7 @@ IdempotencyKey = Annotated[
     Header(
         alias="Idempotency-Key",
         min_length=1,
-        max_length=KEY_BYTES,
+        max_length=names.KEY_BYTES,
         examples=["order-17"],
         description="The job's idempotency key: the same request sent again finds its job for 24 hours.",
     ),
@@ -108,7 +109,7 @@ async def _stored(sight: Sight, call: Call[Any]) -> JobHandle[Any]:
     if sight.principal.queues is None:
         return await sight.client.enqueue(call)
     try:
-        handle = await sight.client.enqueue(call)
+        handle = await sight.client.enqueue(_with_key_of_queue(call))
         if not handle.created:
             await sight.job(handle.public_id)  # guard: scope-keys
     except (KeyConflict, JobNotFound):
@@ -118,6 +119,14 @@ async def _stored(sight: Sight, call: Call[Any]) -> JobHandle[Any]:
         message = f"key {shown(call.options.key)} was used for another request: take another key"
         raise KeyConflict(message) from None
     return handle
+
+
+def _with_key_of_queue(call: Call[Any]) -> Call[Any]:
+    """Put the queue before the idempotency key, so that a caller for some queues takes no key of the others."""
+    if call.options.key is None:
+        return call
+    key = names.key(f"{call.queue}/{call.options.key}", "queue and key")
+    return replace(call, options=replace(call.options, key=key))  # guard: scope-key-queue, without: return call
 
 
 async def _call(request: Request, sight: Sight, asked: EnqueueRequest, key: str | None) -> Call[Any]:
