@@ -55,8 +55,8 @@ class _Process:
         """Kill it with everything it started, and wait until it is gone."""
         groups.kill(self.pid)
         await self._process.wait()
-        await groups.emptied(self.pid)
         self.pipe.close()
+        await groups.emptied(self.pid)
 
 
 class ProcessPool:
