@@ -57,7 +57,11 @@ def read_yaml(content: str, report: Report) -> dict[str, Any]:
     if len(content) > LONGEST:
         report.add((), f"expected at most {LONGEST:,} characters, got {len(content):,}")
         return {}
-    loader = _Loader(content)
+    try:
+        loader = _Loader(content)
+    except yaml.YAMLError as error:  # a character that YAML does not allow
+        report.add((), f"expected YAML: {str(error).splitlines()[0]}")
+        return {}
     try:
         node = loader.get_single_node()
         if node is None:
@@ -73,9 +77,6 @@ def read_yaml(content: str, report: Report) -> dict[str, Any]:
         return {}
     except RecursionError:
         report.add((), TOO_DEEP)
-        return {}
-    except yaml.YAMLError as error:  # a character that YAML does not allow
-        report.add((), f"expected YAML: {str(error).splitlines()[0]}")
         return {}
     finally:
         loader.dispose()
