@@ -23,6 +23,7 @@ from tests.support.workers import Family, MakeApp, drained, ended, working
 HIGH = size(400, 5_000)
 LOW = HIGH // 10
 SLOTS = 4
+LEAST_URGENT = 9
 
 
 async def test_under_endless_load_of_high_priority_the_aged_lane_gets_its_share_and_no_more(
@@ -30,14 +31,23 @@ async def test_under_endless_load_of_high_priority_the_aged_lane_gets_its_share_
 ) -> None:
     monkeypatch.setattr(ageing, "_LOOK_S", 0.01)
     order: list[str] = []
+    is_seen = asyncio.Event()  # that the lane waits: the worker looks beside the jobs, which may all be done by then
+    see = Ageing.see
+
+    def looked(self: Ageing, heads: list[LaneHead]) -> None:
+        see(self, heads)
+        if any(head.priority == LEAST_URGENT for head in heads):
+            is_seen.set()
+
+    monkeypatch.setattr(Ageing, "see", looked)
     async with make_app(queues=[Queue("default", age_after="1ms")]) as app:
 
         @app.task
         async def work(which: str) -> None:
+            await is_seen.wait()
             order.append(which)
-            await asyncio.sleep(0)
 
-        await app.enqueue_many(work.using(priority=9).call(which="low") for _ in range(LOW))
+        await app.enqueue_many(work.using(priority=LEAST_URGENT).call(which="low") for _ in range(LOW))
         await app.enqueue_many(work.using(priority=0).call(which="high") for _ in range(HIGH))
         await drained(app, concurrency=SLOTS)
     lows = [index for index, which in enumerate(order) if which == "low"]
