@@ -24,6 +24,7 @@ from holdfast.errors import (
     DataRefused,
     DeadLetterNotFound,
     DuplicateKind,
+    EndpointNotFound,
     EscalationNotFound,
     FilterMistakes,
     HoldfastError,
@@ -56,7 +57,7 @@ from holdfast.errors import (
 from holdfast.events import Event, EventKind
 from holdfast.handle import JobHandle
 from holdfast.items import ItemCounts, Items
-from holdfast.job import Attempt, Delivery, Job, JobState, LogLine, Progress, StateChange
+from holdfast.job import Attempt, Job, JobState, LogLine, Progress, StateChange
 from holdfast.lock import Lock
 from holdfast.outcomes import BudgetExceeded, Cancel, Fatal, Retry, Skip, Snooze, Throttle
 from holdfast.phases import JobPhase, PhaseState
@@ -70,6 +71,7 @@ from holdfast.policies.limits import Limit
 from holdfast.queues import Queue
 from holdfast.release import RELEASE
 from holdfast.resources.queue import JobCount, QueueInfo, Tuning
+from holdfast.resources.webhook import Delivery, DeliveryTry, Endpoint
 from holdfast.retry import Backoff, backoff
 from holdfast.schedules import Schedule
 from holdfast.server.principal import Principal
@@ -79,7 +81,6 @@ from holdfast.shards import RedisDelivery, Shard
 from holdfast.stores.alarms import EscalationRow
 from holdfast.stores.bulk import BulkRun, BulkState, BulkVerb
 from holdfast.stores.cluster import LockRow
-from holdfast.stores.deliveries import Endpoint
 from holdfast.stores.failures import DeadCursor, DeadLetter, DeadPage
 from holdfast.stores.limits import LimitRow, LimitUsage
 from holdfast.stores.values import Answer, Answered, Count, Counted, Cursor, Found, JobFilter, Page
@@ -129,9 +130,11 @@ __all__ = [
     "DeadLetterNotFound",
     "DeadPage",
     "Delivery",
+    "DeliveryTry",
     "DuplicateKind",
     "Email",
     "Endpoint",
+    "EndpointNotFound",
     "Escalation",
     "EscalationNotFound",
     "EscalationRow",

@@ -11,6 +11,7 @@ from holdfast.client.jobs import EVERY_JOB
 from holdfast.client.limits import LimitHandle
 from holdfast.client.queues import Queues
 from holdfast.client.subscription import Subscription
+from holdfast.client.webhooks import Webhooks
 from holdfast.duration import Duration
 from holdfast.events import Event
 from holdfast.handle import JobHandle
@@ -48,6 +49,11 @@ class Asking(ABC):
     def queues(self) -> Queues:
         """The queues: read them, pause and resume them, change their settings."""
         return self.client.queues
+
+    @property
+    def webhooks(self) -> Webhooks:
+        """The endpoints of webhooks: read them, and enable them again."""
+        return self.client.webhooks
 
     async def enqueue(self, call: Call[R]) -> JobHandle[R]:
         """Store one job; when this returns, it is on disk or in the caller's transaction."""
@@ -134,9 +140,7 @@ class Asking(ABC):
     disable_schedule = _asks(Client.disable_schedule)
     drain_worker = _asks(Client.drain_worker)
     edit_schedule = _asks(Client.edit_schedule)
-    enable_endpoint = _asks(Client.enable_endpoint)
     enable_schedule = _asks(Client.enable_schedule)
-    endpoints = _asks(Client.endpoints)
     escalation = _asks(Client.escalation)
     escalations = _asks(Client.escalations)
     fires = _asks(Client.fires)

@@ -16,6 +16,7 @@ HoldfastError
 ├── LimitNotFound             no such limit is in force
 ├── BulkNotFound              no such bulk run, or it ended long ago
 ├── WorkerNotFound            no such worker is alive
+├── EndpointNotFound          no webhook was to be posted to such an endpoint
 ├── Conflict                  the request does not fit the state it met
 │   ├── KeyConflict           an idempotency key was used for another request
 │   ├── RateLimited           a rate limit refuses the job: it was not stored
@@ -116,6 +117,10 @@ class UnknownKind(HoldfastError, LookupError):
 
 class QueueNotFound(HoldfastError, LookupError):
     """There is no queue of that name: none is defined or paused, and none has jobs."""
+
+
+class EndpointNotFound(HoldfastError, LookupError):
+    """There is no endpoint of that URL: it has no webhook messages, and is not disabled."""
 
 
 class ScheduleNotFound(HoldfastError, LookupError):

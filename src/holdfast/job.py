@@ -92,7 +92,7 @@ class LogLine(msgspec.Struct, frozen=True):
     text: str
 
 
-class DeliveryTry(msgspec.Struct, frozen=True):
+class DeliveryTryRow(msgspec.Struct, frozen=True):
     """One try to post a message."""
 
     at: datetime
@@ -101,7 +101,7 @@ class DeliveryTry(msgspec.Struct, frozen=True):
     took_ms: int = 0
 
 
-class Delivery(msgspec.Struct, frozen=True):
+class DeliveryRow(msgspec.Struct, frozen=True):
     """A webhook message about the end of one life of a job."""
 
     life: int
@@ -112,7 +112,7 @@ class Delivery(msgspec.Struct, frozen=True):
     at: datetime
     next_at: datetime | None = None
     ended_at: datetime | None = None
-    log: list[DeliveryTry] = msgspec.field(default_factory=list)
+    log: list[DeliveryTryRow] = msgspec.field(default_factory=list)
 
 
 class StateChange(msgspec.Struct, frozen=True):
@@ -297,9 +297,9 @@ class Job(msgspec.Struct, frozen=True, gc=False):
         return _read(self.logs_json, list[LogLine], [])
 
     @property
-    def deliveries(self) -> list[Delivery]:
+    def deliveries(self) -> list[DeliveryRow]:
         """The webhook messages about its ends, and what became of them."""
-        return _read(self.deliveries_json, list[Delivery], [])
+        return _read(self.deliveries_json, list[DeliveryRow], [])
 
     @property
     def unreadable(self) -> list[str]:
@@ -345,7 +345,7 @@ _FORMS: dict[str, Any] = {
     "phases": list[JobPhase],
     "items": _Items,
     "logs": list[LogLine],
-    "deliveries": list[Delivery],
+    "deliveries": list[DeliveryRow],
 }
 
 

@@ -25,7 +25,7 @@ def test_every_error_has_a_code() -> None:
         {"JobNotFound", "LimitNotFound", "ScheduleNotFound", "UnknownKind"},
         {"OutcomeUnknown", "ResultTimeout"},
     )
-    missing |= {"QueueNotFound", "BulkNotFound", "EscalationNotFound", "WorkerNotFound"}
+    missing |= {"QueueNotFound", "EndpointNotFound", "BulkNotFound", "EscalationNotFound", "WorkerNotFound"}
     missing |= {"BudgetNotFound", "DeadLetterNotFound"}
     for kind in _all(HoldfastError):
         error = kind.__new__(kind)

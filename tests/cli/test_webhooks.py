@@ -50,7 +50,7 @@ def test_counts_of_a_place(shop: Shop) -> None:
     shop.on_store(lambda store: tried(store, "failed"))
     hooked(shop)
     rows = [line.split("\t") for line in shop.ok("webhooks", "list").splitlines()]
-    assert rows == [["ENDPOINT", "PENDING", "DELIVERED", "FAILED", "STATUS"], [PLACE, "1", "1", "1", "enabled"]]
+    assert rows == [["URL", "PENDING", "DELIVERED", "FAILED", "STATUS"], [PLACE, "1", "1", "1", "enabled"]]
 
 
 def test_a_disabled_place_says_since_when_and_why(shop: Shop) -> None:
@@ -60,7 +60,7 @@ def test_a_disabled_place_says_since_when_and_why(shop: Shop) -> None:
     assert row[4].startswith("disabled 20")
     assert row[4].endswith("Z: it answered 410 Gone")
     (place,) = json.loads(shop.ok("webhooks", "list", "--json"))["endpoints"]
-    assert (place["endpoint"], place["enabled"], place["reason"]) == (PLACE, False, "it answered 410 Gone")
+    assert (place["url"], place["enabled"], place["reason"]) == (PLACE, False, "it answered 410 Gone")
     assert (place["disabled_at"][-1], place["pending"], place["delivered"], place["failed"]) == ("Z", 1, 0, 0)
 
 
@@ -86,7 +86,7 @@ def test_a_place_that_nobody_has_used_is_3(shop: Shop) -> None:
     hooked(shop)
     result = shop("webhooks", "enable", "https://example.org/")
     assert (result.exit_code, result.stdout) == (3, "")
-    assert f"there is no such place, so it is not disabled either; known are {PLACE}" in result.stderr
+    assert f"there is no endpoint https://example.org/; known are {PLACE}" in result.stderr
     error = json.loads(shop("webhooks", "enable", "https://example.org/", "--json").stderr)["error"]
     assert (error["type"], error["exit_code"]) == ("EndpointNotFound", 3)
 

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.errors import StoreError
 from holdfast.events import Event, EventKind
-from holdfast.job import TERMINAL, Delivery, JobState
+from holdfast.job import TERMINAL, DeliveryRow, JobState
 from holdfast.stores.deliveries import Message
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.store import Store
@@ -72,7 +72,7 @@ async def take_one(store: Store) -> Message:
     return message
 
 
-async def sent(store: Store, job_id: int) -> list[Delivery]:
+async def sent(store: Store, job_id: int) -> list[DeliveryRow]:
     """The messages about a job."""
     return (await read(store, job_id)).deliveries
 

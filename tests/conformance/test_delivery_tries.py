@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from holdfast.events import Event, EventKind
-from holdfast.job import Delivery, JobState
-from holdfast.stores.deliveries import Endpoint, Message
+from holdfast.job import DeliveryRow, JobState
+from holdfast.stores.deliveries import EndpointRow, Message
 from holdfast.stores.store import Store
 from tests.conformance.test_deliveries import ENTRY, LEASE, OTHER_URL, OWN, URL, heard, posting, take, take_one
 from tests.support import raw
@@ -34,7 +34,7 @@ async def message_of(store: Store) -> Message:
     return await take_one(store)
 
 
-async def delivery_of(store: Store, message: Message) -> Delivery:
+async def delivery_of(store: Store, message: Message) -> DeliveryRow:
     (delivery,) = (await read(store, message.job_id)).deliveries
     return delivery
 
@@ -187,9 +187,9 @@ async def test_places_are_listed_with_what_became_of_their_messages(store: Store
     await store.disable_endpoint("https://gone.example.org/", "it answered 410 Gone")
     await store.disable_endpoint(PLACE, "by hand")
     assert await store.list_endpoints() == [
-        Endpoint("https://gone.example.org/", clock.now, "it answered 410 Gone", 0, 0, 0),
-        Endpoint(PLACE, clock.now, "by hand", 1, 2, 1),
-        Endpoint(OTHER_URL, None, None, 1, 0, 0),
+        EndpointRow("https://gone.example.org/", clock.now, "it answered 410 Gone", 0, 0, 0),
+        EndpointRow(PLACE, clock.now, "by hand", 1, 2, 1),
+        EndpointRow(OTHER_URL, None, None, 1, 0, 0),
     ]
 
 

@@ -94,8 +94,8 @@ GET    /api/v1/limits                                viewer   403
 GET    /api/v1/limits/{name}                         viewer   403
 GET    /api/v1/locks                                 viewer   403
 POST   /api/v1/locks/release                         admin    403
-GET    /api/v1/endpoints                             viewer   403
-POST   /api/v1/endpoints/enable                      operator 403
+GET    /api/v1/webhooks                              viewer   403
+POST   /api/v1/webhooks/enable                       operator 403
 GET    /api/v1/settings                              viewer   403
 GET    /api/v1/settings/overrides                    viewer   403
 PUT    /api/v1/settings/{path}                       admin    403

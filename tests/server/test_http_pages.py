@@ -112,6 +112,7 @@ async def furnished(app: Holdfast) -> Named:
     await store.take_lock(LockRequest("edition:42", "a", "a", "worker-1/4711"), lasts_ms=600_000, waits_ms=1_000)
     await raw.raise_alarm(store, Alarm(source="failed", title="the disk is full", policy="ops", queue="high"))
     await store.fold_alarms({"ops": ("failed",)}, 10)
+    await store.disable_endpoint("https://shop.example.org/hooks/jobs", "it answered 410 Gone")
     (escalation, *_) = await app.escalations(is_open=True)
     (group,) = (await app.dead_letters()).groups
     return Named(group.id, str(worker), str(escalation.id), job.public_id)

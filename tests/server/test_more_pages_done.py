@@ -295,7 +295,7 @@ async def test_the_system_is_examined(town: Holdfast, web: httpx2.AsyncClient) -
     assert "queues.high" in settings
     assert "127.0.0.1:9/hook" not in settings  # the address of a Slack hook is a secret
     assert (await sent(web, "/system/webhooks", "/enable")).status_code == 303
-    assert all(endpoint.disabled_at is None for endpoint in await town.endpoints())
+    assert all(endpoint.enabled for endpoint in await town.webhooks.list())
     assert (await sent(web, "/system/settings", "/reset")).status_code == 303
     assert await town.overrides() == []
 

@@ -12,7 +12,7 @@ from typing import Any
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from holdfast import Holdfast, Job, JobHandle
-from holdfast.job import Delivery
+from holdfast.job import DeliveryRow
 from holdfast.webhooks.settings import WebhookSettings
 from holdfast.webhooks.signature import new_secret
 from tests.support import raw
@@ -121,7 +121,7 @@ async def make_due(app: Holdfast) -> None:
     await raw.execute(app.store, "UPDATE holdfast.deliveries SET next_at = at WHERE state = 'pending'")
 
 
-async def delivery_of(handle: JobHandle[Any]) -> Delivery:
+async def delivery_of(handle: JobHandle[Any]) -> DeliveryRow:
     """The only message about a job."""
     (delivery,) = (await handle.get()).deliveries
     return delivery

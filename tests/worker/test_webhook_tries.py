@@ -158,22 +158,23 @@ async def test_a_place_that_is_gone_gets_nothing_until_it_is_enabled(make_shared
         second = await work.using(webhook=f"{receiver.url}?other").enqueue()
         await drained(app)
         assert len(receiver.requests) == 1
-        (place,) = await app.endpoints()
-        assert (place.endpoint, place.reason, place.pending, place.failed) == (
+        (endpoint,) = await app.webhooks.list()
+        assert (endpoint.url, endpoint.reason, endpoint.pending, endpoint.failed) == (
             receiver.url,
             "it answered 410 Gone",
             1,
             1,
         )
-        assert place.disabled_at is not None
+        assert endpoint.disabled_at is not None
         assert ((await delivery_of(first)).state, (await delivery_of(second)).tries) == ("failed", 0)
         assert await told(app) == ["job:webhook:failed"]
-        assert await app.enable_endpoint(f"{receiver.url}?token") is True
-        assert await app.enable_endpoint(receiver.url) is False
+        enabled = await app.webhooks.enable(f"{receiver.url}?token")
+        assert (enabled.url, enabled.enabled) == (receiver.url, True)
+        assert await app.webhooks.enable(receiver.url) == enabled
         await drained(app)
         assert (await second.get()).webhook_sent
-        (place,) = await app.endpoints()
-        assert (place.disabled_at, place.pending, place.delivered, place.failed) == (None, 0, 1, 1)
+        (endpoint,) = await app.webhooks.list()
+        assert (endpoint.disabled_at, endpoint.pending, endpoint.delivered, endpoint.failed) == (None, 0, 1, 1)
 
 
 async def test_a_place_is_enabled_by_the_url_that_was_registered(make_sqlite_memory: MakeApp) -> None:
@@ -181,8 +182,8 @@ async def test_a_place_is_enabled_by_the_url_that_was_registered(make_sqlite_mem
         url = f"HTTP://127.0.0.1:{receiver.port}"
         await register(app).using(webhook=url).enqueue()
         await drained(app)
-        assert [place.disabled_at is not None for place in await app.endpoints()] == [True]
-        assert await app.enable_endpoint(url) is True
+        assert [endpoint.enabled for endpoint in await app.webhooks.list()] == [False]
+        assert (await app.webhooks.enable(url)).enabled
 
 
 async def test_a_place_that_fails_again_and_again_is_left_alone_at_no_cost(make_shared_app: MakeApp) -> None:
@@ -345,7 +346,7 @@ async def test_a_job_that_is_gone_meanwhile_breaks_nothing(
             count = 3 if how == "retried" else 2
 
             async def are_recorded() -> bool:
-                return [place.pending for place in await app.endpoints()] == [0]
+                return [endpoint.pending for endpoint in await app.webhooks.list()] == [0]
 
             await until(are_recorded, "what was posted is recorded")
         assert_posted_once_each(receiver, count)

@@ -292,5 +292,5 @@ async def test_a_secret_that_was_taken_away_is_missed_and_nothing_is_sent_unsign
             delivery = (await without.get(handle.id or 0)).deliveries[0]
         assert receiver.requests == []
         assert [one.error for one in delivery.log] == [
-            "there is no secret any more to sign messages to this place with"
+            "there is no secret any more to sign messages to this endpoint with"
         ]

@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast import ages
 from holdfast.cli import output
-from holdfast.job import Delivery, Job, LogLine
+from holdfast.job import DeliveryRow, Job, LogLine
 from holdfast.phases import JobPhase, PhaseState
 
 _BAR = 20
@@ -137,7 +137,7 @@ def write_lines(lines: Sequence[LogLine], *, indent: int = 0) -> None:
 # ---- webhooks ------------------------------------------------------------------------------------------------------
 
 
-def _write_delivery(delivery: Delivery, now: datetime) -> None:
+def _write_delivery(delivery: DeliveryRow, now: datetime) -> None:
     # The query stays out: it is where people put their secrets.
     place, query, _ = delivery.url.partition("?")
     tries = "1 try" if delivery.tries == 1 else f"{delivery.tries} tries"

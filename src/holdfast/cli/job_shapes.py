@@ -9,7 +9,7 @@ from holdfast import public_id
 from holdfast.client.covering import Covering
 from holdfast.events import Event
 from holdfast.handle import JobHandle
-from holdfast.job import Attempt, Delivery, Job, JobState, LogLine, Progress
+from holdfast.job import Attempt, DeliveryRow, Job, JobState, LogLine, Progress
 from holdfast.payload import covered, covered_json
 from holdfast.phases import JobPhase
 from holdfast.stores.values import Answered
@@ -65,7 +65,7 @@ class JobShape(msgspec.Struct, frozen=True, kw_only=True):
     phases: list[JobPhase]
     items: dict[str, Any]
     logs: list[LogLine]
-    deliveries: list[Delivery]
+    deliveries: list[DeliveryRow]
     webhook_sent: bool
     parent_id: str | None
     parent_public_id: str | None

@@ -8,27 +8,8 @@ from datetime import datetime
 
 import msgspec
 
-from holdfast.stores.deliveries import Endpoint
 from holdfast.stores.migrate import Plan
 from holdfast.stores.values import WorkerRow
-
-
-class EndpointShape(msgspec.Struct, frozen=True, kw_only=True):
-    """`webhooks enable --json`, and each entry of `webhooks list --json`."""
-
-    endpoint: str
-    enabled: bool
-    disabled_at: datetime | None
-    reason: str | None
-    pending: int
-    delivered: int
-    failed: int
-
-
-class EndpointsShape(msgspec.Struct, frozen=True):
-    """`webhooks list --json`."""
-
-    endpoints: list[EndpointShape]
 
 
 class PrunedShape(msgspec.Struct, frozen=True):
@@ -128,19 +109,6 @@ def worker(row: WorkerRow, state: str) -> WorkerShape:
         drain_at=row.drain_at,
         drain_by=row.drain_by,
         memory_bytes=row.memory_bytes,
-    )
-
-
-def endpoint(row: Endpoint) -> EndpointShape:
-    """Describe a place that webhooks are posted to."""
-    return EndpointShape(
-        endpoint=row.endpoint,
-        enabled=row.disabled_at is None,
-        disabled_at=row.disabled_at,
-        reason=row.reason,
-        pending=row.pending,
-        delivered=row.delivered,
-        failed=row.failed,
     )
 
 

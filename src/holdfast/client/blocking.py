@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from holdfast.client.blocking_namespaces import BlockingQueues
+from holdfast.client.blocking_namespaces import BlockingQueues, BlockingWebhooks
 from holdfast.client.client import Client
 from holdfast.client.dead_letters import exported
 from holdfast.client.jobs import EVERY_JOB, LARGEST_PAGE
@@ -120,6 +120,7 @@ class BlockingClient:
         self.client = client
         self.loop = loop
         self.queues = BlockingQueues(client.queues, loop)
+        self.webhooks = BlockingWebhooks(client.webhooks, loop)
 
     def enqueue(self, call: Call[R]) -> BlockingHandle[R]:
         """Store one job; when this returns, it is on disk or in the caller's transaction."""
@@ -199,9 +200,7 @@ class BlockingClient:
     disable_schedule = _waits_for(Client.disable_schedule)
     drain_worker = _waits_for(Client.drain_worker)
     edit_schedule = _waits_for(Client.edit_schedule)
-    enable_endpoint = _waits_for(Client.enable_endpoint)
     enable_schedule = _waits_for(Client.enable_schedule)
-    endpoints = _waits_for(Client.endpoints)
     escalation = _waits_for(Client.escalation)
     escalations = _waits_for(Client.escalations)
     fires = _waits_for(Client.fires)

@@ -7,6 +7,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from holdfast.client.loop_thread import run_on
 from holdfast.client.queues import Queues
+from holdfast.client.webhooks import Webhooks
 
 N = TypeVar("N")
 P = ParamSpec("P")
@@ -43,3 +44,10 @@ class BlockingQueues(Blocking[Queues]):
     resume = _waits_for(Queues.resume)
     set = _waits_for(Queues.set)
     reset = _waits_for(Queues.reset)
+
+
+class BlockingWebhooks(Blocking[Webhooks]):
+    """`queue.webhooks`: see `Webhooks`."""
+
+    list = _waits_for(Webhooks.list)
+    enable = _waits_for(Webhooks.enable)

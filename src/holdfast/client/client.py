@@ -1,7 +1,6 @@
 """The client of one opened store: all verbs together."""
 
 import asyncio
-import contextlib
 import inspect
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -25,24 +24,22 @@ from holdfast.client.subscription import EventFilter, EventsMissed, Subscription
 from holdfast.client.transactional import CallerStore
 from holdfast.client.waiting import Waiting
 from holdfast.client.watching import Watching
+from holdfast.client.webhooks import LocalWebhooks, Webhooks
 from holdfast.client.why import WhyVerbs
 from holdfast.client.workers import WorkerVerbs
 from holdfast.config import Settings
 from holdfast.delivery.choosing import make_delivery
 from holdfast.delivery.delivery import Delivery
 from holdfast.duration import Duration
-from holdfast.errors import InvalidValue
 from holdfast.events import TERMINAL_EVENTS, Event, EventKind
 from holdfast.handle import JobHandle
 from holdfast.job import Job, JobState
 from holdfast.lock import Lock, Part, name_of
 from holdfast.stores.cluster import LockRow
-from holdfast.stores.deliveries import Endpoint
 from holdfast.stores.retention import prune
 from holdfast.stores.store import Store
 from holdfast.tasks.call import Call
 from holdfast.tasks.registry import Registry
-from holdfast.webhooks.address import check_url
 
 R = TypeVar("R")
 
@@ -88,10 +85,10 @@ class Client(
         WorkerVerbs.__init__(self, store, settings.deadline_s)
         SearchVerbs.__init__(self, store, settings.deadline_s)
         self.queues: Queues = LocalQueues(store, settings.deadline_s, self.delivery, self)
+        self.webhooks: Webhooks = LocalWebhooks(store, settings.deadline_s, settings.webhooks.allowed)
         self.enqueuing = Enqueuing(store, settings, self, self.delivery)
         self.watching = Watching(store)
         self.locking = Locks(store, self.delivery, patience_s=settings.deadline_s)
-        self._allowed = settings.webhooks.allowed
         self._waiting = Waiting(store)
 
     async def enqueue(self, call: Call[R]) -> JobHandle[R]:
@@ -153,16 +150,6 @@ class Client(
 
     async def _keeper(self) -> Locks:
         return self.locking
-
-    async def endpoints(self) -> list[Endpoint]:
-        """Read the places that webhooks are posted to, and which of them are disabled."""
-        return await self.store.list_endpoints()
-
-    async def enable_endpoint(self, url: str) -> bool:
-        """Let webhooks be posted again to a place that answered 410 Gone; False when it was not disabled."""
-        with contextlib.suppress(InvalidValue):  # one that could not be registered now may have been before
-            url = check_url(url, self._allowed).url
-        return await self.store.enable_endpoint(url.partition("?")[0])
 
     async def watch(self, job: JobId) -> AsyncIterator[Event]:
         """Follow one job: everything that happens to it from here on, to the end of its life.

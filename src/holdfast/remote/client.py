@@ -29,10 +29,10 @@ from holdfast.remote.policies import RemotePolicies
 from holdfast.remote.queues import RemoteQueues
 from holdfast.remote.schedules import RemoteSchedules
 from holdfast.remote.stream import RemoteEvents
+from holdfast.remote.webhooks import RemoteWebhooks
 from holdfast.stores.alarms import EscalationRow
 from holdfast.stores.budgets import LedgerRow, LostRow, Part
 from holdfast.stores.cluster import LockRow
-from holdfast.stores.deliveries import Endpoint
 from holdfast.stores.limits import LimitRow, LimitUsage
 from holdfast.stores.values import Answer, Answered, Cursor, Found, JobFilter, Page, WorkerRow
 from holdfast.why import Reason, Why
@@ -53,6 +53,7 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
         super().__init__(link)
         self._places = asyncio.Semaphore(_AT_ONCE)
         self.queues = RemoteQueues(link)
+        self.webhooks = RemoteWebhooks(link)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
@@ -228,14 +229,6 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
     def limit(self, name: str) -> "RemoteLimit":
         """Look at one limit."""
         return RemoteLimit(self.link, name)
-
-    async def endpoints(self) -> "List[Endpoint]":
-        """Read the places that webhooks are posted to."""
-        return [shapes.endpoint(row) for row in (await self.link.get("endpoints"))["endpoints"]]
-
-    async def enable_endpoint(self, url: str) -> bool:
-        """Let webhooks be posted again to a place that answered 410 Gone."""
-        return bool((await self.link.post("endpoints", "enable", body={"endpoint": url}))["enabled"])
 
     # ---- escalations and budgets -----------------------------------------------------------------------------------
 

@@ -44,6 +44,7 @@ _MISSING: dict[str, type[HoldfastError]] = {
     "escalations": errors.EscalationNotFound,
     "maintenance": errors.ScheduleNotFound,
     "workers": errors.WorkerNotFound,
+    "webhooks": errors.EndpointNotFound,
 }
 _BY_CODE: dict[str, type[HoldfastError]] = {
     "key-conflict": errors.KeyConflict,

@@ -13,7 +13,6 @@ from holdfast.policies.money import MICRO
 from holdfast.stores.alarms import EscalationRow, NoticeRow
 from holdfast.stores.budgets import LedgerRow, LostRow, Part
 from holdfast.stores.cluster import FireRow, LockRow
-from holdfast.stores.deliveries import Endpoint
 from holdfast.stores.failures import LEFT_CAP, DeadLetter
 from holdfast.stores.limits import LimitBucket, LimitRow, LimitUsage, SlotHolder
 from holdfast.stores.values import WorkerInfo, WorkerRow
@@ -74,7 +73,7 @@ def job(told: Told, logs: Sequence[Told] = (), items: Sequence[Told] = ()) -> Jo
         "progress_json": _json(told.get("progress")),
         "attempts_json": _json(told.get("attempts")),
         "phases_json": _json([{**phase, "ordinal": number} for number, phase in enumerate(told.get("phases") or ())]),
-        "deliveries_json": _json(told.get("webhooks")),
+        "deliveries_json": _json([{**message, "life": message["run"]} for message in told.get("webhooks") or ()]),
         "logs_json": _json(list(logs)),
         "items_json": _json(_items(told.get("items") or {}, items)),
     }
@@ -161,12 +160,6 @@ def limit(told: Told) -> tuple[LimitRow, LimitUsage]:
         has_more_buckets=told["has_more_buckets"],
     )
     return row, usage
-
-
-def endpoint(told: Told) -> Endpoint:
-    """Read a place that webhooks are posted to."""
-    names = ("endpoint", "reason", "pending", "delivered", "failed")
-    return Endpoint(**{name: told[name] for name in names}, disabled_at=moment(told["disabled_at"]))
 
 
 # ---- what went wrong, and what was spent ---------------------------------------------------------------------------

@@ -34,7 +34,7 @@ TAGS: Mapping[str, str] = {
     "budgets": "How far they are, who has spent what, and what is in doubt.",
     "limits": "How many jobs may run at once, and who holds the slots.",
     "locks": "Who holds which lock, and taking one away.",
-    "endpoints": "The places that webhooks are posted to.",
+    "webhooks": "The endpoints that webhooks are posted to.",
     "settings": "What holds and who said so, and what people change of it at run time.",
     "system": "Which release and store this is, its tables and its services.",
     "tokens": "The ways in for programs.",

@@ -36,6 +36,7 @@ class Sight:
         self.store: Store = opened.store
         self.principal = principal
         self.queues = ScopedQueues(self.client.queues, principal)
+        self.webhooks = self.client.webhooks  # only those who may see all queues get to its routes
 
     async def job(self, job: str) -> Job:
         """Read a job; one in a queue that is not theirs is not there."""

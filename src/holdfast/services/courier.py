@@ -15,7 +15,7 @@ import msgspec
 from holdfast import public_id
 from holdfast.config import Settings
 from holdfast.errors import HoldfastError, InvalidValue
-from holdfast.job import DeliveryTry
+from holdfast.job import DeliveryTryRow
 from holdfast.payload import covered
 from holdfast.services.posting import Posted, Poster
 from holdfast.stores.deliveries import DeliveryStore, Message
@@ -142,7 +142,7 @@ class Courier:
     async def _post(self, message: Message, target: Target) -> Posted:
         keys = self._settings.webhooks.keys_for(target, self._settings.webhook_keys_of(message.queue))
         if not keys:
-            return Posted(None, "there is no secret any more to sign messages to this place with", None, 0, "")
+            return Posted(None, "there is no secret any more to sign messages to this endpoint with", None, 0, "")
         body, name, now = body_of(message), id_of(message), int(time.time())
         headers = {
             "content-type": "application/json",
@@ -161,7 +161,7 @@ class Courier:
             state = "failed"
         else:
             state = "pending"
-        tried = DeliveryTry(datetime.now(UTC), posted.status, posted.error or _refusal(posted), posted.took_ms)
+        tried = DeliveryTryRow(datetime.now(UTC), posted.status, posted.error or _refusal(posted), posted.took_ms)
         entry = msgspec.json.encode(tried).decode()
         if is_gone:
             await self._until_stored(lambda: self._store.disable_endpoint(_place(message), "it answered 410 Gone"))

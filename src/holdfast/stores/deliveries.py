@@ -1,4 +1,4 @@
-"""Webhook messages that wait to be posted, and the places that they are posted to."""
+"""Webhook messages that wait to be posted, and the endpoints that they are posted to."""
 
 from datetime import datetime
 from typing import Protocol
@@ -27,8 +27,8 @@ class Message(msgspec.Struct, frozen=True):
     tries: int
 
 
-class Endpoint(msgspec.Struct, frozen=True):
-    """A place that messages are posted to; the counts are those of the last 10,000 messages."""
+class EndpointRow(msgspec.Struct, frozen=True):
+    """An endpoint that messages are posted to; the counts are those of the last 10,000 messages."""
 
     endpoint: str
     disabled_at: datetime | None
@@ -54,13 +54,13 @@ class DeliveryStore(Protocol):
         """Say when the next message is due."""
 
     async def disable_endpoint(self, endpoint: str, reason: str) -> None:
-        """Let nothing be posted to a place any more. Unknown: ask again."""
+        """Let nothing be posted to an endpoint any more. Unknown: ask again."""
 
     async def enable_endpoint(self, endpoint: str) -> bool:
-        """Let a place be posted to again; False when it was not disabled. Unknown: ask again."""
+        """Let an endpoint be posted to again; False when it was not disabled. Unknown: ask again."""
 
-    async def list_endpoints(self) -> list[Endpoint]:
-        """Read the places that have messages or are disabled."""
+    async def list_endpoints(self) -> list[EndpointRow]:
+        """Read the endpoints that have messages or are disabled."""
 
     async def prune_deliveries(self, limit: int) -> int:
         """Forget messages whose jobs have expired."""

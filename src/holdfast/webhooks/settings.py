@@ -20,9 +20,9 @@ _LONGEST_DEADLINE_MS = 60_000
 class WebhookSettings:
     """What an app knows of webhooks.
 
-    `secret` signs messages to every place that has none of its own; `endpoints` maps the beginning of URLs to secrets,
-    the longest that fits counts. `allow` names hosts and networks that may be posted to although they are not public.
-    `deadline` bounds one try as a whole.
+    `secret` signs messages to endpoints that have none of their own; `endpoints` maps the beginning of URLs to
+    secrets, the longest that fits counts. `allow` names hosts and networks that may be posted to although they are not
+    public. `deadline` bounds one try as a whole.
     """
 
     secret: Secrets | None = field(default=None, repr=False)
@@ -47,7 +47,7 @@ class WebhookSettings:
             raise ConfigError(message) from error
 
     def checked(self, url: str, queue_keys: tuple[bytes, ...]) -> Target:
-        """Check a place before anything is to be posted there: that it may be reached, and that messages are signed."""
+        """Check a URL before anything is to be posted there: that it may be reached, and that messages are signed."""
         target = check_url(url, self.allowed)
         if not self.keys_for(target, queue_keys):
             message = f"webhook URL: there is no secret to sign messages to {target.endpoint} with; give one to"
@@ -56,7 +56,7 @@ class WebhookSettings:
         return target
 
     def keys_for(self, target: Target, queue_keys: tuple[bytes, ...]) -> tuple[bytes, ...]:
-        """The secrets for a place: its own, else its queue's, else the app's."""
+        """The secrets for an endpoint: its own, else its queue's, else the app's."""
         fitting = [prefix for prefix in self.endpoint_keys if _begins(target.url, prefix)]
         if fitting:
             return self.endpoint_keys[max(fitting, key=len)]

@@ -7,7 +7,6 @@ from holdfast.server.api import (
     bulk,
     dead_letters,
     document,
-    endpoints,
     enqueueing,
     escalations,
     jobs,
@@ -21,6 +20,7 @@ from holdfast.server.api import (
     streams,
     system,
     tokens,
+    webhooks,
     workers,
 )
 
@@ -38,7 +38,7 @@ RESOURCES = (
     budgets.routes,
     limits.routes,
     locks.routes,
-    endpoints.routes,
+    webhooks.routes,
     settings.routes,
     system.routes,
     tokens.routes,

@@ -6,8 +6,11 @@ from pydantic import Field
 
 from holdfast import payload, public_id
 from holdfast.client.covering import Covering
-from holdfast.job import Attempt, Delivery, Job, JobState
+from holdfast.client.webhooks import deliveries
+from holdfast.job import Attempt, Job, JobState
 from holdfast.phases import PhaseState
+from holdfast.resources.redaction import redact
+from holdfast.resources.webhook import Delivery
 from holdfast.server.api.shape import Moment, Shape, Told
 
 ID = "htcx-2s16-z48b-09"
@@ -102,29 +105,6 @@ class ItemCounts(Shape):
     in_progress: int = Field(examples=[0], description="Those that have not ended.")
 
 
-class TryShape(Shape):
-    """One try to post a message."""
-
-    at: Moment = Field(examples=[_MOMENT])
-    status: int | None = Field(None, examples=[200])
-    error: Told | None = None
-    took_ms: int = Field(examples=[35])
-
-
-class WebhookShape(Shape):
-    """A webhook message about the end of one life of a job; the query of its address is left out."""
-
-    life: int = Field(examples=[1])
-    event: str = Field(examples=["job.completed"])
-    url: str = Field(examples=["https://example.org/hooks/jobs"])
-    state: str = Field(examples=["delivered"])
-    tries: int = Field(examples=[1])
-    at: Moment = Field(examples=[_MOMENT])
-    next_at: Moment | None = Field(None, examples=[_MOMENT])
-    ended_at: Moment | None = Field(None, examples=[_MOMENT])
-    log: list[TryShape]
-
-
 class WholeJob(JobShape):
     """A job with all that is kept of it; what its task calls secret is covered."""
 
@@ -144,7 +124,7 @@ class WholeJob(JobShape):
         examples=[{"pages": {"total": 4, "completed": 2, "skipped": 1, "failed": 1, "in_progress": 0}}]
     )
     attempts: list[AttemptShape]
-    webhooks: list[WebhookShape]
+    webhooks: list[Delivery]
     webhook_sent: bool = Field(examples=[False], description="Whether the receiver took the message about this end.")
 
 
@@ -251,7 +231,7 @@ def whole_job(job: Job) -> WholeJob:
         phases=[PhaseShape.model_validate(phase) for phase in covering.phases],
         items={name: item_counts(name, shape) for name, shape in job.items.items()},
         attempts=[attempt_shape(attempt) for attempt in job.attempts],
-        webhooks=[_webhook(delivery) for delivery in job.deliveries],
+        webhooks=redact(deliveries(job.deliveries)),
     )
 
 
@@ -306,9 +286,3 @@ def _facts(job: Job) -> dict[str, Any]:
             updated_at=progress.updated_at,
         ),
     }
-
-
-def _webhook(delivery: Delivery) -> WebhookShape:
-    known = {name: getattr(delivery, name) for name in WebhookShape.model_fields}
-    tries = [TryShape.model_validate(tried) for tried in delivery.log]
-    return WebhookShape(**known | {"url": delivery.url.partition("?")[0], "log": tries})

@@ -7,6 +7,7 @@ from starlette.responses import Response
 from holdfast.health import checks
 from holdfast.health.checks import Check, Level
 from holdfast.health.examining import examine
+from holdfast.resources.redaction import redact
 from holdfast.server.api.audit import deed_shape
 from holdfast.server.api.settings import list_settings
 from holdfast.server.api.tokens import NewToken, create_token, is_within, revoke_token
@@ -65,7 +66,7 @@ async def system_page(request: Request, sight: Seen) -> Response:
         is_delivered=here.settings.delivery is not None,
         announced=reports.get("announce"),
         retention=reports.get("retention"),
-        endpoints=await sight.client.endpoints(),
+        endpoints=await sight.webhooks.list(),
         services=[(service, _DOES.get(service.name, "")) for service in services],
         leaders=await sight.client.leaders(),
         has_metrics=here.metrics is not None,
@@ -93,19 +94,18 @@ async def tables_page(request: Request, sight: Seen) -> Response:
 
 @routes.get("/system/webhooks", Permission.LOOK, whole=True)
 async def webhooks_page(request: Request, sight: Seen) -> Response:
-    """Show the places that webhooks are posted to."""
+    """Show the endpoints that webhooks are posted to."""
     return page(
-        request, "webhooks.html", at="system", tab="webhooks", endpoints=await sight.client.endpoints(), hide=hide
+        request, "webhooks.html", at="system", tab="webhooks", endpoints=redact(await sight.webhooks.list()), hide=hide
     )
 
 
 @routes.post("/system/webhooks/enable", Permission.ENABLE_ENDPOINTS, whole=True)
 async def enable_webhook_here(request: Request, sight: Seen, endpoint: str = Form(max_length=2_000)) -> Response:
-    """Let webhooks be posted again to a place that answered 410 Gone."""
+    """Let webhooks be posted again to an endpoint that answered 410 Gone."""
     noted(request, endpoint=endpoint)
-    was = await sight.client.enable_endpoint(endpoint)
-    said = "webhooks are posted there again" if was else "it was not disabled"
-    return turned(request, url(request, "system", "webhooks"), said)
+    await sight.webhooks.enable(endpoint)
+    return turned(request, url(request, "system", "webhooks"), "webhooks are posted there again")
 
 
 @routes.get("/system/settings", Permission.LOOK, whole=True)

@@ -23,7 +23,7 @@ DATA = {
     "limits": "limits",
     "system": "system",
     "system/tables": "system/tables",
-    "system/webhooks": "endpoints",
+    "system/webhooks": "webhooks",
     "system/settings": "settings",
     "system/audit": "audit",
     "system/tokens": "tokens",

@@ -1,6 +1,6 @@
 """Webhook messages that wait to be posted, on PostgreSQL."""
 
-from holdfast.stores.deliveries import Endpoint, Message
+from holdfast.stores.deliveries import EndpointRow, Message
 from holdfast.stores.postgres.role import Role
 
 
@@ -27,8 +27,8 @@ class PostgresDeliveries(Role):
     async def enable_endpoint(self, endpoint: str) -> bool:
         return bool(await self.fetch("enable_endpoint", endpoint))
 
-    async def list_endpoints(self) -> list[Endpoint]:
-        return [Endpoint(*row) for row in await self.fetch("list_endpoints")]
+    async def list_endpoints(self) -> list[EndpointRow]:
+        return [EndpointRow(*row) for row in await self.fetch("list_endpoints")]
 
     async def prune_deliveries(self, limit: int) -> int:
         return len(await self.fetch("prune_deliveries", limit))

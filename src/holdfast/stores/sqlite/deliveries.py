@@ -5,7 +5,7 @@ import sqlite3
 import msgspec
 
 from holdfast.events import EventKind
-from holdfast.stores.deliveries import Endpoint, Message
+from holdfast.stores.deliveries import EndpointRow, Message
 from holdfast.stores.sqlite import publishing, rows, statements
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.publishing import Told
@@ -76,10 +76,10 @@ class SqliteDeliveries:
         )
         return bool(changed)
 
-    async def list_endpoints(self) -> list[Endpoint]:
+    async def list_endpoints(self) -> list[EndpointRow]:
         found = await self.connection.read(lambda connection, _: statements.fetch(connection, "list_endpoints"))
         return [
-            Endpoint(endpoint, rows.optional_moment(disabled_at), reason, pending, delivered, failed)
+            EndpointRow(endpoint, rows.optional_moment(disabled_at), reason, pending, delivered, failed)
             for endpoint, disabled_at, reason, pending, delivered, failed in found
         ]
 

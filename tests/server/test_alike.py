@@ -1,0 +1,91 @@
+"""One resource, four ways to read it: the local client, the HTTP API, `--json` and the remote client give the same."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import chdir
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx2
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from holdfast import Holdfast
+from holdfast.cli import command
+from holdfast.remote.client import RemoteClient
+from holdfast.remote.link import Link
+from holdfast.resources.redaction import redact
+from holdfast.resources.webhook import EndpointList
+from holdfast.server.settings import ServerSettings
+from tests.server.furnished import furnish, furnished_app
+from tests.support.web import made_pass
+
+
+class Reading(NamedTuple):
+    """How one resource is read, and what of it is told elsewhere too."""
+
+    words: str
+    path: str
+    read: Callable[[Any], Awaitable[Any]]
+
+
+async def endpoints(client: Any) -> EndpointList:
+    return EndpointList(endpoints=await client.webhooks.list())
+
+
+READINGS = (Reading("webhooks list", "webhooks", endpoints),)
+
+
+class Place:
+    """A store with something of everything, and the words that name what is in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.app = furnished_app(lambda **options: Holdfast(f"sqlite:///{folder}/jobs.db", **options))
+        self.words: dict[str, str] = {}
+        asyncio.run(self._furnish())
+
+    async def _furnish(self) -> None:
+        async with self.app:
+            await furnish(self.app)
+
+    async def read(self, reading: Reading) -> tuple[Any, Any, Any]:
+        """Read by the local client, by the API, and by the remote client."""
+        async with self.app:
+            secret = await made_pass(self.app)
+            transport = httpx2.ASGITransport(app=self.app.asgi(ServerSettings()))
+            link = Link("http://127.0.0.1", secret, transport=transport)
+            path = reading.path.format(**self.words).split("/")
+            try:
+                return (
+                    await reading.read(self.app),
+                    await link.get(*path),
+                    await reading.read(RemoteClient(link)),
+                )
+            finally:
+                await link.close()
+
+    def print(self, reading: Reading) -> Any:
+        """Read by the command."""
+        words = reading.words.format(**self.words).split()
+        result = CliRunner().invoke(command(self.app, name="holdfast"), [*words, "--json"])
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return Place(tmp_path_factory.mktemp("alike"))
+
+
+@pytest.mark.parametrize("reading", READINGS, ids=lambda reading: reading.words)
+def test_all_read_the_same(place: Place, reading: Reading, tmp_path: Path) -> None:
+    with chdir(tmp_path):  # where no configuration file lies
+        local, answer, remote = asyncio.run(place.read(reading))
+        printed = place.print(reading)
+    expected = msgspec.json.decode(msgspec.json.encode(redact(local)))
+    # Compared as text, which has the order of the keys too.
+    assert json.dumps(answer) == json.dumps(expected)
+    assert json.dumps(printed) == json.dumps(expected)
+    assert remote == redact(local)
