@@ -51,8 +51,8 @@ async def main() -> None:
             print(f"build {build}{' by force' if rollback else ''}: {said}; shown is {shown['main']}")
 
         async with app.lock("edition", "main") as lock:
-            (row,) = await app.locks()
-            print("held by:", row.owner.partition("/")[0] != "", "for a job:", row.job_id is not None)
+            (row,) = await app.locks.list()
+            print("held by:", row.owner.partition("/")[0] != "", "for a job:", row.job is not None)
         print(cdn.put("main/9", lock.token))
         print(cdn.put("main/9", 1))
 

@@ -35,6 +35,7 @@ from holdfast.errors import (
     KeyConflict,
     LockCycle,
     LockLost,
+    LockNotFound,
     LockTimeout,
     NotOpen,
     OutcomeUnknown,
@@ -70,6 +71,7 @@ from holdfast.policies.kinds import Kind
 from holdfast.policies.limits import Limit
 from holdfast.queues import Queue
 from holdfast.release import RELEASE
+from holdfast.resources.lock import LockInfo
 from holdfast.resources.queue import JobCount, QueueInfo, Tuning
 from holdfast.resources.webhook import Delivery, DeliveryTry, Endpoint
 from holdfast.retry import Backoff, backoff
@@ -80,7 +82,6 @@ from holdfast.server.settings import ServerSettings
 from holdfast.shards import RedisDelivery, Shard
 from holdfast.stores.alarms import EscalationRow
 from holdfast.stores.bulk import BulkRun, BulkState, BulkVerb
-from holdfast.stores.cluster import LockRow
 from holdfast.stores.failures import DeadCursor, DeadLetter, DeadPage
 from holdfast.stores.limits import LimitRow, LimitUsage
 from holdfast.stores.values import Answer, Answered, Count, Counted, Cursor, Found, JobFilter, Page
@@ -171,8 +172,9 @@ __all__ = [
     "LimitUsage",
     "Lock",
     "LockCycle",
+    "LockInfo",
     "LockLost",
-    "LockRow",
+    "LockNotFound",
     "LockTimeout",
     "LogLine",
     "NotOpen",

@@ -9,6 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from holdfast.client.client import Client
 from holdfast.client.jobs import EVERY_JOB
 from holdfast.client.limits import LimitHandle
+from holdfast.client.locks import Locks
 from holdfast.client.queues import Queues
 from holdfast.client.subscription import Subscription
 from holdfast.client.webhooks import Webhooks
@@ -44,6 +45,11 @@ class Asking(ABC):
     @abstractmethod
     def client(self) -> Client:
         """The client."""
+
+    @property
+    def locks(self) -> Locks:
+        """The locks that are held: read them, take one from a holder that hangs."""
+        return self.client.locks
 
     @property
     def queues(self) -> Queues:
@@ -119,7 +125,6 @@ class Asking(ABC):
         return self.client.watch(job)
 
     ack_escalation = _asks(Client.ack_escalation)
-    break_lock = _asks(Client.break_lock)
     budget = _asks(Client.budget)
     budgets = _asks(Client.budgets)
     bulk_run = _asks(Client.bulk_run)
@@ -151,7 +156,6 @@ class Asking(ABC):
     ledger = _asks(Client.ledger)
     limits = _asks(Client.limits)
     list = _asks(Client.list)
-    locks = _asks(Client.locks)
     lost_spend = _asks(Client.lost_spend)
     maintenance = _asks(Client.maintenance)
     open_schedules = _asks(Client.open_schedules)

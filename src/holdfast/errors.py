@@ -12,6 +12,7 @@ HoldfastError
 ├── JobNotFound               no such job, or its retention has ended
 ├── DeadLetterNotFound        no such group of failed jobs
 ├── QueueNotFound             no such queue is defined or paused, or has jobs
+├── LockNotFound              no such lock is held
 ├── BudgetNotFound            no such budget holds
 ├── LimitNotFound             no such limit is in force
 ├── BulkNotFound              no such bulk run, or it ended long ago
@@ -121,6 +122,10 @@ class QueueNotFound(HoldfastError, LookupError):
 
 class EndpointNotFound(HoldfastError, LookupError):
     """There is no endpoint of that URL: it has no webhook messages, and is not disabled."""
+
+
+class LockNotFound(HoldfastError, LookupError):
+    """No process holds a lock of that name, or not under that token."""
 
 
 class ScheduleNotFound(HoldfastError, LookupError):

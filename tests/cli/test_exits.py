@@ -25,7 +25,14 @@ def test_every_error_has_a_code() -> None:
         {"JobNotFound", "LimitNotFound", "ScheduleNotFound", "UnknownKind"},
         {"OutcomeUnknown", "ResultTimeout"},
     )
-    missing |= {"QueueNotFound", "EndpointNotFound", "BulkNotFound", "EscalationNotFound", "WorkerNotFound"}
+    missing |= {
+        "LockNotFound",
+        "QueueNotFound",
+        "EndpointNotFound",
+        "BulkNotFound",
+        "EscalationNotFound",
+        "WorkerNotFound",
+    }
     missing |= {"BudgetNotFound", "DeadLetterNotFound"}
     for kind in _all(HoldfastError):
         error = kind.__new__(kind)

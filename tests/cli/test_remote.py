@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 from click.testing import CliRunner, Result
@@ -66,6 +67,13 @@ class Place:
     def there(self, *args: str, role: str = "admin") -> Result:
         """Ask the server."""
         return _run("--server", self.address, *args, token=self.tokens[role])
+
+    def read(self, path: str) -> Any:
+        """Read what the HTTP API answers."""
+        headers = {"authorization": f"Bearer {self.tokens['admin']}"}
+        url = f"{self.address.rstrip('/')}/api/v1/{path}"
+        with urlopen(Request(url, headers=headers)) as answer:  # noqa: S310 - the server above
+            return json.load(answer)
 
     def enqueue(self, *args: str) -> str:
         """Enqueue a job over the server."""
@@ -190,6 +198,16 @@ def test_what_is_seen_is_the_same(served: Place, args: tuple[str, ...]) -> None:
     here, there = served.here(*args), served.there(*args, role="viewer")
     assert (there.exit_code, _without_ages(there.stdout)) == (here.exit_code, _without_ages(here.stdout)), there.stderr
     assert here.exit_code == 0, here.stderr
+
+
+DOCUMENTS = ((("locks", "list"), "locks"),)
+
+
+@pytest.mark.parametrize("args, path", DOCUMENTS, ids=[" ".join(args) for args, _ in DOCUMENTS])
+def test_json_of_a_command_is_what_the_api_answers(served: Place, args: tuple[str, ...], path: str) -> None:
+    here, there, answer = served.here(*args, "--json"), served.there(*args, "--json"), served.read(path)
+    assert json.dumps(json.loads(here.stdout)) == json.dumps(answer)  # the same keys in the same order
+    assert there.stdout == here.stdout
 
 
 def _without_ages(text: str) -> str:

@@ -41,6 +41,7 @@ class Named(NamedTuple):
     worker: str
     escalation: str
     job: str
+    lock: int | None
 
 
 class Server:
@@ -109,13 +110,13 @@ async def furnished(app: Holdfast) -> Named:
     await drained(app)
     store = app.store
     worker = await store.register_worker(WorkerInfo("an-instance", "worker-1", 4711), 600_000)
-    await store.take_lock(LockRequest("edition:42", "a", "a", "worker-1/4711"), lasts_ms=600_000, waits_ms=1_000)
+    lock = await store.take_lock(LockRequest("edition:42", "a", "a", "worker-1/4711"), lasts_ms=600_000, waits_ms=1_000)
     await raw.raise_alarm(store, Alarm(source="failed", title="the disk is full", policy="ops", queue="high"))
     await store.fold_alarms({"ops": ("failed",)}, 10)
     await store.disable_endpoint("https://shop.example.org/hooks/jobs", "it answered 410 Gone")
     (escalation, *_) = await app.escalations(is_open=True)
     (group,) = (await app.dead_letters()).groups
-    return Named(group.id, str(worker), str(escalation.id), job.public_id)
+    return Named(group.id, str(worker), str(escalation.id), job.public_id, lock.token)
 
 
 def lines() -> Iterator[str]:
@@ -171,6 +172,7 @@ def run_commands(server: Server) -> None:
             line = written.replace(SHOWN, server.address).replace(GROUP, named.group).replace(SAMPLE_ID, made["job"])
             line = line.replace("workers/17", f"workers/{named.worker}").replace("tokens/17", f"tokens/{made['token']}")
             line = line.replace("escalations/17", f"escalations/{named.escalation}")
+            line = line.replace('"token": 118', f'"token": {named.lock}')
             line = line.replace("bulk/17", f"bulk/{made['run']}")
             request = request_of(web, shlex.split(line)[1:])
             answer = web.send(request, stream=True)

@@ -7,9 +7,13 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from holdfast import Fatal, Holdfast, Limit, Queue
+from holdfast import Fatal, Holdfast, Limit, LockNotFound, Queue
+from holdfast.server.principal import Principal
+from holdfast.server.roles import Role
+from holdfast.server.scoped.locks import ScopedLocks
 from holdfast.stores.alarms import Alarm
 from holdfast.stores.bulk import BulkVerb
+from holdfast.stores.cluster import LockRequest
 from holdfast.stores.values import JobFilter, WorkerInfo
 from tests.support import raw
 from tests.support.moments import Moments
@@ -36,6 +40,31 @@ async def test_a_run_that_deletes_goes_on_for_admins_only(memory_app: Holdfast, 
         assert (await memory_app.client.bulk_run(run.id)).state == "paused"
         assert (await ask("admin", path)).status_code in (200, 303)
         assert (await ask("operator", path.replace("resume", "cancel"))).status_code in (200, 303), "that does no harm"
+
+
+@pytest.mark.guards("scope-locks")
+async def test_locks_are_seen_by_those_who_may_see_their_jobs(memory_app: Holdfast) -> None:
+    @memory_app.task(queue="mine")
+    async def one() -> None: ...
+
+    @memory_app.task(queue="theirs")
+    async def two() -> None: ...
+
+    mine, theirs = await one.enqueue(), await two.enqueue()
+    for name, job in (("a", mine.id), ("b", theirs.id), ("c", None)):
+        request = LockRequest(name, name, name, "host/1", job_id=job)
+        await memory_app.store.take_lock(request, lasts_ms=60_000, waits_ms=60_000)
+    everything = ScopedLocks(memory_app.client, Principal("all", Role.ADMIN))
+    some = ScopedLocks(memory_app.client, Principal("some", Role.ADMIN, frozenset({"mine"})))
+    assert await everything.list() == await memory_app.locks.list()
+    (lock,) = await some.list()
+    assert (lock.name, lock.job) == ("a", mine.public_id)
+    for other in await everything.list():
+        if other != lock:
+            with pytest.raises(LockNotFound):
+                await some.release(other.name, other.token)
+    assert await some.release(lock.name, lock.token) == lock
+    assert [other.name for other in await everything.list()] == ["b", "c"]
 
 
 @pytest.mark.guards("scope-why")

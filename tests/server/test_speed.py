@@ -164,7 +164,7 @@ async def rich_jobs(app: Holdfast) -> tuple[str, str]:
 
     async def is_there() -> bool:
         job = await endless.get()
-        return (await ended.get()).is_finished and job.state is JobState.RUNNING and bool(await app.locks())
+        return (await ended.get()).is_finished and job.state is JobState.RUNNING and bool(await app.locks.list())
 
     await until(is_there, "the jobs are as far")
     return ended.public_id, endless.public_id

@@ -19,7 +19,7 @@ from holdfast import (
     NotOpen,
     Skip,
 )
-from holdfast.client.locks import Locks
+from holdfast.client.lock_keeper import LockKeeper
 from holdfast.lock import name_of
 from holdfast.stores.cluster import LockAnswer
 from tests.support import raw
@@ -43,16 +43,16 @@ async def app(make_app: MakeApp) -> AsyncIterator[Holdfast]:
 @pytest.fixture
 def brisk_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let locks be renewed many times a second, and last as long as ever."""
-    monkeypatch.setattr("holdfast.client.locks._RENEWALS", 3_000)
-    monkeypatch.setattr(Locks, "poll_s", 0.01)
+    monkeypatch.setattr("holdfast.client.lock_keeper._RENEWALS", 3_000)
+    monkeypatch.setattr(LockKeeper, "poll_s", 0.01)
 
 
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> LaterTime:
     """Let the test move the time by which locks are trusted, as if the process had stood still."""
     found = LaterTime()
-    monkeypatch.setattr("holdfast.client.locks.time", found)
-    monkeypatch.setattr(Locks, "poll_s", 0.01)
+    monkeypatch.setattr("holdfast.client.lock_keeper.time", found)
+    monkeypatch.setattr(LockKeeper, "poll_s", 0.01)
     return found
 
 
@@ -65,7 +65,7 @@ async def waits(app: Holdfast, count: int = 1) -> None:
     """Wait until so many wait for the only lock there is."""
 
     async def is_so() -> bool:
-        return [row.waiters for row in await app.locks()] == [count]
+        return [row.waiters for row in await app.locks.list()] == [count]
 
     await until(is_so, f"{count} wait for the lock")
 
@@ -116,15 +116,15 @@ async def test_one_holds_it_at_a_time_and_the_token_grows(app: Holdfast) -> None
 
 async def test_everybody_sees_who_holds_it(app: Holdfast) -> None:
     async with app.lock("a", "b:c") as lock:
-        (row,) = await app.locks()
+        (row,) = await app.locks.list()
     assert (row.name, row.token, row.since) == (lock.name, lock.token, lock.since)
     assert row.owner.partition("/")[2].isdigit()
-    assert (row.worker, row.job_id, row.claim, row.waiters) == (None, None, None, 0)
-    assert await app.locks() == []
+    assert (row.worker, row.job, row.claim, row.waiters) == (None, None, None, 0)
+    assert await app.locks.list() == []
 
 
 async def test_who_waits_gets_it_at_once_when_it_is_released(app: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Locks, "poll_s", 3_600.0)  # so that only the release can have done it
+    monkeypatch.setattr(LockKeeper, "poll_s", 3_600.0)  # so that only the release can have done it
     got = asyncio.Event()
 
     async def wait() -> None:
@@ -182,7 +182,7 @@ async def test_what_was_let_go_of_while_the_store_answered_is_no_cycle(
 
     async def lose() -> None:
         async with app.lock("x"):
-            later.ahead_s += Locks.lasts_s
+            later.ahead_s += LockKeeper.lasts_s
             await asyncio.Event().wait()
 
     monkeypatch.setattr(app.store, "release_lock", release_late)
@@ -236,11 +236,11 @@ async def test_a_lock_lives_as_long_as_its_body(app: Holdfast, moments: Moments)
     await clock.stop()
     async with app.lock("x") as lock:
         for _ in range(3):
-            await clock.advance(seconds=0.8 * Locks.lasts_s)
+            await clock.advance(seconds=0.8 * LockKeeper.lasts_s)
             await moments.next("locks_renewed", times=2)  # the first of them may have been under way
         with pytest.raises(LockTimeout):
             await asyncio.create_task(app.lock("x", timeout=0).__aenter__())
-        (row,) = await app.locks()
+        (row,) = await app.locks.list()
         assert row.token == lock.token
         assert not lock.is_lost
     await set_time(app.store, None)
@@ -268,7 +268,7 @@ async def test_a_lost_lock_stops_the_body(app: Holdfast) -> None:
 async def test_who_stood_still_for_too_long_is_stopped_before_others_can_begin(app: Holdfast, later: LaterTime) -> None:
     async def stand_still() -> None:
         async with app.lock("x"):
-            later.ahead_s += 0.9 * Locks.lasts_s  # the store would give the lock to others a little later
+            later.ahead_s += 0.9 * LockKeeper.lasts_s  # the store would give the lock to others a little later
             await asyncio.Event().wait()
 
     with pytest.raises(LockLost):
@@ -337,7 +337,7 @@ def test_programs_without_an_event_loop_take_turns(make_app: MakeApp) -> None:
 
     with make_app().blocking() as queue:
         with queue.lock("x") as lock:
-            assert [row.token for row in queue.locks()] == [lock.token]
+            assert [row.token for row in queue.locks.list()] == [lock.token]
             with pytest.raises(LockCycle), queue.lock("x"):
                 pass
         with pytest.raises(ZeroDivisionError), queue.lock("x"):
@@ -347,7 +347,7 @@ def test_programs_without_an_event_loop_take_turns(make_app: MakeApp) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert queue.locks() == []
+        assert queue.locks.list() == []
     assert most == 1
 
 
@@ -360,15 +360,15 @@ async def test_a_lock_in_a_job_says_for_which_job_it_is(app: Holdfast) -> None:
     @app.task
     async def build(ctx: Context) -> int:
         async with ctx.lock("edition", 42) as lock:
-            seen.extend(await app.locks())
+            seen.extend(await app.locks.list())
             return lock.token
 
     handle = await build.enqueue()
     (job,) = await ran(app, handle)
     (row,) = seen
-    assert (row.job_id, row.claim, row.token) == (job.id, 1, job.result)
+    assert (row.job, row.claim, row.token) == (job.public_id, 1, job.result)
     assert row.worker is not None
-    assert await app.locks() == []
+    assert await app.locks.list() == []
 
 
 async def test_an_sql_error_in_the_transaction_inside_leaves_nothing(app: Holdfast) -> None:
@@ -385,7 +385,7 @@ async def test_an_sql_error_in_the_transaction_inside_leaves_nothing(app: Holdfa
     jobs = await ran(app, await pay.enqueue(is_broken=True), await pay.enqueue(is_broken=False))
     assert [job.state for job in jobs] == [JobState.FAILED, JobState.COMPLETED]
     assert await effects.numbers() == [1]
-    assert await app.locks() == []
+    assert await app.locks.list() == []
 
 
 async def test_contention_fails_no_job(app: Holdfast) -> None:
@@ -415,7 +415,7 @@ async def test_the_timeout_of_a_job_ends_its_wait(app: Holdfast) -> None:
     async with app.lock("x"):
         (job,) = await ran(app, await build.enqueue())
         assert (job.state, job.error_class) == (JobState.FAILED, "holdfast.errors.TimedOut")
-        assert [row.waiters for row in await app.locks()] == [0]
+        assert [row.waiters for row in await app.locks.list()] == [0]
 
 
 async def test_a_timeout_of_the_lock_is_an_error_like_any_other(app: Holdfast) -> None:
@@ -532,7 +532,7 @@ async def test_a_job_that_was_cancelled_by_force_holds_its_lock_until_its_handle
         await handle.cancel()
         await app.store.force_cancels(0, 10)
         await until_state(handle, JobState.CANCELLED)
-        assert [row.job_id for row in await app.locks()] == [handle.id]
+        assert [row.job for row in await app.locks.list()] == [handle.public_id]
         with pytest.raises(LockTimeout):
             await app.lock("x", timeout=0).__aenter__()
         may_end.set()

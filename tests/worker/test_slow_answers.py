@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.locks import NOBODY, Held, Locks
+from holdfast.client.lock_keeper import NOBODY, Held, LockKeeper
 from holdfast.client.subscription import EventFilter, EventsMissed
 from holdfast.client.watching import Watching
 from holdfast.events import Event
@@ -41,7 +41,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Give the clock of leases, leaders, locks and rescues to the test; the event loop keeps its own."""
     found = Clock()
-    for module in ("worker.lease", "services.leader", "services.rescuing", "client.locks", "client.watching"):
+    for module in ("worker.lease", "services.leader", "services.rescuing", "client.lock_keeper", "client.watching"):
         fake = SimpleNamespace(monotonic=found.monotonic, monotonic_ns=found.monotonic_ns)
         monkeypatch.setattr(f"holdfast.{module}.time", fake)
     return found
@@ -181,7 +181,7 @@ async def test_who_learns_too_late_that_it_leads_does_not(clock: Clock) -> None:
 async def held_lock(store: Any) -> AsyncIterator[Held]:
     """Hold a lock for 30 seconds, whose keeper looks around all the time."""
     delivery: Any = NoDelivery()
-    locks = Locks(store, delivery)
+    locks = LockKeeper(store, delivery)
     locks.poll_s = 0.001
     held = await locks.take("stock", NOBODY, "here", body=None)
     yield held

@@ -58,7 +58,7 @@ async def _budgets(session: Session) -> Iterable[str]:
 
 
 async def _locks(session: Session) -> Iterable[str]:
-    return [row.name for row in await session.client.locks()]
+    return [lock.name for lock in await session.client.locks.list()]
 
 
 kinds: Completion = _named(_kinds, lambda app: [task.name for task in app.tasks])

@@ -5,13 +5,13 @@ from datetime import datetime
 
 import click
 
-from holdfast import ages, public_id
-from holdfast.cli import completing, listing, lock_shapes, options, output
+from holdfast import ages
+from holdfast.cli import completing, listing, options, output
 from holdfast.cli.connect import Session, with_store
-from holdfast.cli.exits import Exit, Refusal
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell, Column
-from holdfast.stores.cluster import LockRow
+from holdfast.client.locks import held_lock
+from holdfast.resources.lock import LockInfo, LockList
 
 _COLUMNS = (
     Column("NAME", is_flexible=True),
@@ -37,12 +37,11 @@ def list_locks(ctx: click.Context, *, form: listing.Form) -> None:
     Who holds each, as host and process, for which job, since when, and how many wait for it; the oldest 1,000.
     """
 
-    async def read(session: Session) -> tuple[list[LockRow], datetime]:
-        return await session.client.locks(), await session.now()
+    async def read(session: Session) -> tuple[list[LockInfo], datetime]:
+        return await session.client.locks.list(), await session.now()
 
-    rows, now = with_store(ctx, read)
-    shape = lock_shapes.LocksShape([lock_shapes.lock(row) for row in rows])
-    listing.write(form, shape, _COLUMNS, [_row(row, now) for row in rows], empty="no lock is held")
+    found, now = with_store(ctx, read)
+    listing.write(form, LockList(locks=found), _COLUMNS, [_row(lock, now) for lock in found], empty="no lock is held")
 
 
 @locks.command("release", examples=("edition:42", "edition:42 --yes --json"))
@@ -51,26 +50,23 @@ def list_locks(ctx: click.Context, *, form: listing.Form) -> None:
 @options.as_json
 @click.pass_context
 def release(ctx: click.Context, *, name: str, yes: bool, as_json: bool) -> None:
-    """Take a lock from whoever holds it, for a holder that hangs.
+    """Take a lock from a holder that hangs.
 
-    The next in line gets it at once. The old holder is stopped within seconds; until then both may work, and only a
-    fencing token tells them apart. A lock whose process has died needs no such thing: it ends by itself.
+    The next in line gets it at once. The old holder is stopped within seconds; until then both may work, and only the
+    fencing token tells them apart. The lock of a process that has died ends by itself.
     """
     if not yes:
         _confirm(ctx, name)
 
-    async def take(session: Session) -> LockRow:
-        held = next((row for row in await session.client.locks() if row.name == name), None)
-        if held is None or not await session.client.break_lock(name, held.token):
-            message = f"release {name}: nobody holds such a lock; `locks list` names those that are held"
-            raise Refusal(message, Exit.NOT_FOUND, kind="LockNotFound")
-        return held
+    async def take(session: Session) -> LockInfo:
+        locks = session.client.locks
+        return await locks.release(name, held_lock(await locks.list(), name).token)
 
-    row = with_store(ctx, take)
+    lock = with_store(ctx, take)
     if as_json:
-        output.write_json(lock_shapes.lock(row))
+        output.write_json(lock)
     else:
-        output.line(f"{row.name} was taken from {row.owner}")
+        output.line(f"{lock.name} was taken from {lock.owner}")
 
 
 def _confirm(ctx: click.Context, name: str) -> None:
@@ -81,12 +77,12 @@ def _confirm(ctx: click.Context, name: str) -> None:
     click.confirm(f"take the lock {shown} from its holder, which may still work?", abort=True, err=True)
 
 
-def _row(row: LockRow, now: datetime) -> list[Cell]:
+def _row(lock: LockInfo, now: datetime) -> list[Cell]:
     return [
-        Cell(row.name),
-        Cell(row.owner),
-        Cell("-" if row.job_id is None else public_id.encode(row.job_id)),
-        Cell(ages.age(row.since, now), ages.iso(row.since)),
-        Cell(str(row.waiters)),
-        Cell(str(row.token)),
+        Cell(lock.name),
+        Cell(lock.owner),
+        Cell(lock.job or "-"),
+        Cell(ages.age(lock.since, now), ages.iso(lock.since)),
+        Cell(str(lock.waiters)),
+        Cell(str(lock.token)),
     ]

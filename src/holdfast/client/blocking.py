@@ -9,13 +9,13 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from holdfast.client.blocking_namespaces import BlockingQueues, BlockingWebhooks
+from holdfast.client.blocking_namespaces import BlockingLocks, BlockingQueues, BlockingWebhooks
 from holdfast.client.client import Client
 from holdfast.client.dead_letters import exported
 from holdfast.client.jobs import EVERY_JOB, LARGEST_PAGE
 from holdfast.client.limits import LimitHandle
 from holdfast.client.lock_block import LockBlock
-from holdfast.client.locks import Locks
+from holdfast.client.lock_keeper import LockKeeper
 from holdfast.client.loop_thread import follow, run_on
 from holdfast.duration import Duration
 from holdfast.errors import ConfigError
@@ -119,6 +119,7 @@ class BlockingClient:
     def __init__(self, client: Client, loop: asyncio.AbstractEventLoop) -> None:
         self.client = client
         self.loop = loop
+        self.locks = BlockingLocks(client.locks, loop)
         self.queues = BlockingQueues(client.queues, loop)
         self.webhooks = BlockingWebhooks(client.webhooks, loop)
 
@@ -165,7 +166,7 @@ class BlockingClient:
         A thread cannot be cancelled: a long body looks at `lock.is_lost`, and leaving the block raises LockLost.
         """
 
-        async def keeper() -> Locks:
+        async def keeper() -> LockKeeper:
             return self.client.locking
 
         return LockBlock(keeper, name_of(parts), timeout, wait_for=functools.partial(run_on, self.loop))
@@ -179,7 +180,6 @@ class BlockingClient:
         return True
 
     ack_escalation = _waits_for(Client.ack_escalation)
-    break_lock = _waits_for(Client.break_lock)
     budget = _waits_for(Client.budget)
     budgets = _waits_for(Client.budgets)
     bulk_run = _waits_for(Client.bulk_run)
@@ -211,7 +211,6 @@ class BlockingClient:
     ledger = _waits_for(Client.ledger)
     limits = _waits_for(Client.limits)
     list = _waits_for(Client.list)
-    locks = _waits_for(Client.locks)
     lost_spend = _waits_for(Client.lost_spend)
     maintenance = _waits_for(Client.maintenance)
     open_schedules = _waits_for(Client.open_schedules)

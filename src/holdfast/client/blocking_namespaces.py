@@ -5,6 +5,7 @@ import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from holdfast.client.locks import Locks
 from holdfast.client.loop_thread import run_on
 from holdfast.client.queues import Queues
 from holdfast.client.webhooks import Webhooks
@@ -33,6 +34,13 @@ def _waits_for(
         return run_on(self._loop, lambda: own(*args, **kwargs))
 
     return blocking
+
+
+class BlockingLocks(Blocking[Locks]):
+    """`queue.locks`: see `Locks`."""
+
+    list = _waits_for(Locks.list)
+    release = _waits_for(Locks.release)
 
 
 class BlockingQueues(Blocking[Queues]):

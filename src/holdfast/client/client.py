@@ -14,10 +14,10 @@ from holdfast.client.escalations import EscalationVerbs
 from holdfast.client.jobs import JobId, job_id
 from holdfast.client.limits import LimitVerbs
 from holdfast.client.lock_block import LockBlock
-from holdfast.client.locks import LOCK_HINT, Locks
+from holdfast.client.lock_keeper import LockKeeper
+from holdfast.client.locks import LocalLocks, Locks
 from holdfast.client.policies import PolicyVerbs
 from holdfast.client.queues import LocalQueues, Queues
-from holdfast.client.repeat import until_answered
 from holdfast.client.schedules import ScheduleVerbs
 from holdfast.client.searching import SearchVerbs
 from holdfast.client.subscription import EventFilter, EventsMissed, Subscription, read_filter
@@ -35,7 +35,6 @@ from holdfast.events import TERMINAL_EVENTS, Event, EventKind
 from holdfast.handle import JobHandle
 from holdfast.job import Job, JobState
 from holdfast.lock import Lock, Part, name_of
-from holdfast.stores.cluster import LockRow
 from holdfast.stores.retention import prune
 from holdfast.stores.store import Store
 from holdfast.tasks.call import Call
@@ -46,7 +45,6 @@ R = TypeVar("R")
 _logger = logging.getLogger("holdfast")
 
 _PRUNED = 500  # in one commit
-_MOST_LOCKS = 1_000
 
 
 class ClientStore(Store, CallerStore, Protocol):
@@ -84,11 +82,12 @@ class Client(
         EscalationVerbs.__init__(self, store, settings.deadline_s)
         WorkerVerbs.__init__(self, store, settings.deadline_s)
         SearchVerbs.__init__(self, store, settings.deadline_s)
+        self.locks: Locks = LocalLocks(store, settings.deadline_s, self.delivery)
         self.queues: Queues = LocalQueues(store, settings.deadline_s, self.delivery, self)
         self.webhooks: Webhooks = LocalWebhooks(store, settings.deadline_s, settings.webhooks.allowed)
         self.enqueuing = Enqueuing(store, settings, self, self.delivery)
         self.watching = Watching(store)
-        self.locking = Locks(store, self.delivery, patience_s=settings.deadline_s)
+        self.locking = LockKeeper(store, self.delivery, patience_s=settings.deadline_s)
         self._waiting = Waiting(store)
 
     async def enqueue(self, call: Call[R]) -> JobHandle[R]:
@@ -130,25 +129,7 @@ class Client(
         """
         return LockBlock(self._keeper, name_of(parts), timeout)
 
-    async def locks(self) -> list[LockRow]:
-        """Read the locks that are held: by whom, for which job, since when, and how many wait; the oldest 1,000."""
-        return await self.store.list_locks(_MOST_LOCKS)
-
-    async def break_lock(self, name: str, token: int) -> bool:
-        """Take a lock from whoever got it with this token, for a holder that hangs; False when nobody holds it so.
-
-        The next in line gets it at once. The body that held it is stopped with its next renewal, within ten seconds;
-        until then both may run, and only the token tells them apart.
-        """
-
-        async def taken(again: bool) -> bool:  # noqa: FBT001 - as `until_answered` calls it
-            return await self.store.break_lock(name, token) or again
-
-        is_taken = await until_answered(taken, self._worker_deadline_s, f"release {name}")
-        self.delivery.hint([LOCK_HINT])
-        return is_taken
-
-    async def _keeper(self) -> Locks:
+    async def _keeper(self) -> LockKeeper:
         return self.locking
 
     async def watch(self, job: JobId) -> AsyncIterator[Event]:

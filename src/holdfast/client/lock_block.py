@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import Any
 
-from holdfast.client.locks import NOBODY, Held, Locks, Whose
+from holdfast.client.lock_keeper import NOBODY, Held, LockKeeper, Whose
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import ConfigError, LockLost
 from holdfast.lock import Lock
@@ -25,7 +25,7 @@ class LockBlock:
 
     def __init__(
         self,
-        keeper: Callable[[], Awaitable[Locks]],
+        keeper: Callable[[], Awaitable[LockKeeper]],
         name: str,
         timeout: Duration | None,
         *,
@@ -39,7 +39,7 @@ class LockBlock:
         self._whose = whose
         self._wait_for = wait_for  # runs what is asked here on the event loop of the keeper
         self._is_stopped = is_stopped
-        self._inside: tuple[Locks, Held] | None = None
+        self._inside: tuple[LockKeeper, Held] | None = None
         self._cancelling = 0
 
     async def __aenter__(self) -> Lock:
@@ -108,7 +108,7 @@ class LockBlock:
         self._inside = locks, held
         return held.lock
 
-    def _left(self) -> tuple[Locks, Held]:
+    def _left(self) -> tuple[LockKeeper, Held]:
         if self._inside is None:
             message = f"lock {self._name}: the block was left twice"
             raise ConfigError(message)

@@ -25,6 +25,7 @@ from holdfast.job import Job, JobState
 from holdfast.remote import filters, shapes
 from holdfast.remote.dead_letters import RemoteDeadLetters
 from holdfast.remote.link import Link, refuse_actor
+from holdfast.remote.locks import RemoteLocks
 from holdfast.remote.policies import RemotePolicies
 from holdfast.remote.queues import RemoteQueues
 from holdfast.remote.schedules import RemoteSchedules
@@ -32,7 +33,6 @@ from holdfast.remote.stream import RemoteEvents
 from holdfast.remote.webhooks import RemoteWebhooks
 from holdfast.stores.alarms import EscalationRow
 from holdfast.stores.budgets import LedgerRow, LostRow, Part
-from holdfast.stores.cluster import LockRow
 from holdfast.stores.limits import LimitRow, LimitUsage
 from holdfast.stores.values import Answer, Answered, Cursor, Found, JobFilter, Page, WorkerRow
 from holdfast.why import Reason, Why
@@ -52,6 +52,7 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
     def __init__(self, link: Link) -> None:
         super().__init__(link)
         self._places = asyncio.Semaphore(_AT_ONCE)
+        self.locks = RemoteLocks(link)
         self.queues = RemoteQueues(link)
         self.webhooks = RemoteWebhooks(link)
 
@@ -198,7 +199,7 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
                 if event.kind in TERMINAL_EVENTS and event.life >= seen.life:
                     return
 
-    # ---- queues, workers, locks, limits ----------------------------------------------------------------------------
+    # ---- workers, limits ---------------------------------------------------------------------------------------------
 
     async def workers(self) -> "List[WorkerRow]":
         """Read the processes that run jobs."""
@@ -212,15 +213,6 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
         first = next(row for row in living if row.info.instance == instance)
         await self.link.post("workers", str(first.id), "drain")
         return [row for row in await self.workers() if row.info.instance == instance and row.dead_at is None]
-
-    async def locks(self) -> "List[LockRow]":
-        """Read the locks that are held."""
-        return [shapes.lock(row) for row in (await self.link.get("locks"))["locks"]]
-
-    async def break_lock(self, name: str, token: int) -> bool:
-        """Take a lock from whoever got it with this token."""
-        told = await self.link.post("locks", "release", body={"name": name, "token": str(token)})
-        return bool(told["released"])
 
     async def limits(self) -> "List[LimitRow]":
         """Read the limits in force."""

@@ -38,6 +38,7 @@ _MISSING: dict[str, type[HoldfastError]] = {
     "queues": errors.QueueNotFound,
     "schedules": errors.ScheduleNotFound,
     "budgets": errors.BudgetNotFound,
+    "locks": errors.LockNotFound,
     "limits": errors.LimitNotFound,
     "dead-letters": errors.DeadLetterNotFound,
     "bulk": errors.BulkNotFound,

@@ -12,7 +12,7 @@ from holdfast.job import Job, JobState
 from holdfast.policies.money import MICRO
 from holdfast.stores.alarms import EscalationRow, NoticeRow
 from holdfast.stores.budgets import LedgerRow, LostRow, Part
-from holdfast.stores.cluster import FireRow, LockRow
+from holdfast.stores.cluster import FireRow
 from holdfast.stores.failures import LEFT_CAP, DeadLetter
 from holdfast.stores.limits import LimitBucket, LimitRow, LimitUsage, SlotHolder
 from holdfast.stores.values import WorkerInfo, WorkerRow
@@ -114,21 +114,6 @@ def worker(told: Told) -> WorkerRow:
         drain_at=moment(told["drain_at"]),
         drain_by=told["drain_by"],
         memory_bytes=told["memory_bytes"],
-    )
-
-
-def lock(told: Told) -> LockRow:
-    """Read a lock."""
-    return LockRow(
-        name=told["name"],
-        token=int(told["token"]),
-        owner=told["owner"],
-        worker=None if told["worker"] is None else int(told["worker"]),
-        job_id=_job_id(told["job"]),
-        claim=told["claim"],
-        since=instant(told["since"]),
-        until=instant(told["until"]),
-        waiters=told["waiters"],
     )
 
 

@@ -16,6 +16,7 @@ from holdfast.errors import BulkNotFound, JobNotFound, UniqueConflict
 from holdfast.job import Job, JobState
 from holdfast.server.principal import Principal
 from holdfast.server.problems import not_found
+from holdfast.server.scoped.locks import ScopedLocks
 from holdfast.server.scoped.queues import ScopedQueues
 from holdfast.server.served import Opened
 from holdfast.stores.alarms import EscalationRow
@@ -35,6 +36,7 @@ class Sight:
         self.client: Client = opened.client
         self.store: Store = opened.store
         self.principal = principal
+        self.locks = ScopedLocks(self.client, principal)
         self.queues = ScopedQueues(self.client.queues, principal)
         self.webhooks = self.client.webhooks  # only those who may see all queues get to its routes
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection
 
-from holdfast.client.locks import Locks
+from holdfast.client.lock_keeper import LockKeeper
 from holdfast.config import Settings
 from holdfast.context import LockBlock, TransactionBlock
 from holdfast.delivery.delivery import Delivery
@@ -35,7 +35,7 @@ class Granting:
     ) -> None:
         self.reporter = Reporter(store, runs)
         self.spending = Spending(store, slots, heard)
-        self.locks = Locks(store, delivery, listens=False)
+        self.locks = LockKeeper(store, delivery, listens=False)
         self._store = store
         self._settings = settings
 
@@ -88,5 +88,5 @@ class Granting:
     async def _own_store(self) -> Store:
         return self._store
 
-    async def _own_locks(self) -> Locks:
+    async def _own_locks(self) -> LockKeeper:
         return self.locks

@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from holdfast.client.lock_block import LockBlock
-from holdfast.client.locks import Locks, Whose
+from holdfast.client.lock_keeper import LockKeeper, Whose
 from holdfast.duration import Duration
 from holdfast.errors import ConfigError
 from holdfast.worker.run import Run
 
 
-def block_of(run: Run, keeper: Callable[[], Awaitable[Locks]], name: str, timeout: Duration | None) -> LockBlock:
+def block_of(run: Run, keeper: Callable[[], Awaitable[LockKeeper]], name: str, timeout: Duration | None) -> LockBlock:
     """Make the block of a lock for a run; one in a thread waits there, and finds out itself that it should stop."""
 
     def wait_for(verb: Callable[[], Coroutine[Any, Any, Any]]) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from holdfast import failure, moments
-from holdfast.client.locks import Locks
+from holdfast.client.lock_keeper import LockKeeper
 from holdfast.config import Settings
 from holdfast.context import Context, LockBlock, TransactionBlock, running_job
 from holdfast.delivery.in_store import InStore
@@ -106,7 +106,7 @@ class _Server:
         self._questions = 0
         self._marks = Marks.create(None, 0)
         self._store: Store | None = None
-        self._locks: Locks | None = None
+        self._locks: LockKeeper | None = None
         self._run: Run | None = None
         self._generation = forks.generation
 
@@ -163,11 +163,11 @@ class _Server:
             self._store = store
         return self._store
 
-    async def keeper(self) -> Locks:
+    async def keeper(self) -> LockKeeper:
         """Keep the locks of this process: they end with it, and their worker frees what it leaves behind."""
         store = await self.open_store()
         if self._locks is None:
-            self._locks = Locks(store, InStore(store))
+            self._locks = LockKeeper(store, InStore(store))
         return self._locks
 
     async def _perform(self, run: Run) -> None:

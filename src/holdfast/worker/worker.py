@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast import moments
 from holdfast import transitions as ends
-from holdfast.client.locks import LOCK_HINT
+from holdfast.client.lock_keeper import LOCK_HINT
 from holdfast.delivery.delivery import CANCEL_HINT, Delivery
 from holdfast.job import Job, JobState
 from holdfast.stores.store import Listening, Store

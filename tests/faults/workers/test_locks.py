@@ -11,8 +11,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from holdfast import Holdfast, LockLost, LockRow
-from holdfast.client.locks import Locks
+from holdfast import Holdfast, LockInfo, LockLost, public_id
+from holdfast.client.lock_keeper import LockKeeper
 from holdfast.job import JobState
 from holdfast.stores.postgres.store import PostgresStore
 from tests.faults.workers.servers import served
@@ -33,8 +33,8 @@ LOCKS, WAITERS = size(200, 1_000), size(50, 200)
 HOLDER = """
 import asyncio, sys
 from holdfast import Holdfast
-from holdfast.client.locks import Locks
-Locks.lasts_s = float(sys.argv[3])
+from holdfast.client.lock_keeper import LockKeeper
+LockKeeper.lasts_s = float(sys.argv[3])
 async def main():
     async with Holdfast(sys.argv[1], schema=sys.argv[2]) as app, app.lock("x"):
         print("held", flush=True)
@@ -47,23 +47,23 @@ def app_of(place: Place) -> Holdfast:
     return Holdfast(place.url, schema=place.schema)
 
 
-async def row_of(app: Holdfast, waiters: int) -> LockRow:
+async def row_of(app: Holdfast, waiters: int) -> LockInfo:
     """Wait until one lock is held and so many wait for it."""
-    rows: list[LockRow] = []
+    rows: list[LockInfo] = []
 
     async def is_so() -> bool:
-        rows[:] = await app.locks()
+        rows[:] = await app.locks.list()
         return [row.waiters for row in rows] == [waiters]
 
     await until(is_so, f"one lock is held, and {waiters} wait for it")
     return rows[0]
 
 
-async def outlasted(app: Holdfast, row: LockRow) -> None:
+async def outlasted(app: Holdfast, row: LockInfo) -> None:
     """Wait until a lock is held for longer than it lasts without a renewal."""
 
     async def is_renewed() -> bool:
-        (now,) = await app.locks()
+        (now,) = await app.locks.list()
         return now.token == row.token and now.until > row.until + timedelta(seconds=HOLDER_LASTS_S)
 
     await until(is_renewed, "the lock was renewed for longer than it lasts")
@@ -101,7 +101,7 @@ async def test_the_lock_of_a_killed_job_is_soon_another_one_s(place: Place, kind
         await until(lambda: bool(place.notes()), "the job holds the lock")
         waiting = asyncio.create_task(taken(app))
         before = await row_of(app, 1)
-        assert (before.job_id, before.claim) == (job_id, 1)
+        assert (before.job, before.claim) == (public_id.encode(job_id), 1)
         killed_at = time.monotonic()
         kill(group, whom, place.notes()[0].pid)
         async with asyncio.timeout(SECONDS):
@@ -192,7 +192,7 @@ async def test_many_locks_need_few_connections(server_folder: Path) -> None:
                 group.create_task(wait(others[number % 2]))
 
             async def all_wait() -> bool:
-                return max(row.waiters for row in await app.locks()) == WAITERS
+                return max(row.waiters for row in await app.locks.list()) == WAITERS
 
             await until(all_wait, "all wait")
             sessions = await sessions_of(server.dsn)
@@ -226,7 +226,7 @@ async def test_a_restart_of_the_server_costs_nobody_a_lock(server_folder: Path) 
 
 
 async def test_a_body_is_stopped_while_the_server_is_away(server_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Locks, "lasts_s", 3.0)
+    monkeypatch.setattr(LockKeeper, "lasts_s", 3.0)
     async with served(server_folder) as server:
         await PostgresStore(server.dsn, schema="locks").migrator.up()
         async with Holdfast(server.dsn, schema="locks", deadline="1s") as app:

@@ -1,13 +1,10 @@
-"""Limits and locks as the API shows and takes them."""
+"""Limits as the API shows them."""
 
 from pydantic import Field
 
 from holdfast import public_id
-from holdfast.server.api.shape import Asked, Moment, Shape
-from holdfast.stores.cluster import LockRow
+from holdfast.server.api.shape import Moment, Shape
 from holdfast.stores.limits import LimitRow, LimitUsage
-
-_NAME_BYTES = 512
 
 
 class HolderShape(Shape):
@@ -67,39 +64,6 @@ class LimitList(Shape):
     limits: list[LimitShape]
 
 
-class LockShape(Shape):
-    """A lock that is held; `owner` is the host and process that holds it, `token` what fences it."""
-
-    name: str = Field(examples=["edition:42"])
-    token: str = Field(examples=["118"])
-    owner: str = Field(examples=["worker-1/4711"])
-    worker: str | None = Field(examples=["42"])
-    job: str | None = Field(examples=["htcx-2s16-z48b-09"])
-    claim: int | None = Field(examples=[1])
-    since: Moment = Field(examples=["2026-11-16T09:30:00Z"])
-    until: Moment = Field(examples=["2026-11-16T09:30:30Z"])
-    waiters: int = Field(description="How many wait for it.", examples=[0])
-
-
-class LockList(Shape):
-    """The locks that are held, the oldest 1,000."""
-
-    locks: list[LockShape]
-
-
-class Release(Asked):
-    """Which lock, as the list shows it: somebody who got it meanwhile has another token, and keeps it."""
-
-    name: str = Field(min_length=1, max_length=_NAME_BYTES, examples=["edition:42"])
-    token: str = Field(pattern="^[0-9]{1,15}$", examples=["118"])
-
-
-class Released(Shape):
-    """Whether it was held under that token."""
-
-    released: bool = Field(examples=[True])
-
-
 def limit_shape(row: LimitRow, usage: LimitUsage) -> LimitShape:
     """Show a limit."""
     return LimitShape(
@@ -129,19 +93,4 @@ def limit_shape(row: LimitRow, usage: LimitUsage) -> LimitShape:
             for one in usage.buckets
         ],
         has_more_buckets=usage.has_more_buckets,
-    )
-
-
-def lock_shape(row: LockRow) -> LockShape:
-    """Show a lock."""
-    return LockShape(
-        name=row.name,
-        token=str(row.token),
-        owner=row.owner,
-        worker=None if row.worker is None else str(row.worker),
-        job=None if row.job_id is None else public_id.encode(row.job_id),
-        claim=row.claim,
-        since=row.since,
-        until=row.until,
-        waiters=row.waiters,
     )

@@ -261,7 +261,7 @@ async def _holds(sight: Sight, job: Job) -> list[str]:
     """Say which locks and slots a running job has, and what a waiting one waits for."""
     if job.state is not JobState.RUNNING:
         return [f"waits for {job.limit_key}"] if job.limit_key and not job.is_finished else []
-    found = [f"lock {lock.name}" for lock in await sight.client.locks() if lock.job_id == job.id]
+    found = [f"lock {lock.name}" for lock in await sight.locks.list() if lock.job == job.public_id]
     for limit in await sight.client.limits():
         if limit.concurrency is None or (limit.queue != job.queue and job.kind not in limit.kinds):
             continue

@@ -8,7 +8,6 @@ from starlette.responses import Response
 from holdfast import public_id
 from holdfast.job import Job
 from holdfast.server.pages.rendering import page, turned, url
-from holdfast.server.problems import Problem
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
 from holdfast.stores.limits import LimitRow, LimitUsage
@@ -64,14 +63,14 @@ async def limits_page(request: Request, sight: Seen) -> Response:
     known = [(row, usages[row.name]) for row in rows[:_MOST_LIMITS] if row.name in usages]
     wanted = [holder.job_id for _, usage in known for holder in usage.holders[:_MOST_HOLDERS]]
     jobs = await sight.client.get_many(wanted) if wanted else {}
-    locks = await sight.client.locks()
+    locks = await sight.locks.list()
     return page(
         request,
         "limits.html",
         at="limits",
         limits=[Shown(row, usage, jobs) for row, usage in known],
         more=max(len(rows) - _MOST_LIMITS, 0),
-        locks=[(lock, None if lock.job_id is None else public_id.encode(lock.job_id)) for lock in locks[:_MOST_LOCKS]],
+        locks=locks[:_MOST_LOCKS],
         hidden=max(len(locks) - _MOST_LOCKS, 0),
     )
 
@@ -80,9 +79,7 @@ async def limits_page(request: Request, sight: Seen) -> Response:
 async def release_lock_here(
     request: Request, sight: Seen, name: str = Form(max_length=1_000), token: int = Form(ge=0, le=2**63 - 1)
 ) -> Response:
-    """Take a lock from whoever got it with this token."""
+    """Take a lock from the holder that has this token."""
     noted(request, lock=name, token=token)
-    if not await sight.client.break_lock(name, token):
-        message = "it was released meanwhile, or somebody else has got it; look at the page again"
-        raise Problem(409, message, "lock-changed")
-    return turned(request, url(request, "limits"), f"the lock {name[:100]} was taken away")
+    lock = await sight.locks.release(name, token)
+    return turned(request, url(request, "limits"), f"the lock {lock.name[:100]} is released")

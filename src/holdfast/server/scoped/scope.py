@@ -17,6 +17,11 @@ class Scope:
             raise InvalidValue(message)
         return self._principal.name
 
+    @property
+    def sees_all(self) -> bool:
+        """Whether the caller may see all queues."""
+        return self._principal.queues is None
+
     def sees(self, queue: str) -> bool:
         """Whether the caller may see a queue."""
         return self._principal.sees(queue)
