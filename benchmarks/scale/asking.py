@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from holdfast.job import Job
 from holdfast.names import PRIORITIES
 from holdfast.stores.store import LeaseStore
-from holdfast.stores.values import Claim, Lane, WorkerInfo
+from holdfast.stores.values import Claim, Lane, WorkerProcess
 
 _BOUND_S = 1.0
 _LEASE_MS = 3_600_000
@@ -44,7 +44,7 @@ class Asker:
 
 async def enter(store: LeaseStore) -> Asker:
     """Enter a worker that outlives the run."""
-    return Asker(await store.register_worker(WorkerInfo("scale", "localhost", 1), _LEASE_MS))
+    return Asker(await store.register_worker(WorkerProcess("scale", "localhost", 1), _LEASE_MS))
 
 
 def starts_at_beginning(claim: Claim) -> bool:

@@ -74,6 +74,7 @@ from holdfast.release import RELEASE
 from holdfast.resources.lock import LockInfo
 from holdfast.resources.queue import JobCount, QueueInfo, Tuning
 from holdfast.resources.webhook import Delivery, DeliveryTry, Endpoint
+from holdfast.resources.worker import WorkerInfo
 from holdfast.retry import Backoff, backoff
 from holdfast.schedules import Schedule
 from holdfast.server.principal import Principal
@@ -223,6 +224,7 @@ __all__ = [
     "UnknownKind",
     "WebhookSettings",
     "Why",
+    "WorkerInfo",
     "WorkerNotFound",
     "WorkerSettings",
     "WrongState",

@@ -13,6 +13,7 @@ from holdfast.client.locks import Locks
 from holdfast.client.queues import Queues
 from holdfast.client.subscription import Subscription
 from holdfast.client.webhooks import Webhooks
+from holdfast.client.workers import Workers
 from holdfast.duration import Duration
 from holdfast.events import Event
 from holdfast.handle import JobHandle
@@ -60,6 +61,11 @@ class Asking(ABC):
     def webhooks(self) -> Webhooks:
         """The endpoints of webhooks: read them, and enable them again."""
         return self.client.webhooks
+
+    @property
+    def workers(self) -> Workers:
+        """The workers: read them, ask them to shut down."""
+        return self.client.workers
 
     async def enqueue(self, call: Call[R]) -> JobHandle[R]:
         """Store one job; when this returns, it is on disk or in the caller's transaction."""
@@ -143,7 +149,6 @@ class Asking(ABC):
     delete_many = _asks(Client.delete_many)
     delete_schedule = _asks(Client.delete_schedule)
     disable_schedule = _asks(Client.disable_schedule)
-    drain_worker = _asks(Client.drain_worker)
     edit_schedule = _asks(Client.edit_schedule)
     enable_schedule = _asks(Client.enable_schedule)
     escalation = _asks(Client.escalation)
@@ -188,4 +193,3 @@ class Asking(ABC):
     stored_schedules = _asks(Client.stored_schedules)
     wait = _asks(Client.wait)
     why = _asks(Client.why)
-    workers = _asks(Client.workers)

@@ -11,7 +11,7 @@ from holdfast.delivery.in_store import InStore
 from holdfast.services.bulk import BulkWork
 from holdfast.stores.failures import group_id
 from holdfast.stores.store import Store
-from holdfast.stores.values import Claim, Lane, WorkerInfo
+from holdfast.stores.values import Claim, Lane, WorkerProcess
 from holdfast.transitions import failed
 from tests.cli.conftest import Shop
 
@@ -24,7 +24,7 @@ def fail(shop: Shop, count: int = 1, to: str = "a@example.org") -> list[str]:
     ids = [shop.enqueue("send_email", f"to={to}") for _ in range(count)]
 
     async def work(store: Any) -> None:
-        worker = await store.register_worker(WorkerInfo("test", "here", 1), 60_000)
+        worker = await store.register_worker(WorkerProcess("test", "here", 1), 60_000)
         jobs = await store.claim_jobs(Claim(worker, 1, count, (Lane("high", 1, count),)))
         assert len(jobs) == count
         await store.finish_jobs([failed(job.id, job.claim, WHY) for job in jobs])

@@ -14,7 +14,7 @@ from holdfast.health.checks import Level
 from holdfast.stores.diagnosis import Diagnosis, Holder
 from holdfast.stores.postgres import migrator as postgres_migrator
 from holdfast.stores.sqlite import migrator as sqlite_migrator
-from holdfast.stores.values import WorkerInfo
+from holdfast.stores.values import WorkerProcess
 from tests.cli import working
 from tests.cli.conftest import Shop
 
@@ -68,7 +68,7 @@ def test_what_needs_attention(shop: Shop) -> None:
 
     async def lose_a_worker(store: Any) -> None:
         await working.claim(store, "bulk", lease_ms=1)
-        await store.register_worker(WorkerInfo(instance="j", host="web-2", pid=5), 60_000)
+        await store.register_worker(WorkerProcess(instance="j", host="web-2", pid=5), 60_000)
 
     shop.on_store(lose_a_worker)
     told = found(shop)

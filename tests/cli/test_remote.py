@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
 
+import httpx2
 import pytest
 from click.testing import CliRunner, Result
 
@@ -21,7 +21,7 @@ from holdfast.cli.main import standalone
 from holdfast.server import secrets
 from holdfast.stores.access import NewPass
 from holdfast.stores.cluster import LockRequest
-from holdfast.stores.values import WorkerInfo
+from holdfast.stores.values import WorkerProcess
 from tests.cli import working
 from tests.support.budgets import reserve
 from tests.support.builders import crash, enqueue_many, running
@@ -68,12 +68,14 @@ class Place:
         """Ask the server."""
         return _run("--server", self.address, *args, token=self.tokens[role])
 
+    def api(self, path: str) -> str:
+        """Ask the HTTP API itself."""
+        headers = {"authorization": f"Bearer {self.tokens['admin']}"}
+        return httpx2.get(f"{self.address.rstrip('/')}/api/v1/{path}", headers=headers).raise_for_status().text
+
     def read(self, path: str) -> Any:
         """Read what the HTTP API answers."""
-        headers = {"authorization": f"Bearer {self.tokens['admin']}"}
-        url = f"{self.address.rstrip('/')}/api/v1/{path}"
-        with urlopen(Request(url, headers=headers)) as answer:  # noqa: S310 - the server above
-            return json.load(answer)
+        return json.loads(self.api(path))
 
     def enqueue(self, *args: str) -> str:
         """Enqueue a job over the server."""
@@ -130,7 +132,7 @@ async def _populate(url: str, folder: Path) -> dict[str, str]:
         await app.create_schedule("nightly", names["send_email"].call(to="ops"), cron="0 3 * * *", actor="ann")
         await app.queues.pause("low", actor="bob", reason="nobody works it")
         await store.take_lock(LockRequest("edition:42", "a", "a", "here/7"), lasts_ms=600_000, waits_ms=60_000)
-        info = WorkerInfo(instance="619c2b4f665145a0", host="web-1", pid=12, queues=("high",), concurrency=8)
+        info = WorkerProcess(instance="619c2b4f665145a0", host="web-1", pid=12, queues=("high",), concurrency=8)
         await store.register_worker(info, 600_000)
         lost = await running(store)
         await reserve(store, lost, 1_500_000)
@@ -208,6 +210,19 @@ def test_json_of_a_command_is_what_the_api_answers(served: Place, args: tuple[st
     here, there, answer = served.here(*args, "--json"), served.there(*args, "--json"), served.read(path)
     assert json.dumps(json.loads(here.stdout)) == json.dumps(answer)  # the same keys in the same order
     assert there.stdout == here.stdout
+
+
+API = (
+    (("workers", "list"), "workers"),
+    (("workers", "list", "--all"), "workers?dead=true"),
+)
+
+
+@pytest.mark.parametrize("args, path", API, ids=lambda value: value if isinstance(value, str) else "")
+def test_the_json_of_a_command_is_that_of_the_api(served: Place, args: tuple[str, ...], path: str) -> None:
+    texts = [run(*args, "--json").stdout for run in (served.here, served.there)]
+    expected, *printed = [json.loads(text, object_pairs_hook=list) for text in (served.api(path), *texts)]
+    assert printed == [expected, expected], "the same values under the same keys in the same order"
 
 
 def _without_ages(text: str) -> str:
@@ -383,7 +398,7 @@ def test_queues_schedules_locks_and_workers(served: Place) -> None:
     assert served.there("locks", "release", "edition:42", "--yes").exit_code == 3
     (row,) = [row for row in json.loads(served.here("workers", "list", "--json").stdout)["workers"] if row["pid"] == 12]
     assert f"{row['id']} (web-1" in served.there("workers", "drain", "619c2b4f").stdout
-    assert "leaving" in served.here("workers", "list").stdout
+    assert "shutting down" in served.here("workers", "list").stdout
 
 
 def test_a_bulk_run_is_started_and_looked_at(served: Place) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.client.definitions import fingerprint
 from holdfast.stores.limits import LimitRow
-from holdfast.stores.values import WorkerInfo
+from holdfast.stores.values import WorkerProcess
 from tests.cli.conftest import Shop
 
 
@@ -99,7 +99,7 @@ def test_doctor_names_a_worker_that_was_started_with_other_definitions(shop: Sho
     async def started(store: Any) -> None:
         known = {f"kinds.{kind.name}": fingerprint(kind.definition) for kind in await store.list_kinds()}
         for pid, changed in ((5, {}), (6, {"kinds.resize": "other", "limits.gone": "other"})):
-            worker = await store.register_worker(WorkerInfo(instance="i", host="web-1", pid=pid), 60_000)
+            worker = await store.register_worker(WorkerProcess(instance="i", host="web-1", pid=pid), 60_000)
             await store.note_policies(worker, json.dumps(known | changed))
 
     shop.on_store(started)

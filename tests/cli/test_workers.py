@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.stores.values import WorkerInfo
+from holdfast.stores.values import WorkerProcess
 from tests.cli import working
 from tests.cli.conftest import Shop
 from tests.cli.test_output import ACTING, STYLE, in_terminal
@@ -35,7 +35,7 @@ async def wait() -> None:
 
 async def arrive(store: Any, lease_ms: int = 60_000, host: str = "web-1") -> int:
     """Enter a worker that knows everything about itself."""
-    info = WorkerInfo(
+    info = WorkerProcess(
         instance=INSTANCE, host=host, pid=4194303, version="1.2.3", queues=("high", "default"), concurrency=8
     )
     worker: int = await store.register_worker(info, lease_ms)
@@ -57,7 +57,19 @@ def rows(shop: Shop, *args: str) -> list[list[str]]:
 def test_living_workers_are_listed(shop: Shop) -> None:
     alive, late, dead = shop.on_store(populate)
     titles, first, second = rows(shop)
-    assert titles == ["ID", "HOST", "PID", "INSTANCE", "VERSION", "QUEUES", "SLOTS", "JOBS", "STATE", "SEEN", "MEMORY"]
+    assert titles == [
+        "ID",
+        "HOST",
+        "PID",
+        "INSTANCE",
+        "VERSION",
+        "QUEUES",
+        "SLOTS",
+        "JOBS",
+        "STATE",
+        "SEEN",
+        "MEMORY",
+    ]
     assert first[:9] == [str(alive), "web-1", "4194303", INSTANCE, "1.2.3", "high, default", "8", "0", "alive"]
     assert datetime.fromisoformat(first[9]).utcoffset() is not None
     assert (first[10], second[10]) == ("48234496", "-"), "the other one has not told it"
@@ -129,10 +141,12 @@ def test_the_table_fits_the_terminal(sqlite_shop: Shop, columns: int) -> None:
 def test_an_instance_is_asked_to_leave(shop: Shop) -> None:
     alive, _late, _dead = shop.on_store(populate)
     said = shop.ok("workers", "drain", INSTANCE[:6], "--actor", "alice")
-    assert f"{alive} (web-1, process 4194303) leaves; it runs 0 jobs\n" in said
-    assert {(row[0], row[8]) for row in rows(shop)[1:]} >= {(str(alive), "leaving")}
+    assert f"{alive} (web-1, process 4194303) shuts down; it runs 0 jobs\n" in said
+    assert {(row[0], row[8]) for row in rows(shop)[1:]} >= {(str(alive), "shutting down")}
     first = json.loads(shop.ok("workers", "drain", str(alive), "--json"))["workers"][0]
-    assert (first["id"], first["state"], first["drain_by"]) == (alive, "leaving", "alice"), "the first one is kept"
+    assert (first["id"], first["state"], first["drain_by"]) == (alive, "shutting down", "alice"), (
+        "the first one is kept"
+    )
 
 
 @pytest.mark.parametrize("named", ["4711", INSTANCE[:3], "ffff", "0"])
@@ -146,7 +160,7 @@ def test_who_is_not_there_is_not_asked(sqlite_shop: Shop, named: str) -> None:
 def test_a_name_that_two_instances_begin_with_is_refused(sqlite_shop: Shop) -> None:
     async def two(store: Any) -> None:
         for instance in ("abcd1", "abcd2"):
-            await store.register_worker(WorkerInfo(instance=instance, host="h", pid=1), 60_000)
+            await store.register_worker(WorkerProcess(instance=instance, host="h", pid=1), 60_000)
 
     sqlite_shop.on_store(two)
     result = sqlite_shop("workers", "drain", "abcd")

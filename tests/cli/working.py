@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast import failure, transitions
 from holdfast.job import Job
-from holdfast.stores.values import Claim, Lane, ProgressReport, WorkerInfo
+from holdfast.stores.values import Claim, Lane, ProgressReport, WorkerProcess
 
 SOME_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 HOSTILE = "\x1b]0;owned\x07\x1b[31m\u202e[red]x[/red]\x9b2J\r\n\t"
@@ -28,7 +28,7 @@ def broken() -> failure.Failure:
 
 async def claim(store: Any, queue: str, priority: int = 5, limit: int = 1, lease_ms: int = 60_000) -> list[Job]:
     """Take jobs as a new worker."""
-    info = WorkerInfo(instance="i", host="web-1", pid=4711, queues=(queue,))
+    info = WorkerProcess(instance="i", host="web-1", pid=4711, queues=(queue,))
     worker = await store.register_worker(info, lease_ms)
     lanes = (Lane(queue, priority, limit),)
     found: list[Job] = await store.claim_jobs(Claim(worker=worker, batch=1, limit=limit, lanes=lanes))

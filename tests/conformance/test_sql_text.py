@@ -12,7 +12,7 @@ from holdfast.failure import Failure
 from holdfast.rollup import Rollup
 from holdfast.stores.postgres.connection import Pool
 from holdfast.stores.store import Store
-from holdfast.stores.values import JobFilter, ProgressReport, WorkerInfo
+from holdfast.stores.values import JobFilter, ProgressReport, WorkerProcess
 from holdfast.transitions import failed
 from tests.support.builders import claim_of, keeping, lane, new_jobs
 
@@ -67,7 +67,9 @@ async def test_no_value_becomes_part_of_a_statement(sent: list[str], store: Stor
     await store.insert_jobs([keyed])
     await store.insert_jobs([keyed], again=True)
 
-    worker = await store.register_worker(WorkerInfo(TEXT, TEXT, 1, boot_id=TEXT, version=TEXT, queues=(NAME,)), 60_000)
+    worker = await store.register_worker(
+        WorkerProcess(TEXT, TEXT, 1, boot_id=TEXT, version=TEXT, queues=(NAME,)), 60_000
+    )
     claimed = await store.claim_jobs(claim_of(worker, lane(NAME)))
     assert len(claimed) == 4
     await store.save_progress([ProgressReport(claimed[0].id, 1, 50.0, TEXT, '{"a": "canary"}')])

@@ -11,7 +11,7 @@ from holdfast.job import JobState
 from holdfast.stores.cluster import LockRequest
 from holdfast.stores.limits import LimitRow
 from holdfast.stores.store import Store
-from holdfast.stores.values import Started, WorkerInfo
+from holdfast.stores.values import Started, WorkerProcess
 from holdfast.transitions import retried
 from holdfast.why import Reason, Why
 from tests.support import raw
@@ -41,7 +41,7 @@ async def why(store: Store, job_id: int, **asked: Any) -> Why:
 
 async def worker_of(store: Store, slots: int, *, queues: tuple[str, ...] = ("default",), instance: str = "i") -> int:
     """Enter a worker that takes jobs of queues."""
-    info = WorkerInfo(instance=instance, host="web-1", pid=7, queues=queues, concurrency=slots)
+    info = WorkerProcess(instance=instance, host="web-1", pid=7, queues=queues, concurrency=slots)
     return await store.register_worker(info, 3_600_000)
 
 

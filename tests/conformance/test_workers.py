@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from holdfast.job import JobState
 from holdfast.stores.store import Store
-from holdfast.stores.values import Held, WorkerInfo, WorkerRow
+from holdfast.stores.values import Held, WorkerProcess, WorkerRow
 from holdfast.transitions import completed
 from tests.support import raw
 from tests.support.builders import (
@@ -20,7 +20,7 @@ from tests.support.builders import (
 )
 from tests.support.clock import Clock
 
-INFO = WorkerInfo(
+INFO = WorkerProcess(
     instance="pod-7",
     host="host 'ü'",
     pid=2**31,
@@ -40,7 +40,7 @@ async def test_a_worker_is_entered_with_its_lease(store: Store, clock: Clock) ->
 
 
 async def test_what_a_worker_does_not_say_is_kept_as_nothing(store: Store) -> None:
-    bare = WorkerInfo(instance="i", host="h", pid=1)
+    bare = WorkerProcess(instance="i", host="h", pid=1)
     await store.register_worker(bare, LEASE_MS)
     assert [row.info for row in await store.list_workers()] == [bare]
 

@@ -7,7 +7,7 @@ from holdfast import Budget, Context, Escalation, Fatal, Holdfast, Limit, Queue,
 from holdfast.policies.budgets import Action
 from holdfast.policies.channels import Slack
 from holdfast.stores.alarms import Alarm
-from holdfast.stores.values import WorkerInfo
+from holdfast.stores.values import WorkerProcess
 from tests.support import raw
 from tests.support.workers import MakeApp, drained
 
@@ -76,9 +76,9 @@ async def furnish(app: Holdfast, said: str = PLAIN) -> None:
     await raw.raise_alarm(store, alarm)
     await raw.raise_alarm(store, Alarm(source="failed", title="theirs", policy="ops", queue="theirs", kind="foreign"))
     await store.fold_alarms({"ops": ("failed",), "daily": ("schedule",)}, 10)
-    info = WorkerInfo(instance="inst-1", host=said[:100], pid=7, version=said[:20], queues=("high",), concurrency=4)
+    info = WorkerProcess(instance="inst-1", host=said[:100], pid=7, version=said[:20], queues=("high",), concurrency=4)
     await store.register_worker(info, 3_600_000)
-    other = WorkerInfo(instance="inst-2", host="their-host", pid=8, queues=("theirs",), concurrency=1)
+    other = WorkerProcess(instance="inst-2", host="their-host", pid=8, queues=("theirs",), concurrency=1)
     theirs = await store.register_worker(other, 3_600_000)
     await store.renew_workers([theirs], 3_600_000, {theirs: 48_234_496})
     await store.disable_endpoint(f"https://hooks.example.org/{said}", said)

@@ -69,7 +69,7 @@ PUT    /api/v1/maintenance/{name}                    operator 403
 DELETE /api/v1/maintenance/{name}                    operator 403
 GET    /api/v1/workers                               viewer   narrowed
 GET    /api/v1/workers/{number}                      viewer   404
-POST   /api/v1/workers/{number}/drain                operator 403
+POST   /api/v1/workers/{worker}/drain                operator 403
 GET    /api/v1/dead-letters                          viewer   narrowed
 GET    /api/v1/dead-letters/export                   viewer   narrowed
 GET    /api/v1/dead-letters/preview                  viewer   narrowed

@@ -7,7 +7,7 @@ from holdfast.policies.channels import Slack
 from holdfast.stores.access import Deed
 from holdfast.stores.alarms import Alarm
 from holdfast.stores.bulk import BulkVerb
-from holdfast.stores.values import JobFilter, WorkerInfo
+from holdfast.stores.values import JobFilter, WorkerProcess
 from tests.support import raw
 from tests.support.web import made
 from tests.support.workers import MakeApp, drained
@@ -96,7 +96,7 @@ class Stock:
         (group,) = (await app.dead_letters()).groups
         self._group = group.id
         for queues in ((THEIRS, MINE), (THEIRS,)):
-            info = WorkerInfo(instance="i", host="h", pid=1, queues=queues, concurrency=1)
+            info = WorkerProcess(instance="i", host="h", pid=1, queues=queues, concurrency=1)
             self._worker = await app.store.register_worker(info, 600_000)
         await app.store.define_escalations([_POLICY])
         await app.queues.pause(THEIRS, reason=CANARY)

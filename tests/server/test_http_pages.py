@@ -19,7 +19,7 @@ from holdfast import Budget, Email, Escalation, Holdfast, Limit, Queue
 from holdfast.server.openapi import STREAMS, operations
 from holdfast.stores.alarms import Alarm
 from holdfast.stores.cluster import LockRequest
-from holdfast.stores.values import WorkerInfo
+from holdfast.stores.values import WorkerProcess
 from tests.server.reaching import document
 from tests.support import raw
 from tests.support.doc_pages import DOCS, blocks
@@ -109,7 +109,7 @@ async def furnished(app: Holdfast) -> Named:
     job = await app.tasks.get("send_report").enqueue(to="ops")
     await drained(app)
     store = app.store
-    worker = await store.register_worker(WorkerInfo("an-instance", "worker-1", 4711), 600_000)
+    worker = await store.register_worker(WorkerProcess("an-instance", "worker-1", 4711), 600_000)
     lock = await store.take_lock(LockRequest("edition:42", "a", "a", "worker-1/4711"), lasts_ms=600_000, waits_ms=1_000)
     await raw.raise_alarm(store, Alarm(source="failed", title="the disk is full", policy="ops", queue="high"))
     await store.fold_alarms({"ops": ("failed",)}, 10)

@@ -16,7 +16,7 @@ from holdfast.server.routing import ROLE
 from holdfast.server.settings import ServerSettings
 from holdfast.stores.access import AuditFilter
 from holdfast.stores.alarms import Alarm
-from holdfast.stores.values import JobFilter, WorkerInfo
+from holdfast.stores.values import JobFilter, WorkerProcess
 from tests.server.permissions import ANYBODY, MORE_THAN_THE_ROUTE, PERMISSIONS, Permission
 from tests.server.reaching import EXAMPLES, Reached, document, reached
 from tests.server.scope_store import contents
@@ -64,7 +64,7 @@ async def fill(app: Holdfast) -> dict[str, str]:
     assert failed.created
     store = app.store
     for queues in ((QUEUE,), (QUEUE, OTHER)):
-        await store.register_worker(WorkerInfo(instance="i", host="h", pid=1, queues=queues, concurrency=1), 60_000)
+        await store.register_worker(WorkerProcess(instance="i", host="h", pid=1, queues=queues, concurrency=1), 60_000)
     await store.define_escalations(["ops"])
     alarm = Alarm(source="failed", title=CANARY, policy="ops", queue=QUEUE, kind="k", fingerprint="f")
     await raw.raise_alarm(store, alarm)

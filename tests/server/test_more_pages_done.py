@@ -251,8 +251,8 @@ async def test_workers_are_shown_and_drained(town: Holdfast, web: httpx2.AsyncCl
     assert "48.2 MB" in page.text
     (form, *_) = [form for form in page.forms if form.action.endswith("/drain")]
     assert (await posted(web, form)).status_code == 303
-    assert sum(row.drain_at is not None for row in await town.workers()) == 1
-    assert "leaving" in (await shown(web, "/workers")).text
+    assert sum(row.drain_at is not None for row in await town.workers.list()) == 1
+    assert "shutting down" in (await shown(web, "/workers")).text
     answer = await web.post(
         "/workers/999/drain", data={"form_token": form.fields["form_token"]}, headers={"origin": "http://127.0.0.1"}
     )

@@ -15,7 +15,7 @@ from holdfast.policies.channels import Slack
 from holdfast.server.settings import ServerSettings
 from holdfast.stores.access import Deed
 from holdfast.stores.alarms import Alarm
-from holdfast.stores.values import JobFilter, WorkerInfo
+from holdfast.stores.values import JobFilter, WorkerProcess
 from holdfast.transitions import failed as ended_failed
 from tests.server.reaching import Reached, reached
 from tests.support import raw
@@ -69,7 +69,7 @@ async def furnish(app: Holdfast, queue: str, word: str, shared: int) -> dict[str
     """Let something of everything be in one queue, all of it with a word; the answer is what paths name of it."""
     store, name = app.store, f"s-{word}"
     waits = app.tasks.get("waits" if queue == MINE else f"waits-{SECRET}")
-    info = WorkerInfo(instance=word, host=word, pid=1, version="1", queues=(queue,), concurrency=4)
+    info = WorkerProcess(instance=word, host=word, pid=1, version="1", queues=(queue,), concurrency=4)
     worker = await store.register_worker(info, 600_000)
     failed = await app.tasks.get("sink").using(queue=queue, tags={"a": word}, actor=word).enqueue(word)
     (taken,) = await claim(store, worker, lane(queue))
@@ -130,7 +130,7 @@ async def test_nothing_that_one_is_shown_depends_on_the_queues_of_others(
     app = town(make_sqlite_memory)
     asgi = app.asgi(ServerSettings())
     async with app:
-        both = WorkerInfo(instance="both", host="both", pid=1, version="1", queues=(MINE, THEIRS), concurrency=9)
+        both = WorkerProcess(instance="both", host="both", pid=1, version="1", queues=(MINE, THEIRS), concurrency=9)
         shared = await app.store.register_worker(both, 600_000)
         await publish(app.store, app.settings, read_definitions(app.settings, app.tasks, []))
         await app.store.define_escalations(["ops"])

@@ -65,9 +65,9 @@ async def test_a_worker_is_found_by_the_number_that_jobs_tell(town: Holdfast, we
     (job,) = (await town.list(JobFilter(kinds=("sink",)))).jobs
     assert f'href="/workers#worker-{job.worker}"' in (await web.get(f"/jobs/{job.public_id}")).text
     page = (await web.get("/workers")).text
-    for worker in await town.workers():
+    for worker in await town.workers.list():
         assert f'id="worker-{worker.id}"' in page
-        assert f"worker&nbsp;{worker.id}, process&nbsp;{worker.info.pid}" in page
+        assert f"worker&nbsp;{worker.id}, process&nbsp;{worker.pid}" in page
 
 
 async def test_failures_tell_apart_what_was_and_what_will_be_tried_again(web: httpx2.AsyncClient) -> None:

@@ -14,7 +14,7 @@ from holdfast.server.scoped.locks import ScopedLocks
 from holdfast.stores.alarms import Alarm
 from holdfast.stores.bulk import BulkVerb
 from holdfast.stores.cluster import LockRequest
-from holdfast.stores.values import JobFilter, WorkerInfo
+from holdfast.stores.values import JobFilter, WorkerProcess
 from tests.support import raw
 from tests.support.moments import Moments
 from tests.support.wait import until
@@ -103,7 +103,7 @@ async def test_jobs_of_others_are_not_named_as_those_that_one_waits_for(
                 assert jobs[other].public_id in shown, path
                 assert jobs[other].public_id not in hidden, path
                 assert f"({other})" not in hidden, path
-        info = WorkerInfo(instance="i", host="h", pid=1, queues=("mine", "theirs"), concurrency=1)
+        info = WorkerProcess(instance="i", host="h", pid=1, queues=("mine", "theirs"), concurrency=1)
         await app.store.register_worker(info, 60_000)
         for path in ("/api/v1/workers", "/workers"):
             shown, hidden = [(await web.get(path, headers=who)).text for who in (everything, mine)]

@@ -11,7 +11,7 @@ from holdfast import Holdfast
 from holdfast.failure import Failure
 from holdfast.job import JobState
 from holdfast.server.settings import ServerSettings
-from holdfast.stores.values import JobFilter, WorkerInfo
+from holdfast.stores.values import JobFilter, WorkerProcess
 from holdfast.telemetry import redaction
 from holdfast.transitions import failed as ended_failed
 from tests.support.builders import claim, lane
@@ -35,7 +35,7 @@ async def told(make_sqlite_memory: MakeApp, monkeypatch: pytest.MonkeyPatch) -> 
 
     async with app:
         await pay.enqueue(SecretStr(CARD))
-        info = WorkerInfo(instance="i", host="h", pid=1, queues=("high",), concurrency=1)
+        info = WorkerProcess(instance="i", host="h", pid=1, queues=("high",), concurrency=1)
         (taken,) = await claim(app.store, await app.store.register_worker(info, 600_000), lane("high"))
         why = Failure("ValueError", f"cannot charge {CARD}", f'raise ValueError("{CARD}")', f"ValueError:no {CARD}")
         await app.store.finish_jobs([ended_failed(taken.id, taken.claim, why)])

@@ -6,7 +6,7 @@ from typing import Any
 from holdfast.failure import Failure
 from holdfast.job import Job, JobState, NewJob
 from holdfast.stores.store import Store
-from holdfast.stores.values import Answer, Claim, Finish, Inserted, Insertion, Lane, QueueTerms, Verdict, WorkerInfo
+from holdfast.stores.values import Answer, Claim, Finish, Inserted, Insertion, Lane, QueueTerms, Verdict, WorkerProcess
 from holdfast.transitions import Transition, completed, crashed, failed
 
 LEASE_MS = 10_000
@@ -75,7 +75,7 @@ async def register(
     store: Store, *, lease_ms: int = LEASE_MS, instance: str = "test", queues: tuple[str, ...] = ()
 ) -> int:
     """Enter a worker; without queues it works all of them."""
-    return await store.register_worker(WorkerInfo(instance=instance, host="here", pid=1, queues=queues), lease_ms)
+    return await store.register_worker(WorkerProcess(instance=instance, host="here", pid=1, queues=queues), lease_ms)
 
 
 def lane(queue: str = "default", priority: int = 5, *, limit: int = 1_000, after: int = 0) -> Lane:

@@ -15,7 +15,7 @@ from holdfast.stores.migrate import load_functions
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import in_schema
-from holdfast.stores.values import Claim, Lane, WorkerInfo
+from holdfast.stores.values import Claim, Lane, WorkerProcess
 from tests.support.wait import until
 
 FAILURE = failure.from_text("ValueError", "no such page")
@@ -53,7 +53,7 @@ async def insert(store: PostgresStore, jobs: int, **fields: Any) -> list[int]:
 
 async def register(store: PostgresStore, lease_ms: int = LONG_LEASE_MS) -> int:
     """Enter a worker."""
-    return await store.register_worker(WorkerInfo("test", "localhost", 1), lease_ms)
+    return await store.register_worker(WorkerProcess("test", "localhost", 1), lease_ms)
 
 
 def request(worker: int, limit: int = 1, *, queue: str = "default", priority: int = 5) -> Claim:

@@ -11,7 +11,7 @@ from holdfast.job import Job
 from holdfast.policies.money import Amount
 from holdfast.services.upkeep import crashes
 from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.stores.values import WorkerInfo
+from holdfast.stores.values import WorkerProcess
 from holdfast.transitions import Transition, Verb
 from holdfast.worker.executor import Executor
 from holdfast.worker.isolation import Isolation
@@ -99,7 +99,7 @@ class Admissions(Grants):
 
 async def claimed(store: SqliteStore, kind: str, jobs: int) -> list[Run]:
     """Give runs of jobs that a worker has claimed."""
-    worker = await store.register_worker(WorkerInfo("test", "localhost", 1), 60_000)
+    worker = await store.register_worker(WorkerProcess("test", "localhost", 1), 60_000)
     await store.insert_jobs([new_job(job_id, kind=kind) for job_id in await store.take_ids(jobs)])
     return [Run(job) for job in await store.claim_jobs(request(worker, jobs))]
 

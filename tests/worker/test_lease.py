@@ -410,7 +410,7 @@ async def test_an_embedded_worker_that_is_asked_to_leave_ends_what_it_runs(app: 
     handle = await long_one.enqueue()
     async with working(app) as work:
         await has_begun.wait()
-        (row,) = await app.drain_worker(work.id, actor="alice")
+        (row,) = await app.workers.drain(work.id, actor="alice")
         assert row.drain_by == "alice"
         await work.moments.wait("drain_begun", worker=work.id)
         later = await long_one.enqueue()

@@ -9,40 +9,12 @@ from datetime import datetime
 import msgspec
 
 from holdfast.stores.migrate import Plan
-from holdfast.stores.values import WorkerRow
 
 
 class PrunedShape(msgspec.Struct, frozen=True):
     """`prune --json`."""
 
     deleted: int
-
-
-class WorkerShape(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry of `workers list --json`; `state` is alive, leaving, lease ended or dead."""
-
-    id: int
-    host: str
-    pid: int
-    instance: str
-    version: str | None
-    queues: list[str]
-    slots: int
-    running: int
-    state: str
-    registered_at: datetime
-    seen_at: datetime
-    lease_until: datetime
-    dead_at: datetime | None
-    drain_at: datetime | None
-    drain_by: str | None
-    memory_bytes: int | None
-
-
-class WorkersShape(msgspec.Struct, frozen=True):
-    """`workers list --json`; dead ones are left out unless `--all` is given."""
-
-    workers: list[WorkerShape]
 
 
 class StepShape(msgspec.Struct, frozen=True):
@@ -88,28 +60,6 @@ class VersionShape(msgspec.Struct, frozen=True):
     holdfast: str
     python: str
     platform: str
-
-
-def worker(row: WorkerRow, state: str) -> WorkerShape:
-    """Describe a worker."""
-    return WorkerShape(
-        id=row.id,
-        host=row.info.host,
-        pid=row.info.pid,
-        instance=row.info.instance,
-        version=row.info.version,
-        queues=list(row.info.queues),
-        slots=row.info.concurrency,
-        running=row.running,
-        state=state,
-        registered_at=row.registered_at,
-        seen_at=row.renewed_at,
-        lease_until=row.lease_until,
-        dead_at=row.dead_at,
-        drain_at=row.drain_at,
-        drain_by=row.drain_by,
-        memory_bytes=row.memory_bytes,
-    )
 
 
 def schema(store: str, plan: Plan) -> SchemaShape:

@@ -58,7 +58,7 @@ async def look(session: Session) -> Seen:
         queues=await client.queues.list(),
         running=[job for job in running.values() if job.state is JobState.RUNNING],
         failures=(await client.dead_letters(limit=_FAILURES)).groups,
-        workers=[worker for worker in await client.workers() if worker.dead_at is None],
+        workers=await client.workers.list(),
     )
 
 

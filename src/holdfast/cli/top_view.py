@@ -15,8 +15,8 @@ from holdfast.cli import bars, dead_shapes, output
 from holdfast.cli.output import STATE_STYLES, Cell, Column
 from holdfast.job import Job, JobState, Progress
 from holdfast.resources.queue import JobCount, QueueInfo
+from holdfast.resources.worker import WorkerInfo
 from holdfast.stores.failures import DeadLetter
-from holdfast.stores.values import WorkerRow
 
 _TICKS = "▁▂▃▄▅▆▇█"
 _SAMPLES = 30
@@ -35,7 +35,7 @@ class Seen:
     queues: Sequence[QueueInfo]
     running: Sequence[Job]
     failures: Sequence[DeadLetter]
-    workers: Sequence[WorkerRow]
+    workers: Sequence[WorkerInfo]
 
 
 class Drawing:
@@ -76,7 +76,7 @@ class Drawing:
         return Group(head, self._queues(seen), Text(""), running, Text(""), failures, foot)
 
     def _head(self, seen: Seen) -> Text:
-        slots = sum(worker.info.concurrency for worker in seen.workers)
+        slots = sum(worker.slots for worker in seen.workers)
         busy = sum(worker.running for worker in seen.workers)
         text = Text(f"{ages.clock(seen.at)}  {len(seen.workers)} workers, {busy} of {slots} slots in use", "bold")
         if self.is_paused:
@@ -218,7 +218,7 @@ def shape(seen: Seen) -> TopShape:
     return TopShape(
         at=seen.at,
         workers=len(seen.workers),
-        slots=sum(worker.info.concurrency for worker in seen.workers),
+        slots=sum(worker.slots for worker in seen.workers),
         queues=list(seen.queues),
         running=[
             RunningShape(str(job.id), job.public_id, job.kind, job.queue, job.started_at, job.progress)

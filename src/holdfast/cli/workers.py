@@ -5,14 +5,18 @@ from datetime import datetime
 import click
 
 from holdfast import ages, sizes
-from holdfast.cli import listing, options, output, shapes
+from holdfast.cli import listing, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun, program_of
 from holdfast.cli.output import Cell, Column
-from holdfast.stores.values import WorkerRow
+from holdfast.resources.worker import WorkerInfo, WorkerList, WorkerState
 
-_ALIVE, _LEAVING, _ENDED, _DEAD = "alive", "leaving", "lease ended", "dead"
-_STYLES = {_ALIVE: "green", _LEAVING: "cyan", _ENDED: "yellow", _DEAD: "bright_black"}
+_STYLES: dict[WorkerState, str] = {
+    "alive": "green",
+    "shutting down": "cyan",
+    "lease ended": "yellow",
+    "dead": "bright_black",
+}
 _SHORT = 8
 _COLUMNS = (
     Column("ID", is_number=True),
@@ -31,31 +35,30 @@ _COLUMNS = (
 
 @click.group("workers", cls=Noun, examples=("list", "list --all", "drain 17"))
 def workers() -> None:
-    """List the processes that run jobs, and ask them to leave."""
+    """List the processes that run jobs, and ask them to shut down."""
 
 
 @workers.command("list", examples=("", "--all", "-o id", "--json"))
-@click.option("--all", "with_dead", is_flag=True, help="Also those that died and whose jobs were given back.")
+@click.option("--all", "with_dead", is_flag=True, help="Also workers that died and whose jobs were requeued.")
 @listing.form
 @click.pass_context
 def list_workers(ctx: click.Context, *, with_dead: bool, form: listing.Form) -> None:
     """List the processes that run jobs.
 
-    Each process of `worker` is one line; those started together share an instance. SEEN is when it last renewed its
-    lease, and MEMORY what it had then; one whose lease ended is not trusted any more, and its jobs are about to be
-    given to others. One that is leaving was asked to with `workers drain`.
+    Each process of `worker` is one line; processes that were started together share an instance. SEEN is when it last
+    renewed its lease, and MEMORY what it had then. A worker whose lease ended is not trusted any more, and its jobs are
+    about to be requeued. A worker that is shutting down was asked to with `workers drain`.
     """
 
-    async def read(session: Session) -> tuple[list[WorkerRow], datetime]:
-        return await session.client.workers(), await session.now()
+    async def read(session: Session) -> tuple[list[WorkerInfo], datetime]:
+        return await session.client.workers.list(dead=True), await session.now()
 
-    rows, now = with_store(ctx, read)
-    shown = [row for row in rows if with_dead or row.dead_at is None]
-    shape = shapes.WorkersShape([shapes.worker(row, _state(row, now)) for row in shown])
+    found, now = with_store(ctx, read)
+    listed = [worker for worker in found if with_dead or worker.dead_at is None]
     empty = f"no worker is alive; start one with `{program_of(ctx)} worker`"
-    listing.write(form, shape, _COLUMNS, [_row(row, now) for row in shown], empty=empty)
-    if form is listing.Form.TABLE and len(shown) < len(rows):
-        output.note(f"{len(rows) - len(shown)} dead not shown: --all")
+    listing.write(form, WorkerList(workers=listed), _COLUMNS, [_row(worker, now) for worker in listed], empty=empty)
+    if form is listing.Form.TABLE and len(listed) < len(found):
+        output.note(f"{len(found) - len(listed)} dead not shown: --all")
 
 
 @workers.command("drain", examples=("17", "619c2b4f --actor alice", "17 --json"))
@@ -64,48 +67,35 @@ def list_workers(ctx: click.Context, *, with_dead: bool, form: listing.Form) -> 
 @options.as_json
 @click.pass_context
 def drain(ctx: click.Context, *, worker: str, actor: str | None, as_json: bool) -> None:
-    """Ask the instance of a worker to leave, as one SIGTERM would.
+    """Ask the instance of a worker to shut down, as one SIGTERM would.
 
-    WORKER is the id of one of its processes; INSTANCE its own name or the beginning of it. Within seconds it claims
-    nothing more, lets what runs end within the app's shutdown grace, and all its processes leave with exit code 0.
-    What has started it, such as systemd or Kubernetes, may start another.
+    WORKER is the number of one of its processes; INSTANCE its own name or the beginning of it. Within seconds it claims
+    no more jobs, lets running jobs finish within the app's shutdown grace, and all its processes exit with code 0. What
+    started it, such as systemd or Kubernetes, may start another.
     """
-
-    async def ask(session: Session) -> tuple[list[WorkerRow], datetime]:
-        return await session.client.drain_worker(worker, actor=actor), await session.now()
-
-    rows, now = with_store(ctx, ask)
+    drained = with_store(ctx, lambda session: session.client.workers.drain(worker, actor=actor))
     if as_json:
-        output.write_json(shapes.WorkersShape([shapes.worker(row, _state(row, now)) for row in rows]))
+        output.write_json(WorkerList(workers=drained))
         return
-    for row in rows:
-        output.line(f"{row.id} ({row.info.host}, process {row.info.pid}) leaves; it runs {row.running} jobs")
-    if not rows:
-        output.note("it has left already")
+    for info in drained:
+        output.line(f"{info.id} ({info.host}, process {info.pid}) shuts down; it runs {info.running} jobs")
+    if not drained:
+        output.note("it has exited already")
 
 
-def _state(row: WorkerRow, now: datetime) -> str:
-    if row.dead_at is not None:
-        return _DEAD
-    if row.lease_until < now:
-        return _ENDED
-    return _ALIVE if row.drain_at is None else _LEAVING
-
-
-def _row(row: WorkerRow, now: datetime) -> list[Cell]:
-    info, state = row.info, _state(row, now)
+def _row(worker: WorkerInfo, now: datetime) -> list[Cell]:
     return [
-        Cell(str(row.id)),
-        Cell(info.host),
-        Cell(str(info.pid)),
-        Cell(info.instance[:_SHORT], info.instance),
-        Cell(info.version or "unknown"),
-        Cell(", ".join(info.queues) or "all"),
-        Cell(str(info.concurrency)),
-        Cell(str(row.running)),
-        Cell(state, style=_STYLES[state]),
-        Cell(ages.age(row.renewed_at, now), ages.iso(row.renewed_at)),
-        _memory(row.memory_bytes),
+        Cell(str(worker.id)),
+        Cell(worker.host),
+        Cell(str(worker.pid)),
+        Cell(worker.instance[:_SHORT], worker.instance),
+        Cell(worker.version or "unknown"),
+        Cell(", ".join(worker.queues) or "all"),
+        Cell(str(worker.slots)),
+        Cell(str(worker.running)),
+        Cell(worker.state, style=_STYLES[worker.state]),
+        Cell(ages.age(worker.seen_at, now), ages.iso(worker.seen_at)),
+        _memory(worker.memory_bytes),
     ]
 
 

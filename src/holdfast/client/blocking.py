@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from holdfast.client.blocking_namespaces import BlockingLocks, BlockingQueues, BlockingWebhooks
+from holdfast.client.blocking_namespaces import BlockingLocks, BlockingQueues, BlockingWebhooks, BlockingWorkers
 from holdfast.client.client import Client
 from holdfast.client.dead_letters import exported
 from holdfast.client.jobs import EVERY_JOB, LARGEST_PAGE
@@ -122,6 +122,7 @@ class BlockingClient:
         self.locks = BlockingLocks(client.locks, loop)
         self.queues = BlockingQueues(client.queues, loop)
         self.webhooks = BlockingWebhooks(client.webhooks, loop)
+        self.workers = BlockingWorkers(client.workers, loop)
 
     def enqueue(self, call: Call[R]) -> BlockingHandle[R]:
         """Store one job; when this returns, it is on disk or in the caller's transaction."""
@@ -198,7 +199,6 @@ class BlockingClient:
     delete_many = _waits_for(Client.delete_many)
     delete_schedule = _waits_for(Client.delete_schedule)
     disable_schedule = _waits_for(Client.disable_schedule)
-    drain_worker = _waits_for(Client.drain_worker)
     edit_schedule = _waits_for(Client.edit_schedule)
     enable_schedule = _waits_for(Client.enable_schedule)
     escalation = _waits_for(Client.escalation)
@@ -243,4 +243,3 @@ class BlockingClient:
     stored_schedules = _waits_for(Client.stored_schedules)
     wait = _waits_for(Client.wait)
     why = _waits_for(Client.why)
-    workers = _waits_for(Client.workers)

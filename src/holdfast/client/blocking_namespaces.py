@@ -9,6 +9,7 @@ from holdfast.client.locks import Locks
 from holdfast.client.loop_thread import run_on
 from holdfast.client.queues import Queues
 from holdfast.client.webhooks import Webhooks
+from holdfast.client.workers import Workers
 
 N = TypeVar("N")
 P = ParamSpec("P")
@@ -59,3 +60,11 @@ class BlockingWebhooks(Blocking[Webhooks]):
 
     list = _waits_for(Webhooks.list)
     enable = _waits_for(Webhooks.enable)
+
+
+class BlockingWorkers(Blocking[Workers]):
+    """`queue.workers`: see `Workers`."""
+
+    list = _waits_for(Workers.list)
+    get = _waits_for(Workers.get)
+    drain = _waits_for(Workers.drain)

@@ -26,7 +26,7 @@ from holdfast.client.waiting import Waiting
 from holdfast.client.watching import Watching
 from holdfast.client.webhooks import LocalWebhooks, Webhooks
 from holdfast.client.why import WhyVerbs
-from holdfast.client.workers import WorkerVerbs
+from holdfast.client.workers import LocalWorkers, Workers
 from holdfast.config import Settings
 from holdfast.delivery.choosing import make_delivery
 from holdfast.delivery.delivery import Delivery
@@ -59,7 +59,6 @@ class Client(
     LimitVerbs,
     WhyVerbs,
     EscalationVerbs,
-    WorkerVerbs,
     SearchVerbs,
 ):
     """All verbs on one store, within one event loop."""
@@ -80,11 +79,11 @@ class Client(
         LimitVerbs.__init__(self, store, settings.deadline_s)
         WhyVerbs.__init__(self, store, settings.deadline_s)
         EscalationVerbs.__init__(self, store, settings.deadline_s)
-        WorkerVerbs.__init__(self, store, settings.deadline_s)
         SearchVerbs.__init__(self, store, settings.deadline_s)
         self.locks: Locks = LocalLocks(store, settings.deadline_s, self.delivery)
         self.queues: Queues = LocalQueues(store, settings.deadline_s, self.delivery, self)
         self.webhooks: Webhooks = LocalWebhooks(store, settings.deadline_s, settings.webhooks.allowed)
+        self.workers: Workers = LocalWorkers(store, settings.deadline_s)
         self.enqueuing = Enqueuing(store, settings, self, self.delivery)
         self.watching = Watching(store)
         self.locking = LockKeeper(store, self.delivery, patience_s=settings.deadline_s)

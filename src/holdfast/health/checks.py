@@ -13,10 +13,10 @@ from holdfast import ages
 from holdfast.health import mounts
 from holdfast.job import Job, JobState
 from holdfast.resources.queue import JobCount, QueueInfo
+from holdfast.resources.worker import WorkerInfo
 from holdfast.stores.bounds import BOUNDS
 from holdfast.stores.diagnosis import Diagnosis, Holder, TableSize
 from holdfast.stores.migrate import Plan
-from holdfast.stores.values import WorkerRow
 from holdfast.tasks.registry import Registry
 
 SAFE_SQLITE = (3, 51, 3)
@@ -180,12 +180,6 @@ def _megabytes(count: int) -> str:
 # ---- queues, workers, jobs -----------------------------------------------------------------------------------------
 
 
-def works(worker: WorkerRow, queue: str, now: datetime) -> bool:
-    """Whether a worker is alive and takes jobs of a queue; one that names no queue takes all."""
-    is_alive = worker.dead_at is None and worker.lease_until >= now
-    return is_alive and (not worker.info.queues or queue in worker.info.queues)
-
-
 def paused_by(queue: QueueInfo) -> str:
     """Say who paused a queue, and why."""
     who = f" by {queue.paused_by}" if queue.paused_by else ""
@@ -207,21 +201,20 @@ def paused(queues: Sequence[QueueInfo], now: datetime) -> list[Check]:
     return found or [Check("queues", Level.OK, f"{len(queues)} known, none paused")]
 
 
-def workers(rows: Sequence[WorkerRow], now: datetime) -> list[Check]:
-    """Which workers are alive, and which lost their lease without anybody noticing."""
-    alive = [row for row in rows if row.dead_at is None and row.lease_until >= now]
-    checks = [Check("workers", Level.OK, f"{len(alive)} alive")]
-    for row in rows:
-        if row.dead_at is None and row.lease_until < now:
-            place = f"worker {row.id} ({row.info.host}, process {row.info.pid})"
-            message = f"the lease of {place} ended {ages.age(row.lease_until, now)}; it holds {plural(row.running)}"
-            checks.append(Check("workers", Level.WARNING, message, "the next rescue sweep gives them back"))
+def workers(found: Sequence[WorkerInfo], now: datetime) -> list[Check]:
+    """Which workers are alive, and which have lost their lease."""
+    checks = [Check("workers", Level.OK, f"{sum(worker.is_alive for worker in found)} alive")]
+    for worker in found:
+        if worker.state == "lease ended":
+            message = f"the lease of {_place(worker)} ended {ages.age(worker.lease_until, now)}; it holds"
+            message += f" {plural(worker.running)}"
+            checks.append(Check("workers", Level.WARNING, message, "the next rescue sweep requeues them"))
     return checks
 
 
-def differing(noted: Mapping[int, str], published: Mapping[str, str], rows: Sequence[WorkerRow]) -> list[Check]:
+def differing(noted: Mapping[int, str], published: Mapping[str, str], workers: Sequence[WorkerInfo]) -> list[Check]:
     """Which workers were started with other definitions than those that are published; fingerprints by path."""
-    places = {row.id: f"worker {row.id} ({row.info.host}, process {row.info.pid})" for row in rows}
+    places = {worker.id: _place(worker) for worker in workers}
     checks = []
     for worker, policies in noted.items():
         own = msgspec.json.decode(policies, type=dict[str, str])
@@ -233,7 +226,7 @@ def differing(noted: Mapping[int, str], published: Mapping[str, str], rows: Sequ
     return checks
 
 
-def unattended(queues: Sequence[QueueInfo], rows: Sequence[WorkerRow], now: datetime) -> list[Check]:
+def unattended(queues: Sequence[QueueInfo], workers: Sequence[WorkerInfo]) -> list[Check]:
     """Which queues have live jobs and no worker that takes them."""
     return [
         Check(
@@ -244,8 +237,12 @@ def unattended(queues: Sequence[QueueInfo], rows: Sequence[WorkerRow], now: date
         )
         for queue in queues
         for state in _WAITS
-        if state in queue.counts and queue.paused_at is None and not any(works(row, queue.name, now) for row in rows)
+        if state in queue.counts and queue.paused_at is None and not any(info.serves(queue.name) for info in workers)
     ]
+
+
+def _place(worker: WorkerInfo) -> str:
+    return f"worker {worker.id} ({worker.host}, process {worker.pid})"
 
 
 def _waiting(count: JobCount, state: JobState) -> str:

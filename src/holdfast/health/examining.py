@@ -41,10 +41,10 @@ async def examine(
         found += checks.vacuum(told)
         with reported(found):
             queues = await client.queues.list()
-            rows = await store.list_workers()
-            found += [*checks.paused(queues, now), *checks.workers(rows, now)]
-            found += checks.unattended(queues, rows, now)
-            found += checks.differing(await store.worker_policies(), await _published(store), rows)
+            workers = await client.workers.list()
+            found += [*checks.paused(queues, now), *checks.workers(workers, now)]
+            found += checks.unattended(queues, workers)
+            found += checks.differing(await store.worker_policies(), await _published(store), workers)
         if tasks is not None:
             with reported(found):
                 waiting = JobFilter(states=tuple(sorted(WAITING)))

@@ -11,7 +11,6 @@ from holdfast.client.budgets import BudgetState
 from holdfast.client.client import end_of
 from holdfast.client.escalations import EscalationState
 from holdfast.client.jobs import EVERY_JOB
-from holdfast.client.workers import instance_of
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import (
     InvalidValue,
@@ -31,10 +30,11 @@ from holdfast.remote.queues import RemoteQueues
 from holdfast.remote.schedules import RemoteSchedules
 from holdfast.remote.stream import RemoteEvents
 from holdfast.remote.webhooks import RemoteWebhooks
+from holdfast.remote.workers import RemoteWorkers
 from holdfast.stores.alarms import EscalationRow
 from holdfast.stores.budgets import LedgerRow, LostRow, Part
 from holdfast.stores.limits import LimitRow, LimitUsage
-from holdfast.stores.values import Answer, Answered, Cursor, Found, JobFilter, Page, WorkerRow
+from holdfast.stores.values import Answer, Answered, Cursor, Found, JobFilter, Page
 from holdfast.why import Reason, Why
 
 _AT_ONCE = 8
@@ -55,6 +55,7 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
         self.locks = RemoteLocks(link)
         self.queues = RemoteQueues(link)
         self.webhooks = RemoteWebhooks(link)
+        self.workers = RemoteWorkers(link)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
@@ -200,19 +201,6 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
                     return
 
     # ---- workers, limits ---------------------------------------------------------------------------------------------
-
-    async def workers(self) -> "List[WorkerRow]":
-        """Read the processes that run jobs."""
-        return [shapes.worker(row) for row in (await self.link.get("workers", dead=True))["workers"]]
-
-    async def drain_worker(self, worker: _Id, *, actor: str | None = None) -> "List[WorkerRow]":
-        """Ask the instance of a worker to leave."""
-        refuse_actor(actor)
-        living = [row for row in await self.workers() if row.dead_at is None]
-        instance = instance_of(worker, living)
-        first = next(row for row in living if row.info.instance == instance)
-        await self.link.post("workers", str(first.id), "drain")
-        return [row for row in await self.workers() if row.info.instance == instance and row.dead_at is None]
 
     async def limits(self) -> "List[LimitRow]":
         """Read the limits in force."""

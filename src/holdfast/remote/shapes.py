@@ -15,7 +15,6 @@ from holdfast.stores.budgets import LedgerRow, LostRow, Part
 from holdfast.stores.cluster import FireRow
 from holdfast.stores.failures import LEFT_CAP, DeadLetter
 from holdfast.stores.limits import LimitBucket, LimitRow, LimitUsage, SlotHolder
-from holdfast.stores.values import WorkerInfo, WorkerRow
 
 Told = Mapping[str, Any]
 
@@ -90,31 +89,7 @@ def _items(counts: Told, items: Sequence[Told]) -> dict[str, Any]:
     return found
 
 
-# ---- workers ------------------------------------------------------------------------------------------------------
-
-
-def worker(told: Told) -> WorkerRow:
-    """Read a worker."""
-    info = WorkerInfo(
-        instance=told["instance"],
-        host=told["host"],
-        pid=told["pid"],
-        version=told["version"],
-        queues=tuple(told["queues"]),
-        concurrency=told["slots"],
-    )
-    return WorkerRow(
-        id=int(told["id"]),
-        info=info,
-        registered_at=instant(told["registered_at"]),
-        renewed_at=instant(told["seen_at"]),
-        lease_until=instant(told["lease_until"]),
-        dead_at=moment(told["dead_at"]),
-        running=told["running"],
-        drain_at=moment(told["drain_at"]),
-        drain_by=told["drain_by"],
-        memory_bytes=told["memory_bytes"],
-    )
+# ---- locks -------------------------------------------------------------------------------------------------------
 
 
 def limit(told: Told) -> tuple[LimitRow, LimitUsage]:

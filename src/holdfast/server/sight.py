@@ -1,7 +1,6 @@
 """What one person can see: everything of the client, narrowed to the queues they may know of."""
 
 import secrets
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
@@ -18,12 +17,13 @@ from holdfast.server.principal import Principal
 from holdfast.server.problems import not_found
 from holdfast.server.scoped.locks import ScopedLocks
 from holdfast.server.scoped.queues import ScopedQueues
+from holdfast.server.scoped.workers import ScopedWorkers
 from holdfast.server.served import Opened
 from holdfast.stores.alarms import EscalationRow
 from holdfast.stores.bulk import BulkRun
 from holdfast.stores.failures import DeadFilter, DeadLetter
 from holdfast.stores.store import Store
-from holdfast.stores.values import Found, JobFilter, WorkerRow
+from holdfast.stores.values import Found, JobFilter
 from holdfast.why import Why
 
 NOWHERE = secrets.token_hex(32)  # the name of no queue: nobody can know it
@@ -39,6 +39,7 @@ class Sight:
         self.locks = ScopedLocks(self.client, principal)
         self.queues = ScopedQueues(self.client.queues, principal)
         self.webhooks = self.client.webhooks  # only those who may see all queues get to its routes
+        self.workers = ScopedWorkers(self.client, principal)
 
     async def job(self, job: str) -> Job:
         """Read a job; one in a queue that is not theirs is not there."""
@@ -133,19 +134,6 @@ class Sight:
         found = None if group is None else await self.dead_letter(group)
         return self.narrowed(failed_jobs(found, kind=kind, queue=queue, error=error, since=since))
 
-    async def workers(self, rows: Iterable[WorkerRow]) -> list[WorkerRow]:
-        """Those that serve a queue which they may see, without the names of other queues and what they run of them."""
-        if self.principal.queues is None:
-            return list(rows)
-        mine = await self.client.list(self.narrowed(JobFilter(states=(JobState.RUNNING,))), limit=LARGEST_PAGE)
-        running = Counter(job.worker for job in mine.jobs)
-        found = [row for row in rows if not row.info.queues or self.among_names(row.info.queues)]
-        return [self._narrow(row, running[row.id]) for row in found]
-
-    def _narrow(self, row: WorkerRow, running: int) -> WorkerRow:
-        info = msgspec.structs.replace(row.info, queues=tuple(self.among_names(row.info.queues)))
-        return msgspec.structs.replace(row, info=info, running=running)
-
     async def bulk_run(self, number: int) -> BulkRun:
         """Read a bulk run; one that touches queues which are not theirs is not there."""
         run = await self.client.bulk_run(number)
@@ -187,7 +175,3 @@ class Sight:
         mine = tuple(job for job in row.jobs if job not in theirs)
         ends = [end for job in mine if job in known and (end := known[job].finished_at) is not None]
         return msgspec.structs.replace(row, jobs=mine, count=max(len(mine), 1), first_at=min(ends, default=row.last_at))
-
-    def among_names(self, names: Iterable[str]) -> list[str]:
-        """Those of the queues that they may see."""
-        return [name for name in names if self.principal.sees(name)]

@@ -48,7 +48,7 @@ from holdfast.stores.values import (
     Started,
     Verdict,
     Worked,
-    WorkerInfo,
+    WorkerProcess,
     WorkerRow,
 )
 from holdfast.stores.why import WhyStore
@@ -214,7 +214,7 @@ class UpkeepStore(Protocol):
 class LeaseStore(Protocol):
     """What says who is alive."""
 
-    async def register_worker(self, info: WorkerInfo, lease_ms: int) -> int:
+    async def register_worker(self, info: WorkerProcess, lease_ms: int) -> int:
         """Enter a worker and get its id. Unknown: register again; the lost row expires by itself."""
 
     async def renew_workers(

@@ -173,7 +173,7 @@ class Kept(msgspec.Struct, frozen=True):
     deleted: int
 
 
-class WorkerInfo(msgspec.Struct, frozen=True):
+class WorkerProcess(msgspec.Struct, frozen=True):
     """Who a worker process is, so that others can tell whether it still lives."""
 
     instance: str
@@ -188,10 +188,10 @@ class WorkerInfo(msgspec.Struct, frozen=True):
 
 
 class WorkerRow(msgspec.Struct, frozen=True):
-    """A worker as the store shows it; `memory_bytes` is what its process had at its last renewal, if known."""
+    """A worker by the clock of the store; `memory_bytes` is what its process had at its last renewal, if known."""
 
     id: int
-    info: WorkerInfo
+    info: WorkerProcess
     registered_at: datetime
     renewed_at: datetime
     lease_until: datetime
@@ -200,6 +200,7 @@ class WorkerRow(msgspec.Struct, frozen=True):
     drain_at: datetime | None = None
     drain_by: str | None = None
     memory_bytes: int | None = None
+    is_lease_over: bool = False
 
 
 class Held(msgspec.Struct, frozen=True):

@@ -6,17 +6,17 @@ import socket
 from pathlib import Path
 
 from holdfast.release import RELEASE
-from holdfast.stores.values import WorkerInfo
+from holdfast.stores.values import WorkerProcess
 
 _PROC = Path("/proc")
 _STATE, _START = 0, 19  # fields of /proc/<pid>/stat, counted after the name in parentheses
 _DEAD = ("Z", "X")
 
 
-def describe(instance: str, pid: int, queues: tuple[str, ...], concurrency: int) -> WorkerInfo:
+def describe(instance: str, pid: int, queues: tuple[str, ...], concurrency: int) -> WorkerProcess:
     """Describe a process of this host."""
     stat = _stat(pid)
-    return WorkerInfo(
+    return WorkerProcess(
         instance=instance,
         host=socket.gethostname(),
         pid=pid,
@@ -29,7 +29,7 @@ def describe(instance: str, pid: int, queues: tuple[str, ...], concurrency: int)
     )
 
 
-def is_gone(info: WorkerInfo) -> bool:
+def is_gone(info: WorkerProcess) -> bool:
     """Whether a worker's process has certainly ended: only where it could be seen if it had not."""
     if info.boot_id is None or info.boot_id != boot_id() or info.pid_namespace != _pid_namespace():
         return False

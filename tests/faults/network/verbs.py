@@ -38,7 +38,7 @@ from holdfast.stores.store import (
     WakeStore,
     WorkStore,
 )
-from holdfast.stores.values import JobFilter, ProgressReport, RetentionDue, Started, WorkerInfo
+from holdfast.stores.values import JobFilter, ProgressReport, RetentionDue, Started, WorkerProcess
 from holdfast.stores.why import WhyStore
 from holdfast.transitions import completed
 from tests.support.builders import keeping
@@ -175,7 +175,7 @@ VERBS: dict[str, Call] = {
     "measure_lanes": lambda store: store.measure_lanes(),
     "read_gauges": lambda store: store.read_gauges(),
     "operator_answers": lambda store: store.operator_answers(),
-    "register_worker": lambda store: store.register_worker(WorkerInfo("test", "localhost", 1), 60_000),
+    "register_worker": lambda store: store.register_worker(WorkerProcess("test", "localhost", 1), 60_000),
     "renew_workers": lambda store: store.renew_workers([1], 60_000, {1: 2**20}),
     "retire_worker": lambda store: store.retire_worker(99),
     "release_worker": lambda store: store.release_worker(99, [completed(1, 1)]),

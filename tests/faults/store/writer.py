@@ -16,7 +16,7 @@ import msgspec
 from holdfast.app import Holdfast
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.stores.values import Claim, Lane, WorkerInfo
+from holdfast.stores.values import Claim, Lane, WorkerProcess
 from holdfast.tasks.task import Task
 from holdfast.transitions import completed
 from tests.support.forks import Say, run_child
@@ -80,7 +80,7 @@ async def enqueue_in_bulk(app: Holdfast, keep: Task[[int, int, str], Any], ledge
 
 async def work(store: AnyStore, ledger: Ledger) -> None:
     pid = os.getpid()
-    worker = await store.register_worker(WorkerInfo(instance=f"writer-{pid}", host="here", pid=pid), 5_000)
+    worker = await store.register_worker(WorkerProcess(instance=f"writer-{pid}", host="here", pid=pid), 5_000)
     batch = 0
     while True:
         batch += 1

@@ -14,7 +14,7 @@ import pytest
 from holdfast import Context, Fatal, Holdfast, JobState, Retry, Snooze, WrongState
 from holdfast.events import TERMINAL_EVENTS, Event, EventKind
 from holdfast.job import RETRYABLE, WAITING, Job
-from holdfast.stores.values import Answer, Claim, Lane, WorkerInfo
+from holdfast.stores.values import Answer, Claim, Lane, WorkerProcess
 from holdfast.transitions import crashed
 from tests.support.connections import FAILURE, connected, replace_function
 from tests.support.figures import show
@@ -99,7 +99,7 @@ class Fray:
     async def lose_workers(self, over: asyncio.Event) -> None:
         """Take jobs as a worker that dies again and again, and have them given back by whoever finds it dead."""
         while not over.is_set():
-            worker = await self.store.register_worker(WorkerInfo("doomed", "elsewhere", 1), 60_000)
+            worker = await self.store.register_worker(WorkerProcess("doomed", "elsewhere", 1), 60_000)
             taken: list[Job] = await self.store.claim_jobs(Claim(worker, 1, 5, (Lane("default", 5, 5),)))
             await lasts(self.chance.uniform(0, 0.04))
             ends = [crashed(job.id, job.claim, FAILURE) for job in taken if not job.crashes]

@@ -11,7 +11,7 @@ from holdfast.services import rescuing as rescuing_module
 from holdfast.services.rescuing import Rescuing
 from holdfast.services.upkeep import Upkeep
 from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.stores.values import WorkerInfo
+from holdfast.stores.values import WorkerProcess
 from holdfast.worker import lease as lease_module
 from holdfast.worker.lease import RENEWALS, Lease
 from holdfast.worker.vanished import HostMarks
@@ -74,7 +74,7 @@ class Sleeper:
 
     async def other_is_late(self) -> Job:
         """Let a worker claim a job, and its lease end."""
-        worker = await self.store.register_worker(WorkerInfo("other", "localhost", 1), 1)
+        worker = await self.store.register_worker(WorkerProcess("other", "localhost", 1), 1)
         await self.store.insert_jobs([new_job((await self.store.take_ids(1))[0])])
         (job,) = await self.store.claim_jobs(request(worker))
 

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from holdfast.client.why import span as length
-from holdfast.health.checks import works
 from holdfast.job import JobState
 from holdfast.policies.money import shown_amount
 from holdfast.resources.queue import QueueInfo
+from holdfast.resources.worker import WorkerInfo
 from holdfast.server.pages.rendering import span
 from holdfast.server.sight import Sight
 from holdfast.stores.failures import DeadFilter, DeadLetter
-from holdfast.stores.values import WorkerRow
 
 _LATELY = timedelta(hours=1)
 _LATE_FIRE = timedelta(seconds=60)
@@ -34,7 +33,7 @@ class Note:
 
 async def notes(sight: Sight, queues: Sequence[QueueInfo]) -> list[Note]:
     """Collect what needs a person, the worst first, of the queues that the caller may see."""
-    workers = await sight.store.list_workers()
+    workers = await sight.workers.list(dead=True)
     found = [*_late(queues), *_paused(queues), *_stuck(queues, workers)]
     found += [*await _escalations(sight), *await _growth(sight)]
     if sight.principal.queues is None:
@@ -68,13 +67,12 @@ def _paused(queues: Sequence[QueueInfo]) -> list[Note]:
     return found
 
 
-def _stuck(queues: Sequence[QueueInfo], workers: Sequence[WorkerRow]) -> list[Note]:
+def _stuck(queues: Sequence[QueueInfo], workers: Sequence[WorkerInfo]) -> list[Note]:
     """Name queues whose jobs may run while no living worker takes them."""
-    now = datetime.now(UTC)
     found = []
     for queue in queues:
         is_waiting = queue.paused_at is None and queue.count(JobState.QUEUED).jobs
-        if is_waiting and not any(works(row, queue.name, now) for row in workers):
+        if is_waiting and not any(worker.serves(queue.name) for worker in workers):
             said = "jobs are queued, and no living worker takes them: start one with holdfast worker"
             title = f"{queue.name} is stuck: no worker takes its jobs"
             found.append(Note(title, said, ("queues", queue.name), is_bad=True))
@@ -115,17 +113,13 @@ async def _budgets(sight: Sight) -> list[Note]:
     return found
 
 
-def _workers(workers: Sequence[WorkerRow]) -> list[Note]:
-    now = datetime.now(UTC)
-    dead = [
-        row
-        for row in workers
-        if (row.dead_at is not None and row.dead_at >= now - _LATELY) or (row.dead_at is None and row.lease_until < now)
-    ]
-    if not dead:
+def _workers(workers: Sequence[WorkerInfo]) -> list[Note]:
+    since = datetime.now(UTC) - _LATELY
+    lost = [worker for worker in workers if not worker.is_alive and (worker.dead_at is None or worker.dead_at >= since)]
+    if not lost:
         return []
-    title = f"{len(dead)} worker {'process' if len(dead) == 1 else 'processes'} lost within the hour"
-    hosts = ", ".join(dict.fromkeys(row.info.host for row in dead))
+    title = f"{len(lost)} worker {'process' if len(lost) == 1 else 'processes'} lost within the hour"
+    hosts = ", ".join(dict.fromkeys(worker.host for worker in lost))
     return [Note(title, f"on {hosts}; jobs that ran there are rescued", ("workers",))]
 
 

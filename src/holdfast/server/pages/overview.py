@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from fastapi import Query, Request
 from starlette.responses import Response
@@ -130,9 +130,7 @@ async def _alive(sight: Sight) -> str:
     """How many worker processes are alive, for those who may see all queues."""
     if sight.principal.queues is not None:
         return ""
-    now = datetime.now(UTC)
-    rows = await sight.store.list_workers()
-    return _most(sum(row.dead_at is None and row.lease_until >= now for row in rows))
+    return _most(sum(worker.is_alive for worker in await sight.workers.list()))
 
 
 async def waits_of(sight: Sight, queues: Sequence[QueueInfo]) -> dict[str, QueueWaits]:

@@ -10,11 +10,9 @@ from fastapi import Form, Path, Query, Request
 from starlette.responses import Response
 
 from holdfast.client.in_force import CHANGEABLE, changes_of
-from holdfast.health.checks import works
 from holdfast.job import TERMINAL, JobState
 from holdfast.rollup import Rollup, lower_percentile, percentile
 from holdfast.server.pages import drawing, series
-from holdfast.server.pages.clock import store_time
 from holdfast.server.pages.overview import by_priority, waits_of
 from holdfast.server.pages.recent import recent
 from holdfast.server.pages.rendering import page, turned, url
@@ -72,8 +70,7 @@ async def queue_page(request: Request, name: Name, sight: Seen, within: str = Qu
     queue = await sight.queues.get(name)
     chosen = RANGES.get(within, RANGES["1h"])
     rollups = await _rollups(sight, queue.name, chosen)
-    now = await store_time(sight.store)
-    workers = [row for row in await sight.store.list_workers() if works(row, queue.name, now)]
+    workers = [worker for worker in await sight.workers.list() if worker.serves(queue.name)]
     settings, prefix = served(request).settings, f"queues.{queue.name}."
     wait, run = _merged(row.wait for row in rollups), _merged(row.run for row in rollups)
     kinds = _figures(rollups)
@@ -89,7 +86,7 @@ async def queue_page(request: Request, name: Name, sight: Seen, within: str = Qu
         p95_ms=None if lately is None else lower_percentile(lately.wait, 0.95),
         oldest_ms=None if lately is None else lately.oldest_ms,
         states=[(state, queue.count(state)) for state in JobState if state in queue.counts or state in _ALWAYS],
-        slots=sum(row.info.concurrency for row in workers),
+        slots=sum(worker.slots for worker in workers),
         running=queue.count(JobState.RUNNING).jobs,
         workers=workers,
         within=chosen.name,
@@ -201,8 +198,8 @@ async def _rollups(sight: Sight, queue: str, chosen: series.Range) -> list[Rollu
 
 async def _slots(sight: Sight, queues: Sequence[str]) -> dict[str, int]:
     """How many jobs living workers would run at once, of each queue."""
-    rows, now = await sight.store.list_workers(), await store_time(sight.store)
-    return {queue: sum(row.info.concurrency for row in rows if works(row, queue, now)) for queue in queues}
+    workers = await sight.workers.list()
+    return {queue: sum(worker.slots for worker in workers if worker.serves(queue)) for queue in queues}
 
 
 def _percentiles(histogram: dict[int, int]) -> tuple[float | None, float | None]:

@@ -7,14 +7,14 @@ import msgspec
 
 from holdfast.stores.postgres.role import Role
 from holdfast.stores.postgres.work import require_distinct, transition_columns
-from holdfast.stores.values import Held, Renewal, Rescued, WorkerInfo, WorkerRow
+from holdfast.stores.values import Held, Renewal, Rescued, WorkerProcess, WorkerRow
 from holdfast.transitions import Transition
 
 
 class PostgresLeases(Role):
     """The verbs of `LeaseStore`."""
 
-    async def register_worker(self, info: WorkerInfo, lease_ms: int) -> int:
+    async def register_worker(self, info: WorkerProcess, lease_ms: int) -> int:
         return int(
             await self.fetch_value(
                 "register_worker",
@@ -56,6 +56,6 @@ class PostgresLeases(Role):
 
 def _worker(row: asyncpg.Record) -> WorkerRow:
     fields = dict(row)
-    info = {name: fields.pop(name) for name in WorkerInfo.__struct_fields__}
+    info = {name: fields.pop(name) for name in WorkerProcess.__struct_fields__}
     info["queues"] = msgspec.json.decode(info["queues"])
     return msgspec.convert(fields | {"info": info}, WorkerRow)

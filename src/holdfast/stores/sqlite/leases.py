@@ -8,7 +8,7 @@ import msgspec
 from holdfast.stores.sqlite import endings, rows, statements
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.work import give_back, held_by, require_distinct
-from holdfast.stores.values import Held, Renewal, Rescued, WorkerInfo, WorkerRow
+from holdfast.stores.values import Held, Renewal, Rescued, WorkerProcess, WorkerRow
 from holdfast.transitions import Transition, interrupted
 
 
@@ -17,7 +17,7 @@ class SqliteLeases:
 
     connection: Connection
 
-    async def register_worker(self, info: WorkerInfo, lease_ms: int) -> int:
+    async def register_worker(self, info: WorkerProcess, lease_ms: int) -> int:
         fields = msgspec.structs.asdict(info) | {"queues": statements.array(info.queues)}
 
         def operation(connection: sqlite3.Connection, now: int) -> int:
@@ -60,7 +60,8 @@ class SqliteLeases:
         return await self.connection.write(operation)
 
     async def list_workers(self) -> list[WorkerRow]:
-        found = await self.connection.read(lambda connection, _: statements.fetch(connection, "list_workers"))
+        read = self.connection.read
+        found = await read(lambda connection, now: statements.fetch(connection, "list_workers", now=now))
         return [_worker(row) for row in found]
 
     async def drain_instance(self, instance: str, actor: str | None) -> None:
@@ -76,12 +77,13 @@ def _held(row: statements.Row) -> Held:
 
 
 def _worker(row: statements.Row) -> WorkerRow:
-    fields = dict(zip(WorkerInfo.__struct_fields__, row[1:], strict=False))
+    fields = dict(zip(WorkerProcess.__struct_fields__, row[1:], strict=False))
     fields["queues"] = tuple(msgspec.json.decode(fields["queues"]))
-    registered_at, renewed_at, lease_until, dead_at, running, drain_at, drain_by, memory = row[1 + len(fields) :]
+    registered_at, renewed_at, lease_until, dead_at, running, *others = row[1 + len(fields) :]
+    drain_at, drain_by, memory_bytes, is_lease_over = others
     return WorkerRow(
         id=row[0],
-        info=WorkerInfo(**fields),
+        info=WorkerProcess(**fields),
         registered_at=rows.moment(registered_at),
         renewed_at=rows.moment(renewed_at),
         lease_until=rows.moment(lease_until),
@@ -89,5 +91,6 @@ def _worker(row: statements.Row) -> WorkerRow:
         running=running,
         drain_at=rows.optional_moment(drain_at),
         drain_by=drain_by,
-        memory_bytes=memory,
+        memory_bytes=memory_bytes,
+        is_lease_over=bool(is_lease_over),
     )

@@ -49,7 +49,7 @@ SELECT
         SELECT count(*)
         FROM (SELECT FROM holdfast.jobs AS j WHERE j.state = 'running' AND j.worker = w.id LIMIT 10001) AS taken
     ) AS running,
-    d.asked_at AS drain_at, d.asked_by AS drain_by, w.memory_bytes
+    d.asked_at AS drain_at, d.asked_by AS drain_by, w.memory_bytes, w.lease_until < holdfast.clock() AS is_lease_over
 FROM holdfast.workers AS w
 LEFT JOIN holdfast.drains AS d ON d.instance = w.instance
 ORDER BY w.id;

@@ -47,7 +47,7 @@ SELECT
         SELECT count(*)
         FROM (SELECT 1 FROM holdfast_jobs AS job WHERE job.state = 'running' AND job.worker = worker.id LIMIT 10001)
     ),
-    drain.asked_at, drain.asked_by, worker.memory_bytes
+    drain.asked_at, drain.asked_by, worker.memory_bytes, worker.lease_until < :now
 FROM holdfast_workers AS worker
 LEFT JOIN holdfast_drains AS drain ON drain.instance = worker.instance
 ORDER BY worker.id;
