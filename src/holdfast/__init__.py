@@ -8,7 +8,6 @@ from holdfast.backends.jobs import HoldfastQueueBackend
 from holdfast.cadence import Service
 from holdfast.client.blocking import BlockingClient, BlockingHandle
 from holdfast.client.escalations import EscalationState
-from holdfast.client.limits import LimitHandle
 from holdfast.client.subscription import EventsMissed, Subscription
 from holdfast.context import Context
 from holdfast.election import RedisElection
@@ -33,6 +32,7 @@ from holdfast.errors import (
     JobFailed,
     JobNotFound,
     KeyConflict,
+    LimitNotFound,
     LockCycle,
     LockLost,
     LockNotFound,
@@ -71,6 +71,7 @@ from holdfast.policies.kinds import Kind
 from holdfast.policies.limits import Limit
 from holdfast.queues import Queue
 from holdfast.release import RELEASE
+from holdfast.resources.limit import LimitInfo, LimitKey, SlotHolder
 from holdfast.resources.lock import LockInfo
 from holdfast.resources.queue import JobCount, QueueInfo, Tuning
 from holdfast.resources.webhook import Delivery, DeliveryTry, Endpoint
@@ -84,7 +85,6 @@ from holdfast.shards import RedisDelivery, Shard
 from holdfast.stores.alarms import EscalationRow
 from holdfast.stores.bulk import BulkRun, BulkState, BulkVerb
 from holdfast.stores.failures import DeadCursor, DeadLetter, DeadPage
-from holdfast.stores.limits import LimitRow, LimitUsage
 from holdfast.stores.values import Answer, Answered, Count, Counted, Cursor, Found, JobFilter, Page
 from holdfast.stream import EventResponse, EventStream
 from holdfast.tasks.call import Call
@@ -168,9 +168,9 @@ __all__ = [
     "KeyConflict",
     "Kind",
     "Limit",
-    "LimitHandle",
-    "LimitRow",
-    "LimitUsage",
+    "LimitInfo",
+    "LimitKey",
+    "LimitNotFound",
     "Lock",
     "LockCycle",
     "LockInfo",
@@ -208,6 +208,7 @@ __all__ = [
     "SignedWebhook",
     "Skip",
     "Slack",
+    "SlotHolder",
     "Snooze",
     "StateChange",
     "StoreError",

@@ -8,7 +8,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from holdfast.client.client import Client
 from holdfast.client.jobs import EVERY_JOB
-from holdfast.client.limits import LimitHandle
+from holdfast.client.limits import Limits
 from holdfast.client.locks import Locks
 from holdfast.client.queues import Queues
 from holdfast.client.subscription import Subscription
@@ -46,6 +46,11 @@ class Asking(ABC):
     @abstractmethod
     def client(self) -> Client:
         """The client."""
+
+    @property
+    def limits(self) -> Limits:
+        """The limits in force: read how much of each is in use, change their settings."""
+        return self.client.limits
 
     @property
     def locks(self) -> Locks:
@@ -122,10 +127,6 @@ class Asking(ABC):
         """
         return self.client.lock(*parts, timeout=timeout)
 
-    def limit(self, name: str) -> LimitHandle:
-        """Look at one limit: `await app.limit("screenshot").available()`."""
-        return self.client.limit(name)
-
     def watch(self, job: int | str) -> AsyncIterator[Event]:
         """Follow one job: everything that happens to it from here on, to the end of its life."""
         return self.client.watch(job)
@@ -159,7 +160,6 @@ class Asking(ABC):
     kinds = _asks(Client.kinds)
     leaders = _asks(Client.leaders)
     ledger = _asks(Client.ledger)
-    limits = _asks(Client.limits)
     list = _asks(Client.list)
     lost_spend = _asks(Client.lost_spend)
     maintenance = _asks(Client.maintenance)

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import public_id
-from holdfast.client.limits import LimitVerbs
-from holdfast.errors import InvalidValue, LimitNotFound
+from holdfast import Holdfast
+from holdfast.client.limits import LocalLimits
+from holdfast.client.policies import PolicyVerbs
+from holdfast.errors import LimitNotFound
 from holdfast.stores.limits import LimitRow
 from tests.cli.conftest import Shop
 from tests.support.builders import claim, enqueue, register
@@ -52,20 +53,20 @@ def test_the_table_says_what_each_says_and_how_much_is_used(shop: Shop) -> None:
 def test_one_is_shown_with_who_holds_it(shop: Shop) -> None:
     shop.on_store(used)
     shown = json.loads(shop.ok("limits", "show", "tenants", "--key", "a", "--json"))
-    assert (shown["most"], shown["taken"], shown["available"], shown["held"]) == (1, 1, 0, 1)
+    assert (shown["maximum"], shown["taken"], shown["available"], shown["held"]) == (1, 1, 0, 1)
     (holder,) = shown["holders"]
-    assert holder["job_public_id"] == public_id.encode(int(holder["job_id"]))
-    assert holder["job_public_id"] in shop.ok("limits", "show", "tenants")
+    assert (holder["key"], holder["claim"]) == ("a", 1)
+    assert holder["job"] in shop.ok("limits", "show", "tenants")
 
 
 def test_the_keys_that_have_used_up_most_are_shown(shop: Shop) -> None:
     shop.on_store(used)
     shown = json.loads(shop.ok("limits", "show", "tenants", "--json"))
-    bucket = {"sort": "slots", "most": 1, "left": 0, "next_at": None}
-    assert (shown["buckets"], shown["has_more_buckets"]) == ([{"key": "a"} | bucket, {"key": "b"} | bucket], False)
+    used_up = {"unit": "slots", "maximum": 1, "available": 0, "next_at": None}
+    assert (shown["keys"], shown["has_more_keys"]) == ([{"key": "a"} | used_up, {"key": "b"} | used_up], False)
     lines = [line.split("\t") for line in shop.ok("limits", "show", "tenants").splitlines()]
     assert lines[2:5] == [
-        ["KEY", "OF", "LEFT", "MOST", "NEXT"],
+        ["KEY", "OF", "FREE", "MAXIMUM", "NEXT"],
         ["a", "slots", "0", "1", "-"],
         ["b", "slots", "0", "1", "-"],
     ]
@@ -96,11 +97,12 @@ def test_one_that_is_not_there(shop: Shop) -> None:
 
 async def test_available_is_one_number(store: Any) -> None:
     await used(store)
-    verbs = LimitVerbs(store, 10)
-    assert await verbs.limit("shots").available() == 1
-    assert await verbs.limit("Tenants").available("b") == 0
-    assert [row.name for row in await verbs.limits()] == ["calls", "shots", "tenants"]
+    limits = LocalLimits(store, 10, PolicyVerbs(store, Holdfast("sqlite://").settings))
+    assert (await limits.get("shots")).available == 1
+    assert (await limits.get("Tenants", "b")).available == 0
+    assert (await limits.get("calls")).available is None, "it does not bound what runs"
+    found = await limits.list()
+    assert [limit.name for limit in found] == ["calls", "shots", "tenants"]
+    assert found == [await limits.get(limit.name) for limit in found]
     with pytest.raises(LimitNotFound, match="no limit 'nothing' is in force"):
-        await verbs.limit("nothing").available()
-    with pytest.raises(InvalidValue, match="does not bound what runs"):
-        await verbs.limit("calls").available()
+        await limits.get("nothing")

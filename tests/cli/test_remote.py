@@ -202,7 +202,12 @@ def test_what_is_seen_is_the_same(served: Place, args: tuple[str, ...]) -> None:
     assert here.exit_code == 0, here.stderr
 
 
-DOCUMENTS = ((("locks", "list"), "locks"),)
+DOCUMENTS = (
+    (("locks", "list"), "locks"),
+    (("limits", "list"), "limits"),
+    (("limits", "show", "mail"), "limits/mail"),
+    (("limits", "show", "mail", "--key", "x"), "limits/mail?key=x"),
+)
 
 
 @pytest.mark.parametrize("args, path", DOCUMENTS, ids=[" ".join(args) for args, _ in DOCUMENTS])

@@ -92,6 +92,8 @@ GET    /api/v1/budgets/{name}/lost                   viewer   403
 POST   /api/v1/budgets/{name}/settle                 operator 403
 GET    /api/v1/limits                                viewer   403
 GET    /api/v1/limits/{name}                         viewer   403
+PUT    /api/v1/limits/{name}/settings/{field}        admin    403
+DELETE /api/v1/limits/{name}/settings/{field}        admin    403
 GET    /api/v1/locks                                 viewer   403
 POST   /api/v1/locks/release                         admin    403
 GET    /api/v1/webhooks                              viewer   403

@@ -2,13 +2,14 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from holdfast import Budget, Context, Holdfast, Limit, LockLost, Queue
 from holdfast.client import lock_keeper
 from holdfast.policies.channels import SignedWebhook
 from holdfast.policies.escalation import Escalation
-from holdfast.remote import shapes
+from holdfast.resources.limit import LimitInfo
 from holdfast.stores.alarms import Alarm
 from tests.server.asking import asking
 from tests.support import raw
@@ -75,13 +76,29 @@ async def test_the_fullest_keys_of_limits_are_told_to_programs_too(make_sqlite_m
         for to in ("bob", "alice", "bob"):
             await mail.enqueue(to=to)
         told = (await web.get("/api/v1/limits/mails")).json()
-        assert [(one["key"], one["sort"], one["left"]) for one in told["buckets"]] == [
+        assert [(one["key"], one["unit"], one["available"]) for one in told["keys"]] == [
             ("bob", "enqueues", 0),
             ("alice", "enqueues", 1),
         ]
-        assert shapes.limit(told)[1] == await app.limit("mails").usage()
+        assert msgspec.convert(told, LimitInfo) == await app.limits.get("mails")
         assert (await web.get("/api/v1/limits")).json() == {"limits": [told]}
-        assert len((await web.get("/api/v1/limits/mails?key=bob")).json()["buckets"]) == 1
+        assert len((await web.get("/api/v1/limits/mails?key=bob")).json()["keys"]) == 1
+
+
+async def test_a_setting_of_a_limit_is_set_and_reset(app: Holdfast) -> None:
+    async with app, asking(app) as web:
+        await drained(app)
+        path = "/api/v1/limits/shots/settings/concurrency"
+        assert (await web.put(path, json={"value": 7, "reason": "slow"})).json()["concurrency"] == 7
+        assert (await app.limits.get("shots")).concurrency == 7
+        (override,) = await app.overrides()
+        assert (override.path, override.actor, override.reason) == ("limits.shots.concurrency", "admin", "slow")
+        before = (await web.delete(path)).json()
+        assert before == (await web.get("/api/v1/limits/shots")).json()
+        assert before["concurrency"] != 7
+        for refused in (path.replace("concurrency", "name"), path.replace("concurrency", "x.concurrency")):
+            assert (await web.put(refused, json={"value": 1})).status_code == 422
+        assert (await web.put(path.replace("shots", "none"), json={"value": 1})).status_code == 404
 
 
 async def test_settings_are_shown_set_and_reset(app: Holdfast) -> None:

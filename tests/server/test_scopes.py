@@ -7,15 +7,18 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from holdfast import Fatal, Holdfast, Limit, LockNotFound, Queue
+from holdfast import Fatal, Holdfast, Limit, LimitNotFound, LockNotFound, Queue, public_id
 from holdfast.server.principal import Principal
 from holdfast.server.roles import Role
+from holdfast.server.scoped.limits import ScopedLimits
 from holdfast.server.scoped.locks import ScopedLocks
 from holdfast.stores.alarms import Alarm
 from holdfast.stores.bulk import BulkVerb
 from holdfast.stores.cluster import LockRequest
+from holdfast.stores.limits import LimitRow
 from holdfast.stores.values import JobFilter, WorkerProcess
 from tests.support import raw
+from tests.support.builders import claim, enqueue, lane, register
 from tests.support.moments import Moments
 from tests.support.wait import until
 from tests.support.web import bearing, made_pass, visit
@@ -65,6 +68,31 @@ async def test_locks_are_seen_by_those_who_may_see_their_jobs(memory_app: Holdfa
                 await some.release(other.name, other.token)
     assert await some.release(lock.name, lock.token) == lock
     assert [other.name for other in await everything.list()] == ["b", "c"]
+
+
+@pytest.mark.guards("scope-limits")
+async def test_of_limits_those_of_some_queues_see_the_slots_of_their_jobs(memory_app: Holdfast) -> None:
+    store = memory_app.store
+    idle = LimitRow(name="idle", queue="theirs", kinds=("sleep",), concurrency=1)
+    shots = LimitRow(name="shots", kinds=("shoot",), concurrency=5)
+    await store.define_limits([idle, shots], ["mine", "theirs"])
+    mine = await enqueue(store, queue="mine", kind="shoot")
+    await enqueue(store, queue="theirs", kind="shoot")
+    await claim(store, await register(store), lane("mine"), lane("theirs"))
+    everything = ScopedLimits(memory_app.client, Principal("all", Role.ADMIN))
+    some = ScopedLimits(memory_app.client, Principal("some", Role.ADMIN, frozenset({"mine"})))
+    assert await everything.list() == await memory_app.limits.list()
+    assert [(limit.name, limit.taken, limit.maximum) for limit in await everything.list()] == [
+        ("idle", 1, 1),
+        ("shots", 2, 5),
+    ]
+    (limit,) = await some.list()
+    assert (limit.name, limit.taken, limit.maximum, limit.available) == ("shots", 1, None, None)
+    assert [holder.job for holder in limit.holders] == [public_id.encode(mine)]
+    assert await everything.get("shots") == await memory_app.limits.get("shots")
+    for refused in (some.get("shots"), some.set("shots", "concurrency", 1), some.reset("shots", "concurrency")):
+        with pytest.raises(LimitNotFound):
+            await refused
 
 
 @pytest.mark.guards("scope-why")

@@ -50,7 +50,7 @@ async def _schedules(session: Session) -> Iterable[str]:
 
 
 async def _limits(session: Session) -> Iterable[str]:
-    return [row.name for row in await session.client.limits()]
+    return [limit.name for limit in await session.client.limits.list()]
 
 
 async def _budgets(session: Session) -> Iterable[str]:

@@ -4,12 +4,12 @@ from datetime import datetime
 
 import click
 
-from holdfast import ages, public_id
-from holdfast.cli import completing, limit_shapes, listing, options, output
+from holdfast import ages
+from holdfast.cli import completing, listing, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell, Column
-from holdfast.stores.limits import LimitBucket, LimitRow, LimitUsage, SlotHolder
+from holdfast.resources.limit import LimitInfo, LimitKey, LimitList, SlotHolder
 
 _COLUMNS = (
     Column("NAME", is_flexible=True),
@@ -21,11 +21,11 @@ _COLUMNS = (
     Column("HELD", is_number=True),
 )
 _COUNTED = 10_000
-_BUCKETS = (
+_KEYS = (
     Column("KEY", is_flexible=True),
     Column("OF"),
-    Column("LEFT", is_number=True),
-    Column("MOST", is_number=True),
+    Column("FREE", is_number=True),
+    Column("MAXIMUM", is_number=True),
     Column("NEXT"),
 )
 _HOLDERS = (Column("KEY", is_flexible=True), Column("JOB"), Column("CLAIM", is_number=True), Column("SINCE"))
@@ -44,13 +44,8 @@ def list_limits(ctx: click.Context, *, form: listing.Form) -> None:
 
     What each says, how many jobs run under it, and how many are held.
     """
-
-    async def read(session: Session) -> list[tuple[LimitRow, LimitUsage]]:
-        return [(row, await session.client.limit(row.name).usage()) for row in await session.client.limits()]
-
-    found = with_store(ctx, read)
-    shape = limit_shapes.LimitsShape([limit_shapes.limit(row, usage) for row, usage in found])
-    listing.write(form, shape, _COLUMNS, [_row(row, usage) for row, usage in found], empty="no limit is in force")
+    found = with_store(ctx, lambda session: session.client.limits.list())
+    listing.write(form, LimitList(limits=found), _COLUMNS, list(map(_row, found)), empty="no limit is in force")
 
 
 @limits.command("show", examples=("screenshot", "tenant --key acme", "tenant --json"))
@@ -65,45 +60,43 @@ def show_limit(ctx: click.Context, name: str, key: str | None, *, as_json: bool)
     which jobs hold its slots (the first 100).
     """
 
-    async def read(session: Session) -> tuple[LimitRow, LimitUsage, datetime]:
-        usage = await session.client.limit(name).usage(key)
-        row = next(row for row in await session.client.limits() if row.name == usage.name)
-        return row, usage, await session.now()
+    async def read(session: Session) -> tuple[LimitInfo, datetime]:
+        return await session.client.limits.get(name, key), await session.now()
 
-    row, usage, now = with_store(ctx, read)
+    limit, now = with_store(ctx, read)
     if as_json:
-        output.write_json(limit_shapes.limit(row, usage))
+        output.write_json(limit)
         return
-    output.table(_COLUMNS, [_row(row, usage)])
-    if usage.next_at is not None and usage.next_at > now:
-        output.note(f"the next start has its turn at {ages.iso(usage.next_at)}")
-    if usage.buckets:
-        output.table(_BUCKETS, [_bucket(bucket, now) for bucket in usage.buckets])
-    if usage.has_more_buckets:
+    output.table(_COLUMNS, [_row(limit)])
+    if limit.next_at is not None and limit.next_at > now:
+        output.note(f"the next start has its turn at {ages.iso(limit.next_at)}")
+    if limit.keys:
+        output.table(_KEYS, [_key(used, now) for used in limit.keys])
+    if limit.has_more_keys:
         output.note("and more keys are in use that have more left")
-    if usage.holders:
-        output.table(_HOLDERS, [_holder(holder, now) for holder in usage.holders])
+    if limit.holders:
+        output.table(_HOLDERS, [_holder(holder, now) for holder in limit.holders])
 
 
-def _row(row: LimitRow, usage: LimitUsage) -> list[Cell]:
-    holds_for = [*([f"queue {row.queue}"] if row.queue else []), *row.kinds]
+def _row(limit: LimitInfo) -> list[Cell]:
+    holds_for = [*([f"queue {limit.queue}"] if limit.queue else []), *limit.kinds]
     return [
-        Cell(row.name),
+        Cell(limit.name),
         Cell(", ".join(holds_for) or "-"),
-        Cell(".".join(row.path) or "-"),
-        Cell(row.words),
-        Cell("-" if usage.most is None else str(usage.taken)),
-        Cell("-" if usage.available is None else str(usage.available)),
-        Cell("10,000+" if usage.held > _COUNTED else str(usage.held)),
+        Cell(limit.key_path or "-"),
+        Cell(limit.words),
+        Cell("-" if limit.maximum is None else str(limit.taken)),
+        Cell("-" if limit.available is None else str(limit.available)),
+        Cell("10,000+" if limit.held > _COUNTED else str(limit.held)),
     ]
 
 
-def _bucket(bucket: LimitBucket, now: datetime) -> list[Cell]:
-    left = Cell(str(bucket.left), style="yellow" if bucket.left == 0 else "")
-    after = Cell("-") if bucket.next_at is None else Cell(ages.age(bucket.next_at, now), ages.iso(bucket.next_at))
-    return [Cell(bucket.key or "-"), Cell(bucket.sort), left, Cell(str(bucket.most)), after]
+def _key(used: LimitKey, now: datetime) -> list[Cell]:
+    available = Cell(str(used.available), style="yellow" if used.available == 0 else "")
+    after = Cell("-") if used.next_at is None else Cell(ages.age(used.next_at, now), ages.iso(used.next_at))
+    return [Cell(used.key or "-"), Cell(used.unit), available, Cell(str(used.maximum)), after]
 
 
 def _holder(holder: SlotHolder, now: datetime) -> list[Cell]:
     since = Cell("-") if holder.since is None else Cell(ages.age(holder.since, now), ages.iso(holder.since))
-    return [Cell(holder.key or "-"), Cell(public_id.encode(holder.job_id)), Cell(str(holder.claim)), since]
+    return [Cell(holder.key or "-"), Cell(holder.job), Cell(str(holder.claim)), since]

@@ -9,11 +9,16 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from holdfast.client.blocking_namespaces import BlockingLocks, BlockingQueues, BlockingWebhooks, BlockingWorkers
+from holdfast.client.blocking_namespaces import (
+    BlockingLimits,
+    BlockingLocks,
+    BlockingQueues,
+    BlockingWebhooks,
+    BlockingWorkers,
+)
 from holdfast.client.client import Client
 from holdfast.client.dead_letters import exported
 from holdfast.client.jobs import EVERY_JOB, LARGEST_PAGE
-from holdfast.client.limits import LimitHandle
 from holdfast.client.lock_block import LockBlock
 from holdfast.client.lock_keeper import LockKeeper
 from holdfast.client.loop_thread import follow, run_on
@@ -23,7 +28,6 @@ from holdfast.events import Event
 from holdfast.handle import JobHandle
 from holdfast.job import Job, JobState
 from holdfast.lock import Lock, Part, name_of
-from holdfast.stores.limits import LimitUsage
 from holdfast.stores.values import Cursor, JobFilter
 from holdfast.tasks.call import Call
 from holdfast.why import Why
@@ -84,23 +88,6 @@ class BlockingHandle(Generic[R_co]):
         return run_on(self._loop, self._handle.why)
 
 
-class BlockingLimit:
-    """A `LimitHandle` whose verbs wait."""
-
-    def __init__(self, handle: LimitHandle, loop: asyncio.AbstractEventLoop) -> None:
-        self.name = handle.name
-        self._handle = handle
-        self._loop = loop
-
-    def available(self, key: str | None = None) -> int:
-        """How many more jobs under it may run now; see `LimitHandle`."""
-        return run_on(self._loop, functools.partial(self._handle.available, key))
-
-    def usage(self, key: str | None = None) -> LimitUsage:
-        """Read how many jobs run under it, how many wait for it and who holds it; see `LimitHandle`."""
-        return run_on(self._loop, functools.partial(self._handle.usage, key))
-
-
 def _waits_for(
     verb: Callable[Concatenate[Client, P], Coroutine[Any, Any, T]],
 ) -> "Callable[Concatenate[BlockingClient, P], T]":
@@ -119,6 +106,7 @@ class BlockingClient:
     def __init__(self, client: Client, loop: asyncio.AbstractEventLoop) -> None:
         self.client = client
         self.loop = loop
+        self.limits = BlockingLimits(client.limits, loop)
         self.locks = BlockingLocks(client.locks, loop)
         self.queues = BlockingQueues(client.queues, loop)
         self.webhooks = BlockingWebhooks(client.webhooks, loop)
@@ -156,10 +144,6 @@ class BlockingClient:
     def export_dead_letters(self, which: JobFilter) -> Iterator[dict[str, Any]]:
         """Go through failed jobs as plain values, one JSON object each, with secrets covered; see `dead_jobs`."""
         return map(exported, self.iterate(which))
-
-    def limit(self, name: str) -> BlockingLimit:
-        """Look at one limit: `queue.limit("screenshot").available()`."""
-        return BlockingLimit(self.client.limit(name), self.loop)
 
     def lock(self, *parts: Part, timeout: Duration | None = None) -> AbstractContextManager[Lock]:
         """Hold a lock while the block runs: `with queue.lock("edition", 42) as lock: ...`.
@@ -209,7 +193,6 @@ class BlockingClient:
     kinds = _waits_for(Client.kinds)
     leaders = _waits_for(Client.leaders)
     ledger = _waits_for(Client.ledger)
-    limits = _waits_for(Client.limits)
     list = _waits_for(Client.list)
     lost_spend = _waits_for(Client.lost_spend)
     maintenance = _waits_for(Client.maintenance)

@@ -5,6 +5,7 @@ import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from holdfast.client.limits import Limits
 from holdfast.client.locks import Locks
 from holdfast.client.loop_thread import run_on
 from holdfast.client.queues import Queues
@@ -35,6 +36,15 @@ def _waits_for(
         return run_on(self._loop, lambda: own(*args, **kwargs))
 
     return blocking
+
+
+class BlockingLimits(Blocking[Limits]):
+    """`queue.limits`: see `Limits`."""
+
+    list = _waits_for(Limits.list)
+    get = _waits_for(Limits.get)
+    set = _waits_for(Limits.set)
+    reset = _waits_for(Limits.reset)
 
 
 class BlockingLocks(Blocking[Locks]):

@@ -12,7 +12,7 @@ from holdfast.client.dead_letters import DeadLetterVerbs
 from holdfast.client.enqueue import Enqueuing
 from holdfast.client.escalations import EscalationVerbs
 from holdfast.client.jobs import JobId, job_id
-from holdfast.client.limits import LimitVerbs
+from holdfast.client.limits import Limits, LocalLimits
 from holdfast.client.lock_block import LockBlock
 from holdfast.client.lock_keeper import LockKeeper
 from holdfast.client.locks import LocalLocks, Locks
@@ -56,7 +56,6 @@ class Client(
     ScheduleVerbs,
     PolicyVerbs,
     BudgetVerbs,
-    LimitVerbs,
     WhyVerbs,
     EscalationVerbs,
     SearchVerbs,
@@ -76,10 +75,10 @@ class Client(
         ScheduleVerbs.__init__(self, store, settings, self.delivery)
         PolicyVerbs.__init__(self, store, settings)
         BudgetVerbs.__init__(self, store, settings.deadline_s)
-        LimitVerbs.__init__(self, store, settings.deadline_s)
         WhyVerbs.__init__(self, store, settings.deadline_s)
         EscalationVerbs.__init__(self, store, settings.deadline_s)
         SearchVerbs.__init__(self, store, settings.deadline_s)
+        self.limits: Limits = LocalLimits(store, settings.deadline_s, self)
         self.locks: Locks = LocalLocks(store, settings.deadline_s, self.delivery)
         self.queues: Queues = LocalQueues(store, settings.deadline_s, self.delivery, self)
         self.webhooks: Webhooks = LocalWebhooks(store, settings.deadline_s, settings.webhooks.allowed)

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from holdfast import names
+from holdfast.about import About
 from holdfast.errors import ConfigError, InvalidValue, shown
 from holdfast.policies.keys import key_path
 from holdfast.policies.rate import Rate, read_rate
@@ -26,21 +27,22 @@ class Limit:
     in each worker instance. `throttle` spaces starts ("50/s"; up to `burst` of them may come together), and jobs wait.
     `rate` is how many may be enqueued; more are refused with `RateLimited`. `rotate` lets keys take turns. `fifo` runs
     the jobs of a key one at a time in the order they were enqueued, a failed one that waits for its retry included.
-    `metric` names a gauge of slots in use.
     """
 
-    name: str
-    queue: str | None = None
-    kinds: Iterable[str] = ()
-    key: str | None = None
-    concurrency: int | None = None
-    scope: Scope = "cluster"
-    throttle: str | None = None
-    burst: int = 1
-    rate: str | None = None
-    rotate: bool = False
-    fifo: bool = False
-    metric: str | None = None
+    name: Annotated[str, About("Name of the limit.", "screenshots")]
+    queue: Annotated[str | None, About("The queue whose jobs are under it.", "high")] = None
+    kinds: Annotated[Iterable[str], About("The kinds of jobs that are under it.", ["screenshot"])] = ()
+    key: Annotated[str | None, About("What divides it: each value has a bound of its own.", "payload.tenant")] = None
+    concurrency: Annotated[int | None, About("How many of its jobs run at once.", 4)] = None
+    scope: Annotated[Scope, About("Where so many run: in the cluster, or in each worker instance.", "cluster")] = (
+        "cluster"
+    )
+    throttle: Annotated[str | None, About("How many of its jobs start in a time; more wait.", "50/s")] = None
+    burst: Annotated[int, About("How many starts may come together.", 1)] = 1
+    rate: Annotated[str | None, About("How many of its jobs are enqueued in a time; more are refused.", "50/s")] = None
+    rotate: Annotated[bool, About("Whether keys take turns.", example=False)] = False
+    fifo: Annotated[bool, About("Whether the jobs of a key run one at a time, in order.", example=False)] = False
+    metric: Annotated[str | None, About("The metric of its slots in use.", "screenshots_in_use")] = None
     path: tuple[str, ...] = field(init=False, repr=False, compare=False)
     spaced: Rate | None = field(init=False, repr=False, compare=False)  # what `throttle` means
     refused: Rate | None = field(init=False, repr=False, compare=False)  # what `rate` means

@@ -23,6 +23,7 @@ from holdfast.events import TERMINAL_EVENTS, Event
 from holdfast.job import Job, JobState
 from holdfast.remote import filters, shapes
 from holdfast.remote.dead_letters import RemoteDeadLetters
+from holdfast.remote.limits import RemoteLimits
 from holdfast.remote.link import Link, refuse_actor
 from holdfast.remote.locks import RemoteLocks
 from holdfast.remote.policies import RemotePolicies
@@ -33,7 +34,6 @@ from holdfast.remote.webhooks import RemoteWebhooks
 from holdfast.remote.workers import RemoteWorkers
 from holdfast.stores.alarms import EscalationRow
 from holdfast.stores.budgets import LedgerRow, LostRow, Part
-from holdfast.stores.limits import LimitRow, LimitUsage
 from holdfast.stores.values import Answer, Answered, Cursor, Found, JobFilter, Page
 from holdfast.why import Reason, Why
 
@@ -52,6 +52,7 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
     def __init__(self, link: Link) -> None:
         super().__init__(link)
         self._places = asyncio.Semaphore(_AT_ONCE)
+        self.limits = RemoteLimits(link)
         self.locks = RemoteLocks(link)
         self.queues = RemoteQueues(link)
         self.webhooks = RemoteWebhooks(link)
@@ -200,15 +201,7 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
                 if event.kind in TERMINAL_EVENTS and event.life >= seen.life:
                     return
 
-    # ---- workers, limits ---------------------------------------------------------------------------------------------
-
-    async def limits(self) -> "List[LimitRow]":
-        """Read the limits in force."""
-        return [shapes.limit(row)[0] for row in (await self.link.get("limits"))["limits"]]
-
-    def limit(self, name: str) -> "RemoteLimit":
-        """Look at one limit."""
-        return RemoteLimit(self.link, name)
+    # ---- workers -----------------------------------------------------------------------------------------------------
 
     # ---- escalations and budgets -----------------------------------------------------------------------------------
 
@@ -274,18 +267,6 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
             raise InvalidValue(message)
         told = await self.link.get("budgets", name, "ledger", limit=limit, before=before)
         return [shapes.entry(row) for row in told["entries"]]
-
-
-class RemoteLimit:
-    """One limit, by its name."""
-
-    def __init__(self, link: Link, name: str) -> None:
-        self._link = link
-        self._name = name
-
-    async def usage(self, key: str | None = None) -> LimitUsage:
-        """Read how much of it is in use."""
-        return shapes.limit(await self._link.get("limits", self._name, key=key))[1]
 
 
 def _shown(job: _Id) -> str:

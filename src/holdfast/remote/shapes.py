@@ -14,7 +14,6 @@ from holdfast.stores.alarms import EscalationRow, NoticeRow
 from holdfast.stores.budgets import LedgerRow, LostRow, Part
 from holdfast.stores.cluster import FireRow
 from holdfast.stores.failures import LEFT_CAP, DeadLetter
-from holdfast.stores.limits import LimitBucket, LimitRow, LimitUsage, SlotHolder
 
 Told = Mapping[str, Any]
 
@@ -90,36 +89,6 @@ def _items(counts: Told, items: Sequence[Told]) -> dict[str, Any]:
 
 
 # ---- locks -------------------------------------------------------------------------------------------------------
-
-
-def limit(told: Told) -> tuple[LimitRow, LimitUsage]:
-    """Read a limit, and how much of it is in use."""
-    same = ("name", "queue", "concurrency", "scope", "throttle_us", "burst", "rate_us", "rotate", "fifo")
-    row = LimitRow(
-        **{name: told[name] for name in same},
-        kinds=tuple(told["kinds"]),
-        path=tuple((told["key_path"] or "").split(".")) if told["key_path"] else (),
-    )
-    holders = tuple(
-        SlotHolder(holder["key"], public_id.decode(holder["job"]), holder["claim"], moment(holder["since"]))
-        for holder in told["holders"]
-    )
-    buckets = tuple(
-        LimitBucket(one["key"], one["sort"], one["most"], one["left"], moment(one["next_at"]))
-        for one in told["buckets"]
-    )
-    usage = LimitUsage(
-        name=told["name"],
-        key=told["key"],
-        most=told["most"],
-        taken=told["taken"],
-        held=told["held"],
-        next_at=moment(told["next_at"]),
-        holders=holders,
-        buckets=buckets,
-        has_more_buckets=told["has_more_buckets"],
-    )
-    return row, usage
 
 
 # ---- what went wrong, and what was spent ---------------------------------------------------------------------------

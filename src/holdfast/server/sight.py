@@ -15,6 +15,7 @@ from holdfast.errors import BulkNotFound, JobNotFound, UniqueConflict
 from holdfast.job import Job, JobState
 from holdfast.server.principal import Principal
 from holdfast.server.problems import not_found
+from holdfast.server.scoped.limits import ScopedLimits
 from holdfast.server.scoped.locks import ScopedLocks
 from holdfast.server.scoped.queues import ScopedQueues
 from holdfast.server.scoped.workers import ScopedWorkers
@@ -36,6 +37,7 @@ class Sight:
         self.client: Client = opened.client
         self.store: Store = opened.store
         self.principal = principal
+        self.limits = ScopedLimits(self.client, principal)
         self.locks = ScopedLocks(self.client, principal)
         self.queues = ScopedQueues(self.client.queues, principal)
         self.webhooks = self.client.webhooks  # only those who may see all queues get to its routes

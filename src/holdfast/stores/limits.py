@@ -6,7 +6,6 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-_SECOND = 1_000_000  # microseconds
 _MOST_BUCKETS = 50
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -34,21 +33,8 @@ class LimitRow(msgspec.Struct, frozen=True, kw_only=True):
     fifo: bool = False
     metric: str | None = None
 
-    @property
-    def words(self) -> str:
-        """Say what it allows."""
-        words = []
-        if self.concurrency is not None:
-            words.append(f"{self.concurrency:,} at once" + (" in each instance" if self.scope == "instance" else ""))
-        if self.throttle_us is not None:
-            words.append(f"a start every {_seconds(self.throttle_us)}")
-        if self.rate_us is not None:
-            words.append(f"an enqueue every {_seconds(self.rate_us)}")
-        words += ["one after the other"] * self.fifo + ["keys take turns"] * self.rotate
-        return ", ".join(words)
 
-
-class SlotHolder(msgspec.Struct, frozen=True):
+class SlotRow(msgspec.Struct, frozen=True):
     """A claim that holds a slot."""
 
     key: str
@@ -85,7 +71,7 @@ class LimitUsage(msgspec.Struct, frozen=True, kw_only=True):
     taken: int
     held: int
     next_at: datetime | None = None
-    holders: tuple[SlotHolder, ...] = ()
+    holders: tuple[SlotRow, ...] = ()
     buckets: tuple[LimitBucket, ...] = ()
     has_more_buckets: bool = False
 
@@ -135,7 +121,7 @@ class UsedKey(NamedTuple):
 
 
 def usage_of(
-    counts: UsageCounts, key: str | None, holders: Iterable[tuple[str, SlotHolder]], used: Iterable[UsedKey]
+    counts: UsageCounts, key: str | None, holders: Iterable[tuple[str, SlotRow]], used: Iterable[UsedKey]
 ) -> LimitUsage:
     """Say how much of a limit is in use; `holders` come with the names of their limits.
 
@@ -204,7 +190,3 @@ class LimitStore(Protocol):
 def _emptiness(bucket: LimitBucket) -> tuple[float, float, str, str]:
     """Where a key stands among others: the fullest first, of those the one that has to wait longest."""
     return bucket.left / max(bucket.most, 1), -(bucket.next_at or _NEVER).timestamp(), bucket.key, bucket.sort
-
-
-def _seconds(microseconds: int) -> str:
-    return f"{microseconds / _SECOND:g} s" if microseconds >= _SECOND else f"{microseconds / 1_000:g} ms"

@@ -1,42 +1,51 @@
-"""Limits: which there are, how much of each is in use, and by whom."""
+"""Limits: which are in force, how much of each is in use and by whom, and changing their settings."""
 
 from typing import Annotated
 
-from fastapi import Path, Query
+from fastapi import Path, Query, Request
 
-from holdfast.server.api.limit_shapes import LimitList, LimitShape, limit_shape
+from holdfast.client.in_force import CHANGEABLE
+from holdfast.resources.limit import LimitInfo, LimitList
+from holdfast.resources.queue import SettingRequest
 from holdfast.server.api.parameters import NAME
-from holdfast.server.problems import not_found
 from holdfast.server.roles import Permission
-from holdfast.server.routing import Routes, Seen
+from holdfast.server.routing import Routes, Seen, noted
 
 routes = Routes("limits", "/limits")
 
 _KEY_BYTES = 512
 
 Name = Annotated[str, Path(max_length=NAME, examples=["screenshots"], description="The name of a limit.")]
+Key = Annotated[
+    str | None, Query(max_length=_KEY_BYTES, examples=["tenant-7"], description="Only what is in use under this key.")
+]
+SettingName = Annotated[
+    str,
+    Path(max_length=NAME, examples=["concurrency"], description=f"One of {', '.join(CHANGEABLE['limits'])}."),
+]
 
 
 @routes.get("", Permission.LOOK, whole=True, summary="List limits")
 async def list_limits(sight: Seen) -> LimitList:
     """Read the limits in force, and how much of each is in use."""
-    rows = await sight.client.limits()
-    usages = {usage.name: usage for usage in await sight.store.limit_usages()}
-    return LimitList(limits=[limit_shape(row, usages[row.name]) for row in rows if row.name in usages])
+    return LimitList(limits=await sight.limits.list())
 
 
 @routes.get("/{name}", Permission.LOOK, whole=True, summary="Read a limit")
-async def read_limit(
-    name: Name,
-    sight: Seen,
-    key: Annotated[
-        str | None,
-        Query(max_length=_KEY_BYTES, examples=["tenant-7"], description="Only what is in use under this key."),
-    ] = None,
-) -> LimitShape:
-    """Read how many jobs run under a limit, how many wait for it, and who holds it: of one key, or in all."""
-    usage = await sight.client.limit(name).usage(key)
-    for row in await sight.client.limits():
-        if row.name == usage.name:
-            return limit_shape(row, usage)
-    raise not_found("limit", name)
+async def read_limit(name: Name, sight: Seen, key: Key = None) -> LimitInfo:
+    """Read how many jobs run under a limit, how many wait for it, and who holds it: under one key, or in all."""
+    return await sight.limits.get(name, key)
+
+
+@routes.put("/{name}/settings/{field}", Permission.CHANGE_SETTINGS, whole=True, summary="Set a setting of a limit")
+async def set_limit(name: Name, field: SettingName, asked: SettingRequest, sight: Seen, request: Request) -> LimitInfo:
+    """Change a setting of a limit for all programs, within five seconds and until it is reset."""
+    noted(request, limit=name, value=asked.value, reason=asked.reason)
+    return await sight.limits.set(name, field, asked.value, reason=asked.reason)
+
+
+@routes.delete("/{name}/settings/{field}", Permission.CHANGE_SETTINGS, whole=True, summary="Reset a setting of a limit")
+async def reset_limit(name: Name, field: SettingName, sight: Seen, request: Request) -> LimitInfo:
+    """Let a setting of a limit be again what programs and their configuration say."""
+    noted(request, limit=name)
+    return await sight.limits.reset(name, field)

@@ -262,12 +262,8 @@ async def _holds(sight: Sight, job: Job) -> list[str]:
     if job.state is not JobState.RUNNING:
         return [f"waits for {job.limit_key}"] if job.limit_key and not job.is_finished else []
     found = [f"lock {lock.name}" for lock in await sight.locks.list() if lock.job == job.public_id]
-    for limit in await sight.client.limits():
-        if limit.concurrency is None or (limit.queue != job.queue and job.kind not in limit.kinds):
-            continue
-        used = await sight.client.limit(limit.name).usage()
-        if any(holder.job_id == job.id for holder in used.holders):
-            # Those who see some queues only are not told how many of other queues have one.
-            taken = f" ({used.taken} of {used.most} taken)" if sight.principal.queues is None else ""
+    for limit in await sight.limits.list():
+        if any(holder.job == job.public_id for holder in limit.holders):
+            taken = "" if limit.maximum is None else f" ({limit.taken} of {limit.maximum} taken)"
             found.append(f"a slot of {limit.name}{taken}")
     return found

@@ -1,16 +1,12 @@
 """The page of limits and locks: who holds what, and since when."""
 
-from collections import Counter
-
 from fastapi import Form, Request
 from starlette.responses import Response
 
-from holdfast import public_id
-from holdfast.job import Job
+from holdfast.resources.limit import LimitInfo
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
-from holdfast.stores.limits import LimitRow, LimitUsage
 
 routes = Routes("pages", in_schema=False)
 
@@ -23,53 +19,43 @@ _COUNTED = 10_000
 class Shown:
     """A limit as the page shows it."""
 
-    def __init__(self, row: LimitRow, usage: LimitUsage, jobs: dict[int, Job]) -> None:
-        self.row = row
-        self.usage = usage
-        self.words = row.words
-        self.keys = Counter(holder.key for holder in usage.holders)
-        self.holders = [
-            (holder, public_id.encode(holder.job_id), jobs[holder.job_id].kind if holder.job_id in jobs else None)
-            for holder in usage.holders[:_MOST_HOLDERS]
-        ]
+    def __init__(self, limit: LimitInfo, kinds: dict[str, str]) -> None:
+        self.limit = limit
+        self.holder_keys = len({holder.key for holder in limit.holders})
+        self.holders = [(holder, kinds.get(holder.job)) for holder in limit.holders[:_MOST_HOLDERS]]
 
     @property
     def held(self) -> str:
         """How many wait for it."""
-        return f"{_COUNTED:,}+" if self.usage.held > _COUNTED else f"{self.usage.held:,}"
+        return f"{_COUNTED:,}+" if self.limit.held > _COUNTED else f"{self.limit.held:,}"
 
     @property
-    def buckets(self) -> str:
+    def keys(self) -> str:
         """How many of its keys are in use."""
-        keys = len({bucket.key for bucket in self.usage.buckets})
-        return f"{keys}{'+' if self.usage.has_more_buckets else ''} {'key' if keys == 1 else 'keys'} in use"
+        keys = len({used.key for used in self.limit.keys})
+        return f"{keys}{'+' if self.limit.has_more_keys else ''} {'key' if keys == 1 else 'keys'} in use"
 
     @property
     def used_up(self) -> int:
         """How many of those have nothing left."""
-        return len({bucket.key for bucket in self.usage.buckets if bucket.left == 0})
-
-    @property
-    def is_full(self) -> bool:
-        """Whether nothing more may start under it."""
-        return self.usage.available == 0
+        return len({used.key for used in self.limit.keys if used.available == 0})
 
 
 @routes.get("/limits", Permission.LOOK, whole=True)
 async def limits_page(request: Request, sight: Seen) -> Response:
     """Show the limits in force, and the locks that are held."""
-    rows = await sight.client.limits()
-    usages = {usage.name: usage for usage in await sight.store.limit_usages()}
-    known = [(row, usages[row.name]) for row in rows[:_MOST_LIMITS] if row.name in usages]
-    wanted = [holder.job_id for _, usage in known for holder in usage.holders[:_MOST_HOLDERS]]
-    jobs = await sight.client.get_many(wanted) if wanted else {}
+    found = await sight.limits.list()
+    limits = found[:_MOST_LIMITS]
+    wanted = [holder.job for limit in limits for holder in limit.holders[:_MOST_HOLDERS]]
+    jobs = (await sight.client.get_many(wanted)).values() if wanted else ()
+    kinds = {job.public_id: job.kind for job in jobs}
     locks = await sight.locks.list()
     return page(
         request,
         "limits.html",
         at="limits",
-        limits=[Shown(row, usage, jobs) for row, usage in known],
-        more=max(len(rows) - _MOST_LIMITS, 0),
+        limits=[Shown(limit, kinds) for limit in limits],
+        more=max(len(found) - _MOST_LIMITS, 0),
         locks=locks[:_MOST_LOCKS],
         hidden=max(len(locks) - _MOST_LOCKS, 0),
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from holdfast.stores.limits import LimitRow, LimitUsage, SlotHolder, Swept, UsageCounts, UsedKey, usage_of
+from holdfast.stores.limits import LimitRow, LimitUsage, SlotRow, Swept, UsageCounts, UsedKey, usage_of
 from holdfast.stores.postgres import rows
 from holdfast.stores.postgres.role import Role
 
@@ -33,6 +33,6 @@ class PostgresLimits(Role):
     async def _usages(self, name: str | None, key: str | None) -> list[LimitUsage]:
         found = [UsageCounts(*row) for row in await self.fetch("limit_usage", name, key)]
         held = await self.fetch("slot_holders", name, key) if found else []
-        holders = [(row[0], SlotHolder(*row[1:])) for row in held]
+        holders = [(row[0], SlotRow(*row[1:])) for row in held]
         used = [UsedKey(*row) for row in await self.fetch("limit_buckets", name, key)] if found else []
         return [usage_of(counts, key, holders, used) for counts in found]

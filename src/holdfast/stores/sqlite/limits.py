@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.stores.limits import LimitRow, LimitUsage, SlotHolder, Swept, UsageCounts, UsedKey, usage_of
+from holdfast.stores.limits import LimitRow, LimitUsage, SlotRow, Swept, UsageCounts, UsedKey, usage_of
 from holdfast.stores.sqlite import gates, rows, statements
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.rooms import Freed
@@ -111,9 +111,9 @@ def _counts(row: statements.Row) -> UsageCounts:
     return UsageCounts(*row)._replace(next_at=rows.optional_moment(row[UsageCounts._fields.index("next_at")]))
 
 
-def _holder(row: statements.Row) -> tuple[str, SlotHolder]:
+def _holder(row: statements.Row) -> tuple[str, SlotRow]:
     name, key, job_id, claim, since = row
-    return name, SlotHolder(key, job_id, claim, rows.optional_moment(since))
+    return name, SlotRow(key, job_id, claim, rows.optional_moment(since))
 
 
 def _used(row: statements.Row, now: int) -> UsedKey:
