@@ -7,7 +7,6 @@ from holdfast.backends.inline import InlineQueueBackend
 from holdfast.backends.jobs import HoldfastQueueBackend
 from holdfast.cadence import Service
 from holdfast.client.blocking import BlockingClient, BlockingHandle
-from holdfast.client.escalations import EscalationState
 from holdfast.client.subscription import EventsMissed, Subscription
 from holdfast.context import Context
 from holdfast.election import RedisElection
@@ -73,6 +72,14 @@ from holdfast.queues import Queue
 from holdfast.release import RELEASE
 from holdfast.resources.limit import LimitInfo, LimitKey, SlotHolder
 from holdfast.resources.lock import LockInfo
+from holdfast.resources.escalation import (
+    ChannelTest,
+    EscalationDetail,
+    EscalationInfo,
+    EscalationNotice,
+    EscalationPage,
+    PolicyTest,
+)
 from holdfast.resources.queue import JobCount, QueueInfo, Tuning
 from holdfast.resources.webhook import Delivery, DeliveryTry, Endpoint
 from holdfast.resources.worker import WorkerInfo
@@ -82,7 +89,6 @@ from holdfast.server.principal import Principal
 from holdfast.server.roles import Role
 from holdfast.server.settings import ServerSettings
 from holdfast.shards import RedisDelivery, Shard
-from holdfast.stores.alarms import EscalationRow
 from holdfast.stores.bulk import BulkRun, BulkState, BulkVerb
 from holdfast.stores.failures import DeadCursor, DeadLetter, DeadPage
 from holdfast.stores.values import Answer, Answered, Count, Counted, Cursor, Found, JobFilter, Page
@@ -118,6 +124,7 @@ __all__ = [
     "BusinessHours",
     "Call",
     "Cancel",
+    "ChannelTest",
     "ClaimLost",
     "ConfigError",
     "ConfigMistakes",
@@ -138,9 +145,11 @@ __all__ = [
     "Endpoint",
     "EndpointNotFound",
     "Escalation",
+    "EscalationDetail",
+    "EscalationInfo",
     "EscalationNotFound",
-    "EscalationRow",
-    "EscalationState",
+    "EscalationNotice",
+    "EscalationPage",
     "Event",
     "EventKind",
     "EventResponse",
@@ -185,6 +194,7 @@ __all__ = [
     "PhaseBlock",
     "PhaseState",
     "Pipeline",
+    "PolicyTest",
     "Principal",
     "Progress",
     "Queue",

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from holdfast.client.client import Client
+from holdfast.client.escalations import Escalations
 from holdfast.client.jobs import EVERY_JOB
 from holdfast.client.limits import Limits
 from holdfast.client.locks import Locks
@@ -72,6 +73,11 @@ class Asking(ABC):
         """The workers: read them, ask them to shut down."""
         return self.client.workers
 
+    @property
+    def escalations(self) -> Escalations:
+        """The escalations: read them, acknowledge and snooze them, test their policies."""
+        return self.client.escalations
+
     async def enqueue(self, call: Call[R]) -> JobHandle[R]:
         """Store one job; when this returns, it is on disk or in the caller's transaction."""
         return await self.client.enqueue(call)
@@ -131,7 +137,6 @@ class Asking(ABC):
         """Follow one job: everything that happens to it from here on, to the end of its life."""
         return self.client.watch(job)
 
-    ack_escalation = _asks(Client.ack_escalation)
     budget = _asks(Client.budget)
     budgets = _asks(Client.budgets)
     bulk_run = _asks(Client.bulk_run)
@@ -152,8 +157,6 @@ class Asking(ABC):
     disable_schedule = _asks(Client.disable_schedule)
     edit_schedule = _asks(Client.edit_schedule)
     enable_schedule = _asks(Client.enable_schedule)
-    escalation = _asks(Client.escalation)
-    escalations = _asks(Client.escalations)
     fires = _asks(Client.fires)
     get = _asks(Client.get)
     get_many = _asks(Client.get_many)
@@ -187,7 +190,6 @@ class Asking(ABC):
     set_policy = _asks(Client.set_policy)
     set_service = _asks(Client.set_service)
     settle_spend = _asks(Client.settle_spend)
-    snooze_escalation = _asks(Client.snooze_escalation)
     spend_by = _asks(Client.spend_by)
     start_bulk = _asks(Client.start_bulk)
     stored_schedules = _asks(Client.stored_schedules)

@@ -14,6 +14,7 @@ HIGHEST_PRIORITY, LOWEST_PRIORITY = 0, 10
 PRIORITIES = range(HIGHEST_PRIORITY, LOWEST_PRIORITY + 1)
 
 _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,64}", re.ASCII)
+_DIGITS = re.compile(r"[0-9]{1,19}")
 
 
 def name(value: str, what: str) -> str:
@@ -70,6 +71,16 @@ def count(value: int, what: str, most: int = 1_000_000) -> int:
         message = f"{what}: expected a whole number from 1 to {most}, got {shown(value)}"
         raise InvalidValue(message)
     return value
+
+
+def number(value: int | str, what: str) -> int:
+    """Check the number of a row, which JSON has as text."""
+    if isinstance(value, str):
+        if not _DIGITS.fullmatch(value):
+            message = f"{what}: expected a whole number, got {shown(value)}"
+            raise InvalidValue(message)
+        value = int(value)
+    return count(value, what, 2**63 - 1)
 
 
 def tags(value: Mapping[str, str]) -> dict[str, str]:

@@ -109,7 +109,7 @@ async def left_by(url: str) -> set[str]:
     async with Holdfast(url) as app:
         (budget,) = await app.budgets()
         found |= {"spent"} if budget.share > 0.5 else set()
-        found |= {"escalated"} if await app.escalations() else set()
+        found |= {"escalated"} if (await app.escalations.list()).escalations else set()
         page = await app.list(JobFilter(kinds=("count_stock",)))
         found |= {"scheduled"} if any(job.schedule for job in page.jobs) else set()
         for listed in (await app.list(JobFilter(kinds=("import_catalogue",)))).jobs:

@@ -6,7 +6,7 @@ import time
 import hypothesis
 from hypothesis import strategies as st
 
-from holdfast.services.posting import Poster
+from holdfast.escalation.posting import Poster
 from holdfast.webhooks.address import check_url, read_allowed
 from tests.support.hostile_receiver import serving
 from tests.support.sizes import size

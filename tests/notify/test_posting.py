@@ -14,7 +14,7 @@ import httpcore2
 import pytest
 
 from holdfast.errors import ConfigError
-from holdfast.services.posting import Posted, Poster
+from holdfast.escalation.posting import Posted, Poster
 from holdfast.webhooks.address import Allowed, Lookup, Target, check_url, look_up, read_allowed
 from tests.support import hostile_receiver as hostile
 from tests.support.hostile_receiver import LOCAL_URLS, Recorder, Trap, serving, unguarded

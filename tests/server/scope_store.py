@@ -147,7 +147,7 @@ class Stock:
         alarm = Alarm(source="failed", title=CANARY, policy=_POLICY, queue=THEIRS, kind=mark, fingerprint=mark)
         await raw.raise_alarm(store, alarm)
         await store.fold_alarms({_POLICY: ("failed",)}, 10)
-        return str((await self._app.escalations(limit=1))[0].id)
+        return (await self._app.escalations.list(limit=1)).escalations[0].id
 
     async def _run(self, *, is_paused: bool) -> str:
         client = self._app.client

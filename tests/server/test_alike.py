@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import chdir
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
 import httpx2
 import msgspec
@@ -16,6 +17,7 @@ from holdfast import Holdfast
 from holdfast.cli import command
 from holdfast.remote.client import RemoteClient
 from holdfast.remote.link import Link
+from holdfast.resources.escalation import EscalationPage
 from holdfast.resources.redaction import redact
 from holdfast.resources.webhook import EndpointList
 from holdfast.server.settings import ServerSettings
@@ -35,7 +37,18 @@ async def endpoints(client: Any) -> EndpointList:
     return EndpointList(endpoints=await client.webhooks.list())
 
 
-READINGS = (Reading("webhooks list", "webhooks", endpoints),)
+async def opened(client: Any) -> EscalationPage:
+    page: EscalationPage = await client.escalations.list(is_open=True, policy="ops")
+    return page
+
+
+READINGS = (
+    Reading("webhooks list", "webhooks", endpoints),
+    Reading("escalations list", "escalations", lambda client: client.escalations.list()),
+    Reading("escalations list --limit 1", "escalations?limit=1", lambda client: client.escalations.list(limit=1)),
+    Reading("escalations show 1", "escalations/1", lambda client: client.escalations.get(1)),
+    Reading("escalations list --open --policy ops", "escalations?open=true&policy=ops", opened),
+)
 
 
 class Place:
@@ -56,11 +69,11 @@ class Place:
             secret = await made_pass(self.app)
             transport = httpx2.ASGITransport(app=self.app.asgi(ServerSettings()))
             link = Link("http://127.0.0.1", secret, transport=transport)
-            path = reading.path.format(**self.words).split("/")
+            path, _, query = reading.path.format(**self.words).partition("?")
             try:
                 return (
                     await reading.read(self.app),
-                    await link.get(*path),
+                    await link.get(*path.split("/"), **dict(parse_qsl(query))),
                     await reading.read(RemoteClient(link)),
                 )
             finally:

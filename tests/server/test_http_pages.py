@@ -114,9 +114,9 @@ async def furnished(app: Holdfast) -> Named:
     await raw.raise_alarm(store, Alarm(source="failed", title="the disk is full", policy="ops", queue="high"))
     await store.fold_alarms({"ops": ("failed",)}, 10)
     await store.disable_endpoint("https://shop.example.org/hooks/jobs", "it answered 410 Gone")
-    (escalation, *_) = await app.escalations(is_open=True)
+    (escalation, *_) = (await app.escalations.list(is_open=True)).escalations
     (group,) = (await app.dead_letters()).groups
-    return Named(group.id, str(worker), str(escalation.id), job.public_id, lock.token)
+    return Named(group.id, str(worker), escalation.id, job.public_id, lock.token)
 
 
 def lines() -> Iterator[str]:

@@ -124,7 +124,7 @@ async def test_whatever_people_wrote_is_shown_as_text(make_sqlite_memory: MakeAp
     async with app:
         await furnish(app, said)
         await app.store.take_lock(LockRequest(said[:200], "o", "c", said[:50]), lasts_ms=60_000, waits_ms=1_000)
-        await app.ack_escalation(1, actor=said[:60], note=said)
+        await app.escalations.ack(1, actor=said[:60], note=said)
         async with visit(app, is_open=True) as asked:
             asked.headers.update(PAGE)
             for hostile in HOSTILE[:3]:

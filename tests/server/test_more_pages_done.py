@@ -157,10 +157,10 @@ async def test_escalations_are_answered_and_snoozed(town: Holdfast, web: httpx2.
     page = await shown(web, "/escalations/1")
     assert "holdfast-ops-1-" in page.text  # the key that messages carry
     await sent(web, "/escalations/1", "/snooze", lasts="2h")
-    assert (await town.escalation(1)).escalation.snoozed_by == "local"
+    assert (await town.escalations.get(1)).escalation.snoozed_by == "local"
     assert (await sent(web, "/escalations/1", "/snooze", lasts="soon")).status_code == 422
     await sent(web, "/escalations/1", "/ack", note="on it")
-    row = (await town.escalation(1)).escalation
+    row = (await town.escalations.get(1)).escalation
     assert (row.acked_by, row.note) == ("local", "on it")
     assert "on it" in (await shown(web, "/escalations/1")).text
     digest = (await shown(web, "/escalations")).text
@@ -169,7 +169,8 @@ async def test_escalations_are_answered_and_snoozed(town: Holdfast, web: httpx2.
     answer = await sent(web, "/escalations", "/policies/ops/test")
     assert answer.status_code == 200
     assert "chat" in read(answer.text).text
-    assert (await web.get("/escalations?show=open")).text.count("data-row") == len(await town.escalations(is_open=True))
+    still_open = (await town.escalations.list(is_open=True)).escalations
+    assert (await web.get("/escalations?show=open")).text.count("data-row") == len(still_open)
 
 
 async def test_budgets_show_how_far_they_are_and_are_raised(town: Holdfast, web: httpx2.AsyncClient) -> None:

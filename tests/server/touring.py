@@ -58,8 +58,8 @@ def links(page: Reading) -> list[str]:
     return [given["href"] for tag, given in page.tags if tag == "a" and "href" in given]
 
 
-async def escalation_of(app: Holdfast, queue: str) -> int:
-    return next(row.id for row in await app.escalations() if row.queue == queue)
+async def escalation_of(app: Holdfast, queue: str) -> str:
+    return next(one.id for one in (await app.escalations.list()).escalations if one.queue == queue)
 
 
 async def group_of(app: Holdfast, kind: str) -> str:

@@ -164,12 +164,12 @@ class _Shop:
             (failed,) = [job for job in (await self.app.list()).jobs if job.kind == "sink"]
             (waits,) = [job for job in (await self.app.list()).jobs if job.kind == "nightly"]
             (group,) = (await self.app.dead_letters(kind="sink")).groups
-            escalation = (await self.app.escalations(policy="ops"))[0]
+            escalation = (await self.app.escalations.list(policy="ops")).escalations[0]
             for owner in ("a", "b"):
                 asked = LockRequest("edition", owner, owner, "here/7", None, 12, 1)
                 await self.app.store.take_lock(asked, lasts_ms=3_600_000, waits_ms=3_600_000)
         self.words |= {"PIPELINE": film.public_id, "FAILED": failed.public_id, "WAITS": waits.public_id}
-        self.words |= {"GROUP": group.id, "ESCALATION": str(escalation.id)}
+        self.words |= {"GROUP": group.id, "ESCALATION": escalation.id}
 
     def ask(self, *arguments: str) -> str:
         """Run a command, and give what it printed."""

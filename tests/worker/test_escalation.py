@@ -87,10 +87,10 @@ async def test_a_worker_tells_by_itself(make_sqlite_file: MakeApp, receiver: Rec
         handle = await app.enqueue(app.tasks.get("fail").call(how="exhausted"))
         await ended(handle)
         await until(lambda: len(receiver.requests) == 1, "the pager was told")
-        (row,) = await app.escalations(is_open=True)
-        await app.ack_escalation(row.id, actor="ann", note="on it")
+        (row,) = (await app.escalations.list(is_open=True)).escalations
+        await app.escalations.ack(row.id, actor="ann", note="on it")
         await until(lambda: len(receiver.requests) == 2, "the pager heard of the answer")
-        state = await app.escalation(row.id)
+        state = await app.escalations.get(row.id)
         assert (state.notices[0].event, state.notices[0].state) == ("trigger", "sent")
         assert (state.escalation.acked_by, state.escalation.note) == ("ann", "on it")
 

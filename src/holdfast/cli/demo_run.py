@@ -181,7 +181,7 @@ class Demo:
 
     async def _beside(self) -> tuple[tuple[str, str, str], ...]:
         fires = await shop.app.fires("count_stock", limit=1_000)
-        escalations = await shop.app.escalations()
+        escalations = (await shop.app.escalations.list()).escalations
         (budget,) = await shop.app.budgets()
         return (
             ("fired", str(len(fires)), "came by a schedule, every five seconds"),

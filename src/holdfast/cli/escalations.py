@@ -1,19 +1,16 @@
 """`holdfast escalations list|show|ack|snooze|test`."""
 
-import asyncio
 from datetime import datetime
-from typing import Any
 
 import click
 
-from holdfast import ages, public_id
-from holdfast.cli import escalation_shapes, listing, locate, moments, options, output
+from holdfast import ages
+from holdfast.cli import listing, moments, options, output
 from holdfast.cli.connect import Session, with_store
-from holdfast.cli.exits import Exit, Refusal
+from holdfast.cli.exits import Exit
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell, Column
-from holdfast.client.escalations import EscalationState
-from holdfast.stores.alarms import EscalationRow
+from holdfast.resources.escalation import EscalationDetail, EscalationInfo
 
 _COLUMNS = (
     Column("ID", is_number=True),
@@ -28,7 +25,7 @@ _COLUMNS = (
 
 @click.group("escalations", cls=Noun, examples=("list", "ack 7 --note 'on it'", "snooze 7 --for 2h", "test ops"))
 def escalations() -> None:
-    """Look at what went wrong, answer it, and test who is told."""
+    """Look at what went wrong, answer it, and test who is notified."""
 
 
 @escalations.command("list", examples=("", "--open", "--open -o id", "--policy ops --json"))
@@ -54,14 +51,13 @@ def list_escalations(
     Failures of one kind and cause are one escalation, which counts them. It is closed by an answer (ack) or by a quiet
     hour.
     """
-    rows = with_store(
+    page = with_store(
         ctx,
-        lambda session: session.client.escalations(is_open=is_open, policy=policy, limit=limit, before=before),
+        lambda session: session.client.escalations.list(is_open=is_open, policy=policy, limit=limit, before=before),
     )
     now = ages.now()
-    shape = escalation_shapes.EscalationsShape([escalation_shapes.escalation(row) for row in rows])
     empty = "no escalation fits: nothing went wrong, or no queue has an escalation policy"
-    listing.write(form, shape, _COLUMNS, [_row(row, now) for row in rows], empty=empty)
+    listing.write(form, page, _COLUMNS, [_row(escalation, now) for escalation in page.escalations], empty=empty)
 
 
 @escalations.command("show", examples=("7", "7 --json"))
@@ -69,12 +65,12 @@ def list_escalations(
 @options.as_json
 @click.pass_context
 def show(ctx: click.Context, *, number: int, as_json: bool) -> None:
-    """Show one escalation and the messages about it."""
-    state = with_store(ctx, lambda session: session.client.escalation(number))
+    """Show one escalation and the notices about it."""
+    detail = with_store(ctx, lambda session: session.client.escalations.get(number))
     if as_json:
-        output.write_json(escalation_shapes.state(state))
+        output.write_json(detail)
         return
-    for name, text in _facts(state):
+    for name, text in _facts(detail):
         output.line(f"{name:<12}{text}")
 
 
@@ -85,16 +81,16 @@ def show(ctx: click.Context, *, number: int, as_json: bool) -> None:
 @options.as_json
 @click.pass_context
 def ack(ctx: click.Context, *, number: int, note: str | None, actor: str | None, as_json: bool) -> None:
-    """Answer an escalation, which closes it.
+    """Acknowledge an escalation, which closes it.
 
-    Nobody is told again of it, and pagers hear of the answer. The next failure of that kind opens another one; snooze
-    it instead to hear nothing for a while.
+    No further notice of it is sent, except the answer to pagers and webhooks. The next failure of that kind opens
+    another escalation; snooze it instead to get no notice for a while.
     """
-    row = with_store(ctx, lambda session: session.client.ack_escalation(number, actor=actor, note=note))
+    escalation = with_store(ctx, lambda session: session.client.escalations.ack(number, actor=actor, note=note))
     if as_json:
-        output.write_json(escalation_shapes.escalation(row))
+        output.write_json(escalation)
     else:
-        output.line(f"escalation {number} acknowledged by {row.acked_by or 'somebody'}")
+        output.line(f"escalation {number} acknowledged{_by(escalation.acked_by)}")
 
 
 @escalations.command("snooze", examples=("7 --for 2h", "7 --until 2026-11-17T09:00:00Z"))
@@ -107,23 +103,24 @@ def ack(ctx: click.Context, *, number: int, note: str | None, actor: str | None,
 def snooze(
     ctx: click.Context, *, number: int, lasts: str | None, until: str | None, actor: str | None, as_json: bool
 ) -> None:
-    """Say nothing of an open escalation for a while.
+    """Send no notice of an open escalation for a while.
 
-    It goes on counting; if it has not become quiet by then, it is told again and its response clock starts anew.
+    It goes on counting. If it has not become quiet by then, its policy is notified again and the response clock starts
+    again.
     """
     if (lasts is None) == (until is None):
         message = "give either --for or --until"
         raise click.UsageError(message, ctx)
     at = None if until is None else moments.due(until, "--until")
 
-    async def change(session: Session) -> EscalationRow:
-        return await session.client.snooze_escalation(number, until=at, lasts=lasts, actor=actor)
+    async def change(session: Session) -> EscalationInfo:
+        return await session.client.escalations.snooze(number, until=at, lasts=lasts, actor=actor)
 
-    row = with_store(ctx, change)
+    escalation = with_store(ctx, change)
     if as_json:
-        output.write_json(escalation_shapes.escalation(row))
+        output.write_json(escalation)
     else:
-        output.line(f"escalation {number} is silent until {ages.iso(row.snoozed_until or ages.now())}")
+        output.line(f"escalation {number} is snoozed until {ages.iso(escalation.snoozed_until or ages.now())}")
 
 
 @escalations.command("test", examples=("ops", "ops --json"))
@@ -131,95 +128,64 @@ def snooze(
 @options.as_json
 @click.pass_context
 def test(ctx: click.Context, *, name: str, as_json: bool) -> None:
-    """Send a test message through the channels of a policy now.
+    """Send a test notice through the channels of a policy now.
 
-    It goes out from here, or from the server that was named, not by the outbox, and what every channel answered is
-    printed. Exit code 1 when one failed.
+    It goes out from here, or from the server that is named, not by the outbox. The command prints what every channel
+    answered. Exit code 1 when one failed.
     """
-    sent = _asked(ctx, name) if locate.server(ctx) is not None else _sent(ctx, name)
+    tested = with_store(ctx, lambda session: session.client.escalations.test(name))
     if as_json:
-        output.write_json(escalation_shapes.tested(name.lower(), sent))
+        output.write_json(tested)
     else:
-        for channel, error in sent.items():
-            output.line(f"{channel}: {'sent' if error is None else error}")
-    if any(error is not None for error in sent.values()):
+        for channel in tested.channels:
+            output.line(f"{channel.channel}: {'sent' if channel.sent else channel.error}")
+    if not all(channel.sent for channel in tested.channels):
         raise click.exceptions.Exit(Exit.ERROR)
 
 
-def _asked(ctx: click.Context, name: str) -> dict[str, str | None]:
-    """Have a server send it, and tell what went wrong with each channel."""
-
-    async def ask(session: Session) -> dict[str, str | None] | None:
-        client: Any = session.client  # a RemoteClient
-        told: dict[str, str | None] | None = await client.try_policy(name)
-        return told
-
-    if (sent := with_store(ctx, ask)) is None:
-        message = f"escalations test: the server has no policy {name!r}"
-        raise Refusal(message, Exit.NOT_FOUND, kind="PolicyNotFound")
-    return sent
-
-
-def _sent(ctx: click.Context, name: str) -> dict[str, str | None]:
-    """Send it from here, and tell what went wrong with each channel."""
-    from holdfast.services.sending import Sender, Sent, require_channels  # noqa: PLC0415 - only this one sends
-
-    settings = locate.app_or_store(ctx)[0].settings
-    policy = settings.escalations.get(name.lower())
-    if policy is None:
-        known = ", ".join(sorted(settings.escalations)) or "none; name the app with -A"
-        message = f"escalations test: expected a policy among {known}, got {name!r}"
-        raise Refusal(message, Exit.NOT_FOUND, kind="PolicyNotFound")
-    require_channels(settings)
-
-    async def run() -> dict[str, Sent]:
-        sender = Sender(settings.channels)
-        try:
-            return await sender.test(policy)
-        finally:
-            await sender.close()
-
-    return {channel: one.error for channel, one in asyncio.run(run()).items()}
-
-
-def _row(row: EscalationRow, now: datetime) -> list[Cell]:
-    state, style = row.standing(now), None
-    if state in ("open", "unanswered"):
-        style = "red"
+def _row(escalation: EscalationInfo, now: datetime) -> list[Cell]:
     return [
-        Cell(str(row.id)),
-        Cell(state, style=style) if style else Cell(state),
-        Cell(row.title),
-        Cell(row.queue),
-        Cell(f"{row.count:,}", str(row.count)),
-        Cell(ages.age(row.last_at, now), ages.iso(row.last_at)),
-        Cell(row.policy if row.stage == row.policy else f"{row.policy} -> {row.stage}"),
+        Cell(escalation.id),
+        Cell(escalation.state, style="red" if escalation.state in ("open", "unanswered") else ""),
+        Cell(escalation.title),
+        Cell(escalation.queue),
+        Cell(f"{escalation.count:,}", str(escalation.count)),
+        Cell(ages.age(escalation.last_at, now), ages.iso(escalation.last_at)),
+        Cell(_policy(escalation)),
     ]
 
 
-def _facts(state: EscalationState) -> list[tuple[str, str]]:
-    row = state.escalation
+def _facts(detail: EscalationDetail) -> list[tuple[str, str]]:
+    about = detail.escalation
     facts: list[tuple[str, str | None]] = [
-        ("escalation", str(row.id)),
-        ("state", row.standing(ages.now())),
-        ("title", row.title),
-        ("source", row.source),
-        ("queue", row.queue or None),
-        ("kind", row.kind or None),
-        ("cause", row.fingerprint or None),
-        ("count", f"{row.count:,}"),
-        ("first", ages.iso(row.first_at)),
-        ("last", ages.iso(row.last_at)),
-        ("jobs", " ".join(public_id.encode(job) for job in row.jobs) or None),
-        ("policy", row.policy if row.stage == row.policy else f"{row.policy} -> {row.stage}"),
-        ("answer by", None if row.due_at is None else ages.iso(row.due_at)),
-        ("snoozed", None if row.snoozed_until is None else f"until {ages.iso(row.snoozed_until)}"),
-        ("answered", None if row.acked_at is None else f"{ages.iso(row.acked_at)} by {row.acked_by or 'somebody'}"),
-        ("note", row.note),
+        ("escalation", about.id),
+        ("state", about.state),
+        ("title", about.title),
+        ("source", about.source),
+        ("queue", about.queue or None),
+        ("kind", about.kind or None),
+        ("cause", about.fingerprint or None),
+        ("count", f"{about.count:,}"),
+        ("first", ages.iso(about.first_at)),
+        ("last", ages.iso(about.last_at)),
+        ("jobs", " ".join(about.jobs) or None),
+        ("policy", _policy(about)),
+        ("answer by", None if about.due_at is None else ages.iso(about.due_at)),
+        ("snoozed", None if about.snoozed_until is None else f"until {ages.iso(about.snoozed_until)}"),
+        ("answered", None if about.acked_at is None else f"{ages.iso(about.acked_at)}{_by(about.acked_by)}"),
+        ("note", about.note),
     ]
-    for notice in state.notices:
-        ended = notice.ended_at or notice.next_at
-        word = {"sent": "sent", "failed": "given up", "pending": "tried again at"}[notice.state]
-        told = f"{notice.event} to {notice.channel}: {word} {ages.iso(ended)}"
-        facts.append(("message", told + (f" ({notice.error})" if notice.error else "")))
+    for notice in detail.notices:
+        at = notice.ended_at or notice.next_at or notice.created_at
+        word = {"sent": "sent", "failed": "failed", "pending": "tried again at"}[notice.state]
+        sent = f"{notice.event} to {notice.channel}: {word} {ages.iso(at)}"
+        facts.append(("notice", sent + (f" ({notice.error})" if notice.error else "")))
     return [(name, text) for name, text in facts if text is not None]
+
+
+def _policy(escalation: EscalationInfo) -> str:
+    return escalation.policy if escalation.stage == escalation.policy else f"{escalation.policy} -> {escalation.stage}"
+
+
+def _by(name: str | None) -> str:
+    return f" by {name}" if name else ""

@@ -12,7 +12,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 from holdfast.client.blocking_namespaces import (
     BlockingLimits,
     BlockingLocks,
-    BlockingQueues,
+    BlockingEscalations, BlockingQueues,
     BlockingWebhooks,
     BlockingWorkers,
 )
@@ -111,6 +111,7 @@ class BlockingClient:
         self.queues = BlockingQueues(client.queues, loop)
         self.webhooks = BlockingWebhooks(client.webhooks, loop)
         self.workers = BlockingWorkers(client.workers, loop)
+        self.escalations = BlockingEscalations(client.escalations, loop)
 
     def enqueue(self, call: Call[R]) -> BlockingHandle[R]:
         """Store one job; when this returns, it is on disk or in the caller's transaction."""
@@ -164,7 +165,6 @@ class BlockingClient:
             raise ConfigError(message)
         return True
 
-    ack_escalation = _waits_for(Client.ack_escalation)
     budget = _waits_for(Client.budget)
     budgets = _waits_for(Client.budgets)
     bulk_run = _waits_for(Client.bulk_run)
@@ -185,8 +185,6 @@ class BlockingClient:
     disable_schedule = _waits_for(Client.disable_schedule)
     edit_schedule = _waits_for(Client.edit_schedule)
     enable_schedule = _waits_for(Client.enable_schedule)
-    escalation = _waits_for(Client.escalation)
-    escalations = _waits_for(Client.escalations)
     fires = _waits_for(Client.fires)
     get = _waits_for(Client.get)
     get_many = _waits_for(Client.get_many)
@@ -220,7 +218,6 @@ class BlockingClient:
     set_policy = _waits_for(Client.set_policy)
     set_service = _waits_for(Client.set_service)
     settle_spend = _waits_for(Client.settle_spend)
-    snooze_escalation = _waits_for(Client.snooze_escalation)
     spend_by = _waits_for(Client.spend_by)
     start_bulk = _waits_for(Client.start_bulk)
     stored_schedules = _waits_for(Client.stored_schedules)

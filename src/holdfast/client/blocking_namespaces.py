@@ -7,6 +7,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from holdfast.client.limits import Limits
 from holdfast.client.locks import Locks
+from holdfast.client.escalations import Escalations
 from holdfast.client.loop_thread import run_on
 from holdfast.client.queues import Queues
 from holdfast.client.webhooks import Webhooks
@@ -78,3 +79,13 @@ class BlockingWorkers(Blocking[Workers]):
     list = _waits_for(Workers.list)
     get = _waits_for(Workers.get)
     drain = _waits_for(Workers.drain)
+
+
+class BlockingEscalations(Blocking[Escalations]):
+    """`queue.escalations`: see `Escalations`."""
+
+    list = _waits_for(Escalations.list)
+    get = _waits_for(Escalations.get)
+    ack = _waits_for(Escalations.ack)
+    snooze = _waits_for(Escalations.snooze)
+    test = _waits_for(Escalations.test)

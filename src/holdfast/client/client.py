@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from holdfast.client.budgets import BudgetVerbs
 from holdfast.client.dead_letters import DeadLetterVerbs
 from holdfast.client.enqueue import Enqueuing
-from holdfast.client.escalations import EscalationVerbs
+from holdfast.client.escalations import Escalations, LocalEscalations
 from holdfast.client.jobs import JobId, job_id
 from holdfast.client.limits import Limits, LocalLimits
 from holdfast.client.lock_block import LockBlock
@@ -57,7 +57,6 @@ class Client(
     PolicyVerbs,
     BudgetVerbs,
     WhyVerbs,
-    EscalationVerbs,
     SearchVerbs,
 ):
     """All verbs on one store, within one event loop."""
@@ -76,13 +75,13 @@ class Client(
         PolicyVerbs.__init__(self, store, settings)
         BudgetVerbs.__init__(self, store, settings.deadline_s)
         WhyVerbs.__init__(self, store, settings.deadline_s)
-        EscalationVerbs.__init__(self, store, settings.deadline_s)
         SearchVerbs.__init__(self, store, settings.deadline_s)
         self.limits: Limits = LocalLimits(store, settings.deadline_s, self)
         self.locks: Locks = LocalLocks(store, settings.deadline_s, self.delivery)
         self.queues: Queues = LocalQueues(store, settings.deadline_s, self.delivery, self)
         self.webhooks: Webhooks = LocalWebhooks(store, settings.deadline_s, settings.webhooks.allowed)
         self.workers: Workers = LocalWorkers(store, settings.deadline_s)
+        self.escalations: Escalations = LocalEscalations(store, settings)
         self.enqueuing = Enqueuing(store, settings, self, self.delivery)
         self.watching = Watching(store)
         self.locking = LockKeeper(store, self.delivery, patience_s=settings.deadline_s)

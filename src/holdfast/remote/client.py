@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 from holdfast import public_id
 from holdfast.client.budgets import BudgetState
 from holdfast.client.client import end_of
-from holdfast.client.escalations import EscalationState
 from holdfast.client.jobs import EVERY_JOB
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import (
@@ -24,6 +23,7 @@ from holdfast.job import Job, JobState
 from holdfast.remote import filters, shapes
 from holdfast.remote.dead_letters import RemoteDeadLetters
 from holdfast.remote.limits import RemoteLimits
+from holdfast.remote.escalations import RemoteEscalations
 from holdfast.remote.link import Link, refuse_actor
 from holdfast.remote.locks import RemoteLocks
 from holdfast.remote.policies import RemotePolicies
@@ -32,7 +32,6 @@ from holdfast.remote.schedules import RemoteSchedules
 from holdfast.remote.stream import RemoteEvents
 from holdfast.remote.webhooks import RemoteWebhooks
 from holdfast.remote.workers import RemoteWorkers
-from holdfast.stores.alarms import EscalationRow
 from holdfast.stores.budgets import LedgerRow, LostRow, Part
 from holdfast.stores.values import Answer, Answered, Cursor, Found, JobFilter, Page
 from holdfast.why import Reason, Why
@@ -57,6 +56,7 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
         self.queues = RemoteQueues(link)
         self.webhooks = RemoteWebhooks(link)
         self.workers = RemoteWorkers(link)
+        self.escalations = RemoteEscalations(link)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
@@ -203,33 +203,7 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
 
     # ---- workers -----------------------------------------------------------------------------------------------------
 
-    # ---- escalations and budgets -----------------------------------------------------------------------------------
-
-    async def escalations(
-        self, *, is_open: bool | None = None, policy: str | None = None, limit: int = 100, before: int | None = None
-    ) -> "List[EscalationRow]":
-        """Read escalations, newest first."""
-        told = await self.link.get("escalations", open=is_open, policy=policy, limit=limit, before=before)
-        return [shapes.escalation(row) for row in told["escalations"]]
-
-    async def escalation(self, number: int) -> EscalationState:
-        """Read one escalation and the messages about it."""
-        told = await self.link.get("escalations", str(number))
-        about = told["escalation"]
-        return EscalationState(shapes.escalation(about), tuple(shapes.notice(row, about) for row in told["notices"]))
-
-    async def ack_escalation(self, number: int, *, actor: str | None = None, note: str | None = None) -> EscalationRow:
-        """Answer an escalation, which closes it."""
-        refuse_actor(actor)
-        return shapes.escalation(await self.link.post("escalations", str(number), "ack", body={"note": note}))
-
-    async def snooze_escalation(
-        self, number: int, *, until: datetime | None = None, lasts: str | None = None, actor: str | None = None
-    ) -> EscalationRow:
-        """Say nothing of an open escalation for a while."""
-        refuse_actor(actor)
-        body = {"until": until, "lasts": lasts}
-        return shapes.escalation(await self.link.post("escalations", str(number), "snooze", body=body))
+    # ---- budgets ---------------------------------------------------------------------------------------------------
 
     async def budgets(self) -> "List[BudgetState]":
         """Read how far every budget is."""

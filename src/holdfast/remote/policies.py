@@ -7,7 +7,6 @@ import msgspec
 
 from holdfast.client.services import ServiceState
 from holdfast.duration import Duration
-from holdfast.errors import EscalationNotFound
 from holdfast.remote import shapes
 from holdfast.remote.link import NULL, Link, NotThere, refuse_actor
 from holdfast.stores.access import Pass
@@ -95,19 +94,6 @@ class RemotePolicies:
             return _token(await self.link.delete("tokens", str(number)))
         except NotThere:
             return None
-
-    # ---- what goes out ---------------------------------------------------------------------------------------------
-
-    async def try_policy(self, name: str) -> dict[str, str | None] | None:
-        """Have a test message sent through the channels of a policy; None when there is no such policy.
-
-        The answer has what went wrong with each.
-        """
-        try:
-            told = await self.link.post("escalations", "test", body={"policy": name})
-        except EscalationNotFound:  # what a missing answer below this path is taken for
-            return None
-        return {row["channel"]: row["error"] for row in told["channels"]}
 
 
 def _kind(told: shapes.Told) -> KindRow:

@@ -10,7 +10,6 @@ from holdfast import public_id
 from holdfast.client.budgets import BudgetState
 from holdfast.job import Job, JobState
 from holdfast.policies.money import MICRO
-from holdfast.stores.alarms import EscalationRow, NoticeRow
 from holdfast.stores.budgets import LedgerRow, LostRow, Part
 from holdfast.stores.cluster import FireRow
 from holdfast.stores.failures import LEFT_CAP, DeadLetter
@@ -104,42 +103,6 @@ def dead_letter(told: Told) -> DeadLetter:
         last_at=instant(told["last_at"]),
         last_job=public_id.decode(told["last_job"]),
         left=LEFT_CAP if told["capped"] else told["left"],
-    )
-
-
-def escalation(told: Told) -> EscalationRow:
-    """Read an escalation."""
-    names = ("policy", "stage", "source", "queue", "kind", "fingerprint", "title", "count")
-    more = ("snoozed_by", "acked_by", "note")
-    times = ("told_at", "due_at", "snoozed_until", "acked_at", "closed_at")
-    read: dict[str, Any] = {name: moment(told[name]) for name in times}
-    return EscalationRow(
-        id=int(told["id"]),
-        **{name: told[name] for name in (*names, *more)},
-        **read,
-        details=None if told["details"] is None else msgspec.json.encode(told["details"]).decode(),
-        jobs=tuple(public_id.decode(one) for one in told["jobs"]),
-        first_at=instant(told["first_at"]),
-        last_at=instant(told["last_at"]),
-        said=2 if told["state"] == "unanswered" else 1,
-        digested=0,
-        ack_told_at=None,
-        resolved_at=None,
-        version=0,
-    )
-
-
-def notice(told: Told, about: Told) -> NoticeRow:
-    """Read a message about an escalation."""
-    names = ("channel", "event", "state", "tries", "error")
-    return NoticeRow(
-        id=int(told["id"]),
-        escalation=int(about["id"]),
-        policy=about["policy"],
-        **{name: told[name] for name in names},
-        created_at=instant(told["created_at"]),
-        next_at=instant(told["next_at"]),
-        ended_at=moment(told["ended_at"]),
     )
 
 

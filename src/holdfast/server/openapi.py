@@ -30,7 +30,7 @@ TAGS: Mapping[str, str] = {
     "schedules": "What is made when, what came of it, and the hours in which none fires.",
     "workers": "The processes that run jobs.",
     "dead letters": "Failed jobs in groups of one kind and one error; replaying and purging them.",
-    "escalations": "What went wrong, who was told, and who has taken it over.",
+    "escalations": "What went wrong, which policy was notified, and who has answered.",
     "budgets": "How far they are, who has spent what, and what is in doubt.",
     "limits": "How many jobs may run at once, and who holds the slots.",
     "locks": "Who holds which lock, and taking one away.",

@@ -8,8 +8,6 @@ import msgspec
 
 from holdfast.client.client import Client
 from holdfast.client.dead_letters import failed_jobs, group_named, only_group
-from holdfast.client.escalations import EscalationState
-from holdfast.client.escalations import missing as missing_escalation
 from holdfast.client.jobs import LARGEST_PAGE, missing
 from holdfast.errors import BulkNotFound, JobNotFound, UniqueConflict
 from holdfast.job import Job, JobState
@@ -17,10 +15,10 @@ from holdfast.server.principal import Principal
 from holdfast.server.problems import not_found
 from holdfast.server.scoped.limits import ScopedLimits
 from holdfast.server.scoped.locks import ScopedLocks
+from holdfast.server.scoped.escalations import ScopedEscalations
 from holdfast.server.scoped.queues import ScopedQueues
 from holdfast.server.scoped.workers import ScopedWorkers
 from holdfast.server.served import Opened
-from holdfast.stores.alarms import EscalationRow
 from holdfast.stores.bulk import BulkRun
 from holdfast.stores.failures import DeadFilter, DeadLetter
 from holdfast.stores.store import Store
@@ -40,6 +38,7 @@ class Sight:
         self.limits = ScopedLimits(self.client, principal)
         self.locks = ScopedLocks(self.client, principal)
         self.queues = ScopedQueues(self.client.queues, principal)
+        self.escalations = ScopedEscalations(self.client.escalations, self.client.get_many, principal)
         self.webhooks = self.client.webhooks  # only those who may see all queues get to its routes
         self.workers = ScopedWorkers(self.client, principal)
 
@@ -150,30 +149,3 @@ class Sight:
             return True
         return bool(run.which.queues) and all(self.principal.sees(queue) for queue in run.which.queues)
 
-    async def escalations(self, rows: Iterable[EscalationRow]) -> list[EscalationRow]:
-        """Those of a queue that they may see, without jobs of other queues that failed alike."""
-        if self.principal.queues is None:
-            return list(rows)
-        found = [row for row in rows if self.principal.sees(row.queue)]
-        named = list(dict.fromkeys(job for row in found for job in row.jobs))
-        known: dict[int, Job] = {}
-        for start in range(0, len(named), LARGEST_PAGE):
-            known |= await self.client.get_many(named[start : start + LARGEST_PAGE])
-        return [self._without_others(row, known) for row in found]
-
-    async def escalation(self, number: int) -> EscalationState:
-        """Read one escalation, and the messages about it; one that they may not know of is not there."""
-        found = await self.client.escalation(number)
-        seen = await self.escalations([found.escalation])
-        if not seen:  # guard: scope-escalation, without: if not (seen := seen or [found.escalation]):
-            raise missing_escalation(number)
-        return msgspec.structs.replace(found, escalation=seen[0])
-
-    def _without_others(self, row: EscalationRow, known: dict[int, Job]) -> EscalationRow:
-        theirs = {job for job in row.jobs if job in known and not self.principal.sees(known[job].queue)}
-        if not theirs:
-            return row
-        # How many of the others there were is told to nobody who may not see them: what is left is what they see.
-        mine = tuple(job for job in row.jobs if job not in theirs)
-        ends = [end for job in mine if job in known and (end := known[job].finished_at) is not None]
-        return msgspec.structs.replace(row, jobs=mine, count=max(len(mine), 1), first_at=min(ends, default=row.last_at))

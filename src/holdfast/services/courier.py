@@ -15,9 +15,9 @@ import msgspec
 from holdfast import public_id
 from holdfast.config import Settings
 from holdfast.errors import HoldfastError, InvalidValue
+from holdfast.escalation.posting import Posted, Poster
 from holdfast.job import DeliveryTryRow
 from holdfast.payload import covered
-from holdfast.services.posting import Posted, Poster
 from holdfast.stores.deliveries import DeliveryStore, Message
 from holdfast.webhooks.address import Target, check_url
 from holdfast.webhooks.breaker import Breaker

@@ -12,10 +12,10 @@ from holdfast import moments, names
 from holdfast.client.repeat import until_answered
 from holdfast.delivery.delivery import Delivery
 from holdfast.errors import HoldfastError
+from holdfast.escalation.sender import require_channels
 from holdfast.services.courier import require_http
 from holdfast.services.leading import make_leadership
 from holdfast.services.office import Office
-from holdfast.services.sending import require_channels
 from holdfast.services.upkeep import Upkeep
 from holdfast.stores.store import LeaseStore, Store
 from holdfast.stores.values import Renewal

@@ -1,28 +1,22 @@
-"""Escalations: what went wrong, and who has taken it over."""
+"""Escalations: what went wrong, and who has answered."""
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import Body, Query, Request
 
-from holdfast.server.api.escalation_shapes import (
-    Ack,
-    ChannelTest,
+from holdfast.resources.escalation import (
+    AckRequest,
     EscalationDetail,
-    EscalationList,
-    EscalationShape,
-    Snooze,
-    TestAsked,
-    TestShape,
-    escalation_shape,
-    notice_shape,
+    EscalationInfo,
+    EscalationPage,
+    PolicyTest,
+    PolicyTestRequest,
+    SnoozeRequest,
 )
-from holdfast.server.api.parameters import NAME, Before, Limit, Number, as_number, next_before
-from holdfast.server.problems import not_found
+from holdfast.server.api.parameters import NAME, Before, Limit, Number
 from holdfast.server.roles import Permission
-from holdfast.server.routing import Routes, Seen, Who, noted, served
+from holdfast.server.routing import Routes, Seen, noted
 from holdfast.server.sight import Sight
-from holdfast.services.sending import Sender, require_channels
 
 routes = Routes("escalations", "/escalations")
 
@@ -38,64 +32,42 @@ async def list_escalations(
     ] = None,
     limit: Limit = 100,
     before: Before = None,
-) -> EscalationList:
-    """Read escalations, the newest first; a page may hold fewer than were asked for, also when there is a next one."""
-    rows = await sight.client.escalations(is_open=is_open, policy=policy, limit=limit, before=as_number(before))
-    now = datetime.now(UTC)
-    return EscalationList(
-        escalations=[escalation_shape(row, now) for row in await sight.escalations(rows)],
-        next=next_before(len(rows), limit, rows[-1].id if rows else None),
-    )
+) -> EscalationPage:
+    """Read escalations, newest first; a page may hold fewer than `limit`, also when there is a next one."""
+    return await sight.escalations.list(is_open=is_open, policy=policy, limit=limit, before=before)
 
 
 @routes.get("/{number}", Permission.LOOK, summary="Read an escalation")
 async def read_escalation(number: Number, sight: Seen) -> EscalationDetail:
-    """Read one escalation and the messages about it."""
-    found = await sight.escalation(int(number))
-    now = datetime.now(UTC)
-    return EscalationDetail(
-        escalation=escalation_shape(found.escalation, now), notices=[notice_shape(row) for row in found.notices]
-    )
+    """Read one escalation and the notices about it."""
+    return await sight.escalations.get(number)
 
 
-@routes.post("/{number}/ack", Permission.ANSWER_ESCALATIONS, summary="Answer an escalation")
+@routes.post("/{number}/ack", Permission.ANSWER_ESCALATIONS, summary="Acknowledge an escalation")
 async def ack_escalation(
-    number: Number, sight: Seen, who: Who, request: Request, asked: Annotated[Ack | None, Body()] = None
-) -> EscalationShape:
-    """Say that somebody has taken an escalation over, which closes it; the first answer counts."""
+    number: Number, sight: Seen, request: Request, asked: Annotated[AckRequest | None, Body()] = None
+) -> EscalationInfo:
+    """Acknowledge an escalation, which closes it; the first answer counts."""
     note = None if asked is None else asked.note
-    await _found(number, sight, request, note=note)
-    await sight.client.ack_escalation(int(number), actor=who.name, note=note)
-    return escalation_shape((await sight.escalation(int(number))).escalation, datetime.now(UTC))
+    await note_queue(request, sight, number, note=note)
+    return await sight.escalations.ack(number, note=note)
 
 
 @routes.post("/{number}/snooze", Permission.ANSWER_ESCALATIONS, summary="Snooze an escalation")
-async def snooze_escalation(number: Number, asked: Snooze, sight: Seen, who: Who, request: Request) -> EscalationShape:
-    """Say nothing of an open escalation for a while; it goes on counting, and is told again then."""
-    await _found(number, sight, request, lasts=asked.lasts, until=asked.until)
-    await sight.client.snooze_escalation(int(number), until=asked.until, lasts=asked.lasts, actor=who.name)
-    return escalation_shape((await sight.escalation(int(number))).escalation, datetime.now(UTC))
+async def snooze_escalation(number: Number, asked: SnoozeRequest, sight: Seen, request: Request) -> EscalationInfo:
+    """Send no notice of an open escalation for a while; it goes on counting, and its policy is notified then."""
+    await note_queue(request, sight, number, lasts=asked.lasts, until=asked.until)
+    return await sight.escalations.snooze(number, until=asked.until, lasts=asked.lasts)
 
 
 @routes.post("/test", Permission.ANSWER_ESCALATIONS, whole=True, summary="Test a policy")
-async def check_policy(asked: TestAsked, request: Request) -> TestShape:
-    """Send a test message through the channels of an escalation policy now, and tell what each of them answered."""
+async def check_policy(asked: PolicyTestRequest, sight: Seen, request: Request) -> PolicyTest:
+    """Send a test notice through the channels of an escalation policy now, and say what each of them answered."""
     noted(request, policy=asked.policy)
-    settings = served(request).settings
-    policy = settings.escalations.get(asked.policy.lower())
-    if policy is None:
-        raise not_found("policy", asked.policy)
-    require_channels(settings)
-    sender = Sender(settings.channels)
-    try:
-        sent = await sender.test(policy)
-    finally:
-        await sender.close()
-    return TestShape(
-        policy=policy.name, channels=[ChannelTest(channel=name, error=one.error) for name, one in sent.items()]
-    )
+    return await sight.escalations.test(asked.policy)
 
 
-async def _found(number: str, sight: Sight, request: Request, **facts: object) -> None:
-    row = (await sight.escalation(int(number))).escalation
-    noted(request, queue=row.queue or None, **facts)
+async def note_queue(request: Request, sight: Sight, number: int | str, **facts: object) -> None:
+    """Record in the audit which queue an escalation is of."""
+    found = await sight.escalations.get(number)
+    noted(request, queue=found.escalation.queue or None, **facts)

@@ -9,6 +9,7 @@ from holdfast.job import JobState
 from holdfast.policies.money import shown_amount
 from holdfast.resources.queue import QueueInfo
 from holdfast.resources.worker import WorkerInfo
+from holdfast.resources.redaction import redact
 from holdfast.server.pages.rendering import span
 from holdfast.server.sight import Sight
 from holdfast.stores.failures import DeadFilter, DeadLetter
@@ -80,12 +81,12 @@ def _stuck(queues: Sequence[QueueInfo], workers: Sequence[WorkerInfo]) -> list[N
 
 
 async def _escalations(sight: Sight) -> list[Note]:
-    rows = await sight.client.escalations(is_open=True, limit=_MOST_OPEN)
-    waiting = [row for row in rows if row.acked_at is None and sight.principal.sees(row.queue)]
+    found = redact(await sight.escalations.list(is_open=True, limit=_MOST_OPEN))
+    waiting = [escalation for escalation in found.escalations if escalation.acked_at is None]
     if not waiting:
         return []
-    count = f"{len(waiting)}{'+' if len(rows) == _MOST_OPEN else ''}"
-    title = f"{count} {'escalation' if len(waiting) == 1 else 'escalations'} nobody has taken over"
+    count = f"{len(waiting)}{'' if found.next is None else '+'}"
+    title = f"{count} {'escalation' if len(waiting) == 1 else 'escalations'} without an answer"
     return [Note(title, f"the latest: {waiting[0].title}", ("escalations",), is_bad=True)]
 
 

@@ -6,17 +6,16 @@ from datetime import UTC, datetime, timedelta
 from fastapi import Form, Query, Request
 from starlette.responses import Response
 
-from holdfast import public_id
 from holdfast.escalation.clock import next_digest
-from holdfast.escalation.facts import dedup_key
 from holdfast.policies.escalation import Escalation
+from holdfast.resources.escalation import EscalationInfo
+from holdfast.resources.redaction import redact
+from holdfast.server.api.escalations import note_queue
 from holdfast.server.pages.clock import store_time
 from holdfast.server.pages.rendering import page, turned, url
-from holdfast.server.problems import not_found
 from holdfast.server.roles import Permission
-from holdfast.server.routing import Routes, Seen, Who, noted, served
+from holdfast.server.routing import Routes, Seen, noted, served
 from holdfast.server.sight import Sight
-from holdfast.services.sending import Sender, require_channels
 from holdfast.stores.alarms import EscalationRow
 from holdfast.telemetry.redaction import hide
 
@@ -57,13 +56,12 @@ async def escalations_page(
         request,
         "escalations.html",
         at="escalations",
-        rows=rows,
+        rows=redact(rows),
         next=following,
         show=chosen,
         shows=list(_CHOICES),
         policies=[policies[name] for name in sorted(policies)],
         digests=[await _digest(sight, policies[name]) for name in sorted(policies) if policies[name].digest_at],
-        job_id=public_id.encode,
         soon=datetime.now(UTC) + _SOON,
         hide=hide,
     )
@@ -71,59 +69,44 @@ async def escalations_page(
 
 @routes.get("/escalations/{number}", Permission.LOOK)
 async def escalation_page(request: Request, number: int, sight: Seen) -> Response:
-    """Show one escalation, and the messages about it."""
-    found = await sight.escalation(number)
+    """Show one escalation, and the notices about it."""
+    found = redact(await sight.escalations.get(number))
     return page(
         request,
         "escalation.html",
         at="escalations",
         row=found.escalation,
         notices=found.notices,
-        dedup=dedup_key(found.escalation),
-        jobs=[public_id.encode(job) for job in found.escalation.jobs],
         soon=datetime.now(UTC) + _SOON,
-        hide=hide,
     )
 
 
 @routes.post("/escalations/{number}/ack", Permission.ANSWER_ESCALATIONS)
 async def ack_escalation_here(
-    request: Request, number: int, sight: Seen, who: Who, note: str = Form("", max_length=500)
+    request: Request, number: int, sight: Seen, note: str = Form("", max_length=500)
 ) -> Response:
-    """Answer an escalation, which closes it."""
-    found = await sight.escalation(number)
-    noted(request, queue=found.escalation.queue or None, note=note or None)
-    await sight.client.ack_escalation(number, actor=who.name, note=note or None)
-    return turned(request, url(request, "escalations", number), f"escalation {number} is answered")
+    """Acknowledge an escalation, which closes it."""
+    await note_queue(request, sight, number, note=note or None)
+    await sight.escalations.ack(number, note=note or None)
+    return turned(request, url(request, "escalations", number), f"escalation {number} is acknowledged")
 
 
 @routes.post("/escalations/{number}/snooze", Permission.ANSWER_ESCALATIONS)
 async def snooze_escalation_here(
-    request: Request, number: int, sight: Seen, who: Who, lasts: str = Form("1h", max_length=20)
+    request: Request, number: int, sight: Seen, lasts: str = Form("1h", max_length=20)
 ) -> Response:
-    """Say nothing of an escalation for a while."""
-    found = await sight.escalation(number)
-    noted(request, queue=found.escalation.queue or None, lasts=lasts)
-    await sight.client.snooze_escalation(number, lasts=lasts, actor=who.name)
-    return turned(request, url(request, "escalations", number), f"nothing is said of escalation {number} for {lasts}")
+    """Send no notice of an escalation for a while."""
+    await note_queue(request, sight, number, lasts=lasts)
+    await sight.escalations.snooze(number, lasts=lasts)
+    return turned(request, url(request, "escalations", number), f"escalation {number} is snoozed for {lasts}")
 
 
 @routes.post("/escalations/policies/{policy}/test", Permission.ANSWER_ESCALATIONS)
 async def test_escalation_here(request: Request, policy: str, sight: Seen) -> Response:
-    """Send a test message through the channels of a policy, and show what each answered."""
-    settings = served(request).settings
-    named = settings.escalations.get(policy)
-    if named is None or sight.principal.queues is not None:
-        raise not_found("policy", policy)
-    require_channels(settings)
-    sender = Sender(settings.channels)
-    try:
-        sent = await sender.test(named)
-    finally:
-        await sender.close()
-    answers = {channel: one.error for channel, one in sent.items()}
-    noted(request, failed=[channel for channel, error in answers.items() if error is not None])
-    return page(request, "escalation_test.html", at="escalations", policy=named, answers=answers)
+    """Send a test notice through the channels of a policy, and show what each answered."""
+    tested = await sight.escalations.test(policy)
+    noted(request, failed=[channel.channel for channel in tested.channels if not channel.sent])
+    return page(request, "escalation_test.html", at="escalations", tested=redact(tested))
 
 
 async def _digest(sight: Sight, policy: Escalation) -> Digest:
@@ -139,15 +122,17 @@ async def _digest(sight: Sight, policy: Escalation) -> Digest:
     )
 
 
-async def _visible(sight: Sight, *, is_open: bool | None, before: int | None) -> tuple[list[EscalationRow], int | None]:
-    """Read one page of what they may see, and where the next one begins."""
-    found: list[EscalationRow] = []
+async def _visible(
+    sight: Sight, *, is_open: bool | None, before: int | str | None
+) -> tuple[list[EscalationInfo], int | str | None]:
+    """Read one page of what the caller may see, and where the next one begins."""
+    found: list[EscalationInfo] = []
     for _ in range(_MOST_PAGES):
-        rows = await sight.client.escalations(is_open=is_open, limit=_PAGE + 1, before=before)
-        found += await sight.escalations(rows)
-        if len(rows) <= _PAGE:
-            return found[:_PAGE], found[_PAGE - 1].id if len(found) > _PAGE else None
-        before = rows[-1].id
+        part = await sight.escalations.list(is_open=is_open, limit=_PAGE + 1, before=before)
+        found += part.escalations
         if len(found) > _PAGE:
             return found[:_PAGE], found[_PAGE - 1].id
-    return found[:_PAGE], before
+        if part.next is None:
+            return found, None
+        before = part.next
+    return found, before

@@ -110,9 +110,7 @@ async def counts_part(request: Request, sight: Seen) -> Response:
     counts = [queue.count(JobState.RUNNING) for queue in queues]
     running = JobCount(jobs=sum(count.jobs for count in counts), capped=any(count.capped for count in counts))
     groups = await recent(sight.store, ("groups", whose), _LOOK_S, lambda: latest_failures(sight, 100))
-    open_ones = [
-        row for row in await sight.client.escalations(is_open=True, limit=100) if sight.principal.sees(row.queue)
-    ]
+    open_ones = (await sight.escalations.list(is_open=True)).escalations
     return page(
         request,
         "counts.html",
