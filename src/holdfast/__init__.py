@@ -70,8 +70,6 @@ from holdfast.policies.kinds import Kind
 from holdfast.policies.limits import Limit
 from holdfast.queues import Queue
 from holdfast.release import RELEASE
-from holdfast.resources.limit import LimitInfo, LimitKey, SlotHolder
-from holdfast.resources.lock import LockInfo
 from holdfast.resources.escalation import (
     ChannelTest,
     EscalationDetail,
@@ -80,6 +78,9 @@ from holdfast.resources.escalation import (
     EscalationPage,
     PolicyTest,
 )
+from holdfast.resources.kind import KindInfo
+from holdfast.resources.limit import LimitInfo, LimitKey, SlotHolder
+from holdfast.resources.lock import LockInfo
 from holdfast.resources.queue import JobCount, QueueInfo, Tuning
 from holdfast.resources.webhook import Delivery, DeliveryTry, Endpoint
 from holdfast.resources.worker import WorkerInfo
@@ -176,6 +177,7 @@ __all__ = [
     "JobState",
     "KeyConflict",
     "Kind",
+    "KindInfo",
     "Limit",
     "LimitInfo",
     "LimitKey",

@@ -9,6 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from holdfast.client.client import Client
 from holdfast.client.escalations import Escalations
 from holdfast.client.jobs import EVERY_JOB
+from holdfast.client.kinds import Kinds
 from holdfast.client.limits import Limits
 from holdfast.client.locks import Locks
 from holdfast.client.queues import Queues
@@ -67,6 +68,11 @@ class Asking(ABC):
     def webhooks(self) -> Webhooks:
         """The endpoints of webhooks: read them, and enable them again."""
         return self.client.webhooks
+
+    @property
+    def kinds(self) -> Kinds:
+        """The kinds of jobs that programs have published."""
+        return self.client.kinds
 
     @property
     def workers(self) -> Workers:
@@ -160,7 +166,6 @@ class Asking(ABC):
     fires = _asks(Client.fires)
     get = _asks(Client.get)
     get_many = _asks(Client.get_many)
-    kinds = _asks(Client.kinds)
     leaders = _asks(Client.leaders)
     ledger = _asks(Client.ledger)
     list = _asks(Client.list)

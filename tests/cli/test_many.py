@@ -205,7 +205,7 @@ def test_what_a_queue_runs_at_once_is_bounded_and_let_go(sqlite_shop: Shop) -> N
 
 LISTS = (
     *(("jobs", "list"), ("queues", "list"), ("queues", "list", "--wide"), ("workers", "list"), ("bulk", "list")),
-    *(("dlq", "list"), ("failures",), ("limits", "list"), ("locks", "list"), ("budgets", "list"), ("tasks", "list")),
+    *(("dlq", "list"), ("failures",), ("limits", "list"), ("locks", "list"), ("budgets", "list"), ("kinds", "list")),
     *(("budgets", "ledger"), ("escalations", "list"), ("schedules", "list"), ("webhooks", "list")),
     *(("tokens", "list"), ("services", "list")),
 )

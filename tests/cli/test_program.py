@@ -53,7 +53,7 @@ def test_every_command_ends_its_help_with_examples() -> None:
         "limits": ["list", "show"],
     }
     nouns |= {"services": ["list", "set", "reset"], "config": ["check", "show", "schema", "apply", "set", "reset"]}
-    nouns |= {"tasks": ["list"], "budgets": ["list", "show", "ledger", "set", "settle"]}
+    nouns |= {"kinds": ["list"], "budgets": ["list", "show", "ledger", "set", "settle"]}
     nouns |= {
         "dlq": ["list", "show", "replay", "purge", "export"],
         "bulk": ["list", "show", "pause", "resume", "cancel"],

@@ -218,6 +218,7 @@ def test_json_of_a_command_is_what_the_api_answers(served: Place, args: tuple[st
 
 
 API = (
+    (("kinds", "list"), "kinds"),
     (("workers", "list"), "workers"),
     (("workers", "list", "--all"), "workers?dead=true"),
 )
@@ -344,7 +345,7 @@ def test_settings_budgets_and_tokens(served: Place) -> None:
     assert [(one.exit_code, json.loads(one.stdout)["policy"]) for one in tried] == [(1, "ops"), (1, "ops")]
     assert tried[0].stdout == tried[1].stdout
     assert served.there("escalations", "test", "nobody").exit_code == 3
-    assert served.there("tasks", "list", "-o", "id").stdout.split() == ["send_email", "transcode"]
+    assert served.there("kinds", "list", "-o", "id").stdout.split() == ["send_email", "transcode"]
     made = json.loads(served.there("tokens", "create", "--name", "ci", "--role", "viewer", "--json").stdout)
     number = made["token"]["id"]
     assert served.there("queues", "list", role="admin").exit_code == 0

@@ -340,7 +340,7 @@ async def test_roles_and_queues_bound_what_is_seen_and_done(memory_app: Holdfast
         assert [job["id"] for job in (await web.get(JOBS)).json()["jobs"]] == [high]
         for q in ("queue:low", low, "kind:build"):
             assert (await web.get(JOBS, params={"q": q})).json()["jobs"] == []
-        assert [kind["kind"] for kind in (await web.get("/api/v1/kinds")).json()["kinds"]] == ["greet"]
+        assert [kind["name"] for kind in (await web.get("/api/v1/kinds")).json()["kinds"]] == ["greet"]
         assert problem(await web.get("/api/v1/kinds/build")) == (404, "not-found")
         answer = await web.post(JOBS, json={"kind": "build", "args": {"pages": []}})
         assert problem(answer) == (422, "unknown-kind")

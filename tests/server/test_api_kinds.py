@@ -234,13 +234,14 @@ async def test_a_page_without_the_tasks_replays_by_what_is_published(
 
 
 async def test_many_unknown_kinds_are_looked_for_once(memory_app: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, kinds = [], memory_app.client.kinds
+    asked, store = [], memory_app.store
+    list_kinds = store.list_kinds
 
     async def counted() -> Any:
         asked.append(1)
-        return await kinds()
+        return await list_kinds()
 
-    monkeypatch.setattr(memory_app.client, "kinds", counted)
+    monkeypatch.setattr(store, "list_kinds", counted)
     async with asking(memory_app, knows_tasks=False) as web:
         answer = await web.post(f"{JOBS}/batch", json={"jobs": [{"kind": f"nobody{n}"} for n in range(200)]})
     assert (answer.json()["refused"], len(asked)) == (200, 2)
@@ -255,14 +256,14 @@ async def test_kinds_are_shown_with_their_schema(memory_app: Holdfast) -> None:
         await drained(memory_app)
         async with asking(memory_app, "viewer", knows_tasks=knows_tasks) as web:
             (kind,) = (await web.get("/api/v1/kinds")).json()["kinds"]
-            assert (kind["kind"], kind["queue"], kind["note"], kind["aliases"]) == (
+            assert (kind["name"], kind["queue"], kind["note"], kind["aliases"]) == (
                 "greet",
                 "high",
                 "greets people",
                 ["hallo"],
             )
-            Draft202012Validator.check_schema(kind["arguments"])
-            assert Draft202012Validator(kind["arguments"]).is_valid({"name": "x"})
+            Draft202012Validator.check_schema(kind["args_schema"])
+            assert Draft202012Validator(kind["args_schema"]).is_valid({"name": "x"})
             assert (await web.get("/api/v1/kinds/Hallo")).json() == kind
             assert problem(await web.get("/api/v1/kinds/nobody")) == (404, "not-found")
             assert problem(await web.get("/api/v1/kinds/no%20kind")) == (422, "invalid-value")

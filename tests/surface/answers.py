@@ -58,7 +58,7 @@ schedules next nightly
 schedules fires nightly
 services list
 stats
-tasks list
+kinds list
 top
 webhooks list
 workers list

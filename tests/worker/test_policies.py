@@ -24,7 +24,7 @@ async def test_a_worker_publishes_before_it_claims(make_app: MakeApp) -> None:
     app = with_task(make_app(limits=[CALLS], queues=[Queue("low", sla="1m")]), queue="low", limits="calls")
     async with app:
         await drained(app)
-        (kind,) = await app.kinds()
+        (kind,) = await app.kinds.list()
         assert (kind.name, kind.queue) == ("call", "low")
         assert [limit.kinds for limit in await app.store.list_limits()] == [("call",)]
         assert set(await app.store.list_queue_policies()) == {"low"}

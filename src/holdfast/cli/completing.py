@@ -38,7 +38,7 @@ def _named(
 
 
 async def _kinds(session: Session) -> Iterable[str]:
-    return [row.name for row in await session.client.kinds()]
+    return [kind.name for kind in await session.client.kinds.list()]
 
 
 async def _queues(session: Session) -> Iterable[str]:

@@ -19,7 +19,7 @@ _COMMANDS = (
     "upkeep",
     "services",
     "schedules",
-    "tasks",
+    "kinds",
     "enqueue",
     "jobs",
     "top",

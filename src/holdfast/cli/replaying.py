@@ -61,6 +61,5 @@ async def _edited(session: Session, app: Holdfast, old: Job, changes: Changes) -
     if old.kind in app.tasks:
         task = app.tasks.get(old.kind)
         return task.arguments.check(edited(old, changes.read(old, task, None), app.settings))
-    published = {row.name: msgspec.json.decode(row.definition) for row in await session.client.kinds()}
-    schema: dict[str, Any] | None = published.get(old.kind, {}).get("arguments")
-    return edited(old, changes.read(old, None, schema), app.settings)
+    schemas = {kind.name: kind.args_schema for kind in await session.client.kinds.list()}
+    return edited(old, changes.read(old, None, schemas.get(old.kind)), app.settings)

@@ -10,9 +10,11 @@ from contextlib import AbstractContextManager
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from holdfast.client.blocking_namespaces import (
+    BlockingEscalations,
+    BlockingKinds,
     BlockingLimits,
     BlockingLocks,
-    BlockingEscalations, BlockingQueues,
+    BlockingQueues,
     BlockingWebhooks,
     BlockingWorkers,
 )
@@ -110,6 +112,7 @@ class BlockingClient:
         self.locks = BlockingLocks(client.locks, loop)
         self.queues = BlockingQueues(client.queues, loop)
         self.webhooks = BlockingWebhooks(client.webhooks, loop)
+        self.kinds = BlockingKinds(client.kinds, loop)
         self.workers = BlockingWorkers(client.workers, loop)
         self.escalations = BlockingEscalations(client.escalations, loop)
 
@@ -188,7 +191,6 @@ class BlockingClient:
     fires = _waits_for(Client.fires)
     get = _waits_for(Client.get)
     get_many = _waits_for(Client.get_many)
-    kinds = _waits_for(Client.kinds)
     leaders = _waits_for(Client.leaders)
     ledger = _waits_for(Client.ledger)
     list = _waits_for(Client.list)

@@ -5,9 +5,10 @@ import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from holdfast.client.escalations import Escalations
+from holdfast.client.kinds import Kinds
 from holdfast.client.limits import Limits
 from holdfast.client.locks import Locks
-from holdfast.client.escalations import Escalations
 from holdfast.client.loop_thread import run_on
 from holdfast.client.queues import Queues
 from holdfast.client.webhooks import Webhooks
@@ -71,6 +72,13 @@ class BlockingWebhooks(Blocking[Webhooks]):
 
     list = _waits_for(Webhooks.list)
     enable = _waits_for(Webhooks.enable)
+
+
+class BlockingKinds(Blocking[Kinds]):
+    """`queue.kinds`: see `Kinds`."""
+
+    list = _waits_for(Kinds.list)
+    get = _waits_for(Kinds.get)
 
 
 class BlockingWorkers(Blocking[Workers]):

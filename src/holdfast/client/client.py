@@ -12,6 +12,7 @@ from holdfast.client.dead_letters import DeadLetterVerbs
 from holdfast.client.enqueue import Enqueuing
 from holdfast.client.escalations import Escalations, LocalEscalations
 from holdfast.client.jobs import JobId, job_id
+from holdfast.client.kinds import Kinds, LocalKinds
 from holdfast.client.limits import Limits, LocalLimits
 from holdfast.client.lock_block import LockBlock
 from holdfast.client.lock_keeper import LockKeeper
@@ -80,6 +81,7 @@ class Client(
         self.locks: Locks = LocalLocks(store, settings.deadline_s, self.delivery)
         self.queues: Queues = LocalQueues(store, settings.deadline_s, self.delivery, self)
         self.webhooks: Webhooks = LocalWebhooks(store, settings.deadline_s, settings.webhooks.allowed)
+        self.kinds: Kinds = LocalKinds(store, settings.deadline_s)
         self.workers: Workers = LocalWorkers(store, settings.deadline_s)
         self.escalations: Escalations = LocalEscalations(store, settings)
         self.enqueuing = Enqueuing(store, settings, self, self.delivery)

@@ -1,4 +1,4 @@
-"""What operators change of policies at run time, and what is published of kinds."""
+"""What operators change of policies at run time."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -15,7 +15,6 @@ from holdfast.client.settling import SettledStore, settle
 from holdfast.config import Settings
 from holdfast.errors import ConfigError, InvalidValue, shown
 from holdfast.stores.cluster import Override
-from holdfast.stores.policies import KindRow
 
 _SERVICES = "services"
 _SERVICE_FIELDS = ("interval", "batch", "enabled")
@@ -74,10 +73,6 @@ class PolicyVerbs(ServiceVerbs):
     async def overrides(self) -> list[Override]:
         """Read what people have changed at run time, by path: who, when and why."""
         return await self._policy_store.list_overrides("")
-
-    async def kinds(self) -> list[KindRow]:
-        """Read what programs have published of the kinds of jobs."""
-        return await self._policy_store.list_kinds()
 
     async def _settle(self, path: str) -> None:
         await until_answered(lambda _: settle(self._policy_store), self._settled_within_s, f"settle {path}")

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from msgspec import UNSET, UnsetType
 
 from holdfast import names
+from holdfast.about import About
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import ConfigError, InvalidValue, shown
 from holdfast.policies.keys import key_path
@@ -22,16 +24,20 @@ class Kind:
     """
 
     name: str
-    queue: str | None = None
-    limits: Iterable[str] | None = None
-    budget: str | None = None
-    estimate: Written | None = None
-    timeout: Duration | UnsetType | None = UNSET
-    retry: Backoff | None = None
-    max_attempts: int | None = None
-    note: str | None = None
-    debounce: Duration | None = None
-    debounce_key: str | None = None
+    queue: Annotated[str | None, About("The queue that its jobs go to.", "default")] = None
+    limits: Annotated[Iterable[str] | None, About("The limits that hold for its jobs.", ["tenant"])] = None
+    budget: Annotated[str | None, About("The budget that its jobs spend of.", "ai")] = None
+    estimate: Annotated[
+        Written | None, About("What one of its jobs spends, as long as nothing is reported.", "$0.02")
+    ] = None
+    timeout: Annotated[Duration | UnsetType | None, About("How long an attempt may run; none: no limit.", "5m")] = UNSET
+    retry: Annotated[Backoff | None, About("How long a failed attempt waits for the next.")] = None
+    max_attempts: Annotated[int | None, About("How many attempts a job has.", 5)] = None
+    note: Annotated[str | None, About("A word on it for operators.", "sends one mail")] = None
+    debounce: Annotated[Duration | None, About("How long a job waits for the next call, which replaces it.", "5s")] = (
+        None
+    )
+    debounce_key: Annotated[str | None, About("Which calls replace each other; else all.", "payload.doc")] = None
     estimated: Amount | None = field(init=False, repr=False, compare=False)  # what `estimate` means
     timeout_ms: int | UnsetType | None = field(init=False, repr=False, compare=False)
     debounce_ms: int | None = field(init=False, repr=False, compare=False)

@@ -22,8 +22,9 @@ from holdfast.events import TERMINAL_EVENTS, Event
 from holdfast.job import Job, JobState
 from holdfast.remote import filters, shapes
 from holdfast.remote.dead_letters import RemoteDeadLetters
-from holdfast.remote.limits import RemoteLimits
 from holdfast.remote.escalations import RemoteEscalations
+from holdfast.remote.kinds import RemoteKinds
+from holdfast.remote.limits import RemoteLimits
 from holdfast.remote.link import Link, refuse_actor
 from holdfast.remote.locks import RemoteLocks
 from holdfast.remote.policies import RemotePolicies
@@ -55,6 +56,7 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
         self.locks = RemoteLocks(link)
         self.queues = RemoteQueues(link)
         self.webhooks = RemoteWebhooks(link)
+        self.kinds = RemoteKinds(link)
         self.workers = RemoteWorkers(link)
         self.escalations = RemoteEscalations(link)
 
@@ -79,10 +81,9 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
     async def schema_of(self, kind: str) -> dict[str, Any]:
         """Read the JSON Schema of the arguments of a kind; one that nobody has published takes anything."""
         try:
-            told: dict[str, Any] = (await self.link.get("kinds", kind))["arguments"]
+            return (await self.kinds.get(kind)).args_schema
         except UnknownKind:
             return {}
-        return told
 
     async def get(self, job: _Id) -> Job:
         """Read one job, with what it has logged and its items."""

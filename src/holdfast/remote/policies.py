@@ -1,9 +1,7 @@
-"""Settings, kinds, services and tokens, asked of a server."""
+"""Settings, services and tokens, asked of a server."""
 
 from types import SimpleNamespace
 from typing import Any
-
-import msgspec
 
 from holdfast.client.services import ServiceState
 from holdfast.duration import Duration
@@ -11,13 +9,12 @@ from holdfast.remote import shapes
 from holdfast.remote.link import NULL, Link, NotThere, refuse_actor
 from holdfast.stores.access import Pass
 from holdfast.stores.cluster import LeaderRow, ServiceReport
-from holdfast.stores.policies import KindRow
 
 _SERVICE_PARTS = ("interval", "batch", "enabled")
 
 
 class RemotePolicies:
-    """The verbs of settings, kinds, services and tokens."""
+    """The verbs of settings, services and tokens."""
 
     link: Link
 
@@ -34,10 +31,6 @@ class RemotePolicies:
     async def reset_policy(self, path: str) -> bool:
         """Let a policy hold again as programs say."""
         return bool((await self.link.delete("settings", path))["reset"])
-
-    async def kinds(self) -> list[KindRow]:
-        """Read what is known of the kinds of jobs."""
-        return [_kind(told) for told in (await self.link.get("kinds"))["kinds"]]
 
     # ---- services --------------------------------------------------------------------------------------------------
 
@@ -94,16 +87,6 @@ class RemotePolicies:
             return _token(await self.link.delete("tokens", str(number)))
         except NotThere:
             return None
-
-
-def _kind(told: shapes.Told) -> KindRow:
-    given = {name: value for name, value in told.items() if value is not None}
-    definition = {"handler": "", "max_attempts": 0, "max_crashes": 0, "timeout_ms": None} | given
-    return KindRow(
-        name=told["kind"],
-        queue=told["queue"],
-        definition=msgspec.json.encode(definition | {"name": told["kind"]}).decode(),
-    )
 
 
 def _leader(told: shapes.Told) -> LeaderRow:

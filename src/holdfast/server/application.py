@@ -17,7 +17,7 @@ from holdfast.errors import HoldfastError
 from holdfast.release import RELEASE
 from holdfast.server import api, pages, routing
 from holdfast.server.gate import Gate
-from holdfast.server.kinds import Kinds
+from holdfast.server.kinds import KindRegistry
 from holdfast.server.live import Live
 from holdfast.server.metering import Metering
 from holdfast.server.pacing import Pacing
@@ -63,7 +63,7 @@ def make_application(served: Served) -> ASGIApp:
     app.state.gate = Gate(served)
     app.state.pacing = None if served.server.pace is None else Pacing(served.server.pace)
     app.state.documents = {}
-    app.state.kinds = Kinds(served)
+    app.state.kinds = KindRegistry(served)
     app.state.live = Live(app.state.gate, served.server)
     app.add_exception_handler(Problem, _on_problem)
     app.add_exception_handler(HoldfastError, _on_error)

@@ -4,10 +4,9 @@ Those of the app come from its tasks; all others are what workers have published
 """
 
 import asyncio
-import difflib
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -15,24 +14,26 @@ from msgspec import UNSET
 from holdfast import names, payload
 from holdfast.client.dead_letters import edited
 from holdfast.client.definitions import read_definitions
-from holdfast.errors import InvalidValue, UnknownKind, shown
+from holdfast.client.kinds import unknown_kind
+from holdfast.errors import InvalidValue, shown
 from holdfast.job import Job
 from holdfast.server import schemas
 from holdfast.server.bodies import SMALL
 from holdfast.server.served import Served
-from holdfast.server.sight import Sight
-from holdfast.stores.policies import KindRow
+from holdfast.stores.policies import KindRow, PolicyStore
 from holdfast.tasks.call import Call
 from holdfast.tasks.options import Policy, UsingOptions, read_options
 from holdfast.tasks.registry import AnyTask
 
+if TYPE_CHECKING:
+    from holdfast.server.sight import Sight
+
 T = TypeVar("T")
 
 _FRESH_S = 5.0  # others see what is published within this time
-_MOST_NAMED = 10
 
 
-class Kinds:
+class KindRegistry:
     """The kinds that one server knows."""
 
     def __init__(self, served: Served) -> None:
@@ -43,22 +44,13 @@ class Kinds:
         self._read_at: float | None = None
         self._reading = asyncio.Lock()
 
-    async def listed(self, sight: Sight) -> list[KindRow]:
-        """Read all kinds whose queue the asker may see, by name."""
-        await self._read(sight)
+    async def rows(self, store: PolicyStore) -> list[KindRow]:
+        """Read all kinds by name: those of the app, and what workers have published of others."""
+        await self._read(store)
         known = {row.name: row for row in (*self._rows.values(), *self._own_rows())}
-        return sorted((row for row in known.values() if sight.principal.sees(row.queue)), key=lambda row: row.name)
+        return sorted(known.values(), key=lambda row: row.name)
 
-    async def read(self, sight: Sight, kind: str) -> KindRow:
-        """Read one kind, by its name or an alias."""
-        name = names.name(kind, "kind")
-        await self._read(sight)
-        found = {alias: row for row in self._own_rows() for alias in _called(row)}.get(name) or self._rows.get(name)
-        if found is None or not sight.principal.sees(found.queue):
-            await self._refuse(sight, name)
-        return found
-
-    async def call(self, sight: Sight, kind: str, arguments: Mapping[str, Any], options: UsingOptions) -> Call[Any]:
+    async def call(self, sight: "Sight", kind: str, arguments: Mapping[str, Any], options: UsingOptions) -> Call[Any]:
         """Make a call: the task checks the arguments, or what is published of them does."""
         name = names.name(kind, "kind")
         task = self._task(name)
@@ -81,7 +73,7 @@ class Kinds:
         sight.require_queue(call.queue)  # guard: scope-enqueue-queue
         return call
 
-    async def replay(self, sight: Sight, old: Job, changes: Mapping[str, Any]) -> Job:
+    async def replay(self, sight: "Sight", old: Job, changes: Mapping[str, Any]) -> Job:
         """Enqueue a finished job anew with some arguments changed, checked as those of a new one are."""
         arguments = await asyncio.to_thread(edited, old, changes, self._settings)
         if (task := self._task(old.kind)) is not None:
@@ -100,34 +92,26 @@ class Kinds:
             self._own = list(read_definitions(served.settings, tasks, served.schedules).kinds)
         return self._own
 
-    async def _row(self, sight: Sight, name: str) -> KindRow | None:
+    async def _row(self, sight: "Sight", name: str) -> KindRow | None:
         """Find what is published of a kind; before one is called unknown, it is looked for again."""
-        await self._read(sight)
+        await self._read(sight.store)
         if name not in self._rows:
-            await self._read(sight, anew=True)
+            await self._read(sight.store, anew=True)
         return self._rows.get(name)
 
-    async def _read(self, sight: Sight, *, anew: bool = False) -> None:
+    async def _read(self, store: PolicyStore, *, anew: bool = False) -> None:
         asked_at = time.monotonic()
         async with self._reading:  # of many who ask at once, one reads
             known = self._read_at
             if known is not None and (known > asked_at if anew else asked_at - known < _FRESH_S):
                 return
             read_at = time.monotonic()
-            published = await sight.client.kinds()
+            published = await store.list_kinds()
             aliases = {name: row for row in published for name in _called(row)}
             self._rows, self._read_at = aliases | {row.name: row for row in published}, read_at
 
-    async def _refuse(self, sight: Sight, name: str) -> NoReturn:
-        known = [row.name for row in await self.listed(sight)]
-        message = f"no task is known under the kind {shown(name)}"
-        if close := difflib.get_close_matches(name, known, n=3):
-            message += f"; did you mean {' or '.join(close)}?"
-        elif known:
-            message += f"; known are {', '.join(known[:_MOST_NAMED])}"
-        else:
-            message += ", nor under any other: has a worker been started?"
-        raise UnknownKind(message)
+    async def _refuse(self, sight: "Sight", name: str) -> NoReturn:
+        raise unknown_kind(name, [kind.name for kind in await sight.kinds.list()])
 
     async def _call_of(self, row: KindRow, arguments: Mapping[str, Any], options: UsingOptions) -> Call[Any]:
         told = msgspec.json.decode(row.definition)
@@ -166,7 +150,7 @@ async def _beside(arguments: Mapping[str, Any], check: Callable[[], T]) -> T:
     return check() if is_small else await asyncio.to_thread(check)
 
 
-def _is_known(sight: Sight, task: AnyTask | None, row: KindRow | None, chosen: str | None) -> bool:
+def _is_known(sight: "Sight", task: AnyTask | None, row: KindRow | None, chosen: str | None) -> bool:
     """Whether a kind may be named to the asker: its queue is theirs, or its jobs may go to one of theirs."""
     if task is not None:
         home, may_leave = task.queue, task.policy.queue_override

@@ -219,7 +219,7 @@ def _who(request: Request) -> Principal:
 
 
 async def _sight(request: Request) -> Sight:
-    return Sight(await served(request).opened(), _who(request))
+    return Sight(await served(request).opened(), _who(request), request.app.state.kinds)
 
 
 Who = Annotated[Principal, Depends(_who)]

@@ -1,21 +1,23 @@
 """What one person can see: everything of the client, narrowed to the queues they may know of."""
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
 from holdfast.client.client import Client
 from holdfast.client.dead_letters import failed_jobs, group_named, only_group
-from holdfast.client.jobs import LARGEST_PAGE, missing
+from holdfast.client.jobs import missing
 from holdfast.errors import BulkNotFound, JobNotFound, UniqueConflict
 from holdfast.job import Job, JobState
+from holdfast.server.kinds import KindRegistry
 from holdfast.server.principal import Principal
 from holdfast.server.problems import not_found
+from holdfast.server.scoped.escalations import ScopedEscalations
+from holdfast.server.scoped.kinds import ScopedKinds
 from holdfast.server.scoped.limits import ScopedLimits
 from holdfast.server.scoped.locks import ScopedLocks
-from holdfast.server.scoped.escalations import ScopedEscalations
 from holdfast.server.scoped.queues import ScopedQueues
 from holdfast.server.scoped.workers import ScopedWorkers
 from holdfast.server.served import Opened
@@ -31,7 +33,7 @@ NOWHERE = secrets.token_hex(32)  # the name of no queue: nobody can know it
 class Sight:
     """The client, as far as one person may look."""
 
-    def __init__(self, opened: Opened, principal: Principal) -> None:
+    def __init__(self, opened: Opened, principal: Principal, kinds: KindRegistry) -> None:
         self.client: Client = opened.client
         self.store: Store = opened.store
         self.principal = principal
@@ -40,6 +42,7 @@ class Sight:
         self.queues = ScopedQueues(self.client.queues, principal)
         self.escalations = ScopedEscalations(self.client.escalations, self.client.get_many, principal)
         self.webhooks = self.client.webhooks  # only those who may see all queues get to its routes
+        self.kinds = ScopedKinds(kinds, self.store, principal)
         self.workers = ScopedWorkers(self.client, principal)
 
     async def job(self, job: str) -> Job:
@@ -148,4 +151,3 @@ class Sight:
         if self.principal.queues is None:
             return True
         return bool(run.which.queues) and all(self.principal.sees(queue) for queue in run.which.queues)
-

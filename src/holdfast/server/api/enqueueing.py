@@ -11,7 +11,7 @@ from holdfast.errors import HoldfastError, InvalidValue, JobNotFound, KeyConflic
 from holdfast.handle import JobHandle
 from holdfast.server.api.enqueue_shapes import BatchAnswer, BatchAnswers, BatchRequest, EnqueueRequest, Refused
 from holdfast.server.api.job_shapes import WholeJob, whole_job
-from holdfast.server.kinds import Kinds
+from holdfast.server.kinds import KindRegistry
 from holdfast.server.pages.rendering import url
 from holdfast.server.problems import Problem, problem_of
 from holdfast.server.roles import Permission
@@ -40,9 +40,9 @@ _EXAMPLES: Any = {
 }
 
 
-def kinds(request: Request) -> Kinds:
+def kinds(request: Request) -> KindRegistry:
     """The kinds that the server knows."""
-    found: Kinds = request.app.state.kinds
+    found: KindRegistry = request.app.state.kinds
     return found
 
 

@@ -2,11 +2,10 @@
 
 from typing import Annotated
 
-from fastapi import Path, Request
+from fastapi import Path
 
 from holdfast.errors import UnknownKind
-from holdfast.server.api.enqueueing import kinds
-from holdfast.server.api.kind_shapes import KindList, KindShape, kind_shape
+from holdfast.resources.kind import KindInfo, KindList
 from holdfast.server.api.parameters import NAME
 from holdfast.server.problems import Problem
 from holdfast.server.roles import Permission
@@ -18,15 +17,15 @@ Kind = Annotated[str, Path(max_length=NAME, examples=["send_email"], description
 
 
 @routes.get("", Permission.LOOK, summary="List kinds of jobs")
-async def list_kinds(request: Request, sight: Seen) -> KindList:
+async def list_kinds(sight: Seen) -> KindList:
     """Read all kinds that the server's app defines or workers have published, with the schema of their arguments."""
-    return KindList(kinds=[kind_shape(row) for row in await kinds(request).listed(sight)])
+    return KindList(kinds=await sight.kinds.list())
 
 
 @routes.get("/{kind}", Permission.LOOK, summary="Read a kind of job")
-async def read_kind(kind: Kind, request: Request, sight: Seen) -> KindShape:
+async def read_kind(kind: Kind, sight: Seen) -> KindInfo:
     """Read one kind: its queue, its policies, and the JSON Schema of its arguments."""
     try:
-        return kind_shape(await kinds(request).read(sight, kind))
+        return await sight.kinds.get(kind)
     except UnknownKind as error:
         raise Problem(404, str(error), "not-found") from error

@@ -8,8 +8,8 @@ from holdfast.client.why import span as length
 from holdfast.job import JobState
 from holdfast.policies.money import shown_amount
 from holdfast.resources.queue import QueueInfo
-from holdfast.resources.worker import WorkerInfo
 from holdfast.resources.redaction import redact
+from holdfast.resources.worker import WorkerInfo
 from holdfast.server.pages.rendering import span
 from holdfast.server.sight import Sight
 from holdfast.stores.failures import DeadFilter, DeadLetter

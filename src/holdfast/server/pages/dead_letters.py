@@ -8,7 +8,7 @@ from starlette.responses import Response, StreamingResponse
 from holdfast import public_id
 from holdfast.server.api.bulk import require_role_for
 from holdfast.server.exporting import export_lines
-from holdfast.server.kinds import Kinds
+from holdfast.server.kinds import KindRegistry
 from holdfast.server.pages.dead_choice import Choice, Chosen, read_moment
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.pages.replaying import changes
@@ -172,7 +172,7 @@ async def replay_edited_here(
     failed = await sight.job(job)
     changed = await asyncio.to_thread(changes, failed, arguments)
     noted(request, queue=failed.queue, changed=sorted(changed))
-    known: Kinds = request.app.state.kinds
+    known: KindRegistry = request.app.state.kinds
     new = await known.replay(sight, failed, changed)
     noted(request, job=new.public_id)
     return turned(request, url(request, "jobs", new.public_id), f"job {new.public_id} stands for {failed.public_id}")

@@ -13,7 +13,7 @@ from holdfast.errors import Conflict, InvalidValue, JobNotFound, UniqueConflict
 from holdfast.filtering import Term
 from holdfast.job import RETRYABLE, WAITING, Attempt, Job, JobState, LogLine
 from holdfast.public_id import encode
-from holdfast.server.kinds import Kinds
+from holdfast.server.kinds import KindRegistry
 from holdfast.server.pages import replaying
 from holdfast.server.pages.relations import offspring, relations
 from holdfast.server.pages.rendering import page, turned, url
@@ -155,7 +155,7 @@ async def replay_job_here(request: Request, job: str, sight: Seen, args: str = F
     try:
         changes = await asyncio.to_thread(replaying.changes, found, args)
         noted(request, changed=sorted(changes))
-        known: Kinds = request.app.state.kinds
+        known: KindRegistry = request.app.state.kinds
         new = await known.replay(sight, found, changes)
     except (InvalidValue, Conflict) as error:
         return _replay(request, Shown(found), args, mistake=str(error))

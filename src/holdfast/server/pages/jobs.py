@@ -16,7 +16,6 @@ from holdfast.client.searching import meant
 from holdfast.errors import FilterMistakes, InvalidValue, JobNotFound
 from holdfast.job import JobState
 from holdfast.resources.queue import QueueInfo
-from holdfast.server.kinds import Kinds
 from holdfast.server.pages.recent import recent
 from holdfast.server.pages.rendering import page, part_of, url
 from holdfast.server.pages.shown import Shown
@@ -126,7 +125,7 @@ async def jobs_page(
         runs=await _runs(sight),
         colours=await _colours(sight),
         terms=TERMS,
-        choices=await _choices(request, sight),
+        choices=await _choices(sight),
         command=f"holdfast jobs list {shlex.quote(asked.text())}" if q else "holdfast jobs list",
     )
 
@@ -213,15 +212,14 @@ async def _runs(sight: Sight) -> list[BulkRun]:
     return [run for run in found if run.state in {BulkState.RUNNING, BulkState.PAUSED}]
 
 
-async def _choices(request: Request, sight: Sight) -> list[str]:
+async def _choices(sight: Sight) -> list[str]:
     """Terms that the box completes: states, queues and kinds that may be seen."""
     queues = [queue.name for queue in await _queues(sight)]
-    kinds: Kinds = request.app.state.kinds
-    found = await kinds.listed(sight)
+    kinds = await sight.kinds.list()
     return [
         *(f"state:{word}" for word in (*(state.value for state in JobState), *_WORDS)),
         *(f"queue:{queue}" for queue in queues),
-        *(f"kind:{row.name}" for row in found[:_MOST_KINDS]),
+        *(f"kind:{kind.name}" for kind in kinds[:_MOST_KINDS]),
         *(text.partition(":")[0] + ":" for text, _ in TERMS if ":" in text),
         "args.",
     ]

@@ -16,7 +16,7 @@ from holdfast.cron import Times
 from holdfast.errors import InvalidValue, shown
 from holdfast.schedules import Missed, Outcome, Overlap
 from holdfast.server.bodies import parse_json
-from holdfast.server.kinds import Kinds
+from holdfast.server.kinds import KindRegistry
 from holdfast.server.pages import drawing
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.pages.said import Said
@@ -84,7 +84,7 @@ async def schedules_page(request: Request, sight: Seen, after: str = Query("", m
         after=after,
         next_after=states[-1].name if len(rest) > _PAGE else None,
         maintenance=await sight.client.maintenance(),
-        kinds=[row.name for row in await _known(request).listed(sight)],
+        kinds=[kind.name for kind in await sight.kinds.list()],
     )
 
 
@@ -216,8 +216,8 @@ async def _state(sight: Sight, name: str) -> ScheduleState:
     raise not_found("schedule", name)
 
 
-def _known(request: Request) -> Kinds:
-    found: Kinds = request.app.state.kinds
+def _known(request: Request) -> KindRegistry:
+    found: KindRegistry = request.app.state.kinds
     return found
 
 

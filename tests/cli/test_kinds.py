@@ -1,4 +1,4 @@
-"""`tasks list`, and `config apply|set|reset`: what is published, what is changed, and what then holds."""
+"""`kinds list`, and `config apply|set|reset`: what is published, what is changed, and what then holds."""
 
 import json
 import sys
@@ -38,9 +38,9 @@ def limits(shop: Shop) -> list[LimitRow]:
 
 def test_tasks_come_from_code_without_a_look_at_the_store(sqlite_shop: Shop) -> None:
     with_policies(sqlite_shop)
-    heading, *rows = [line.split("\t") for line in sqlite_shop.ok("tasks", "list").splitlines()]
+    heading, *rows = [line.split("\t") for line in sqlite_shop.ok("kinds", "list").splitlines()]
     assert heading == ["KIND", "QUEUE", "CADENCE", "HANDLER", "POLICY"]
-    assert [row[:2] for row in rows] == [["resize", "default"], ["send_email", "high"], ["Transcode", "bulk"]]
+    assert [row[:2] for row in rows] == [["resize", "default"], ["send_email", "high"], ["transcode", "bulk"]]
     assert rows[1][2].startswith("every 5 min")
     assert rows[1][3:] == ["shop.send_email", "5 attempts, timeout 3600 s, limits mails"]
     assert not (sqlite_shop.folder / "jobs.db").exists()
@@ -49,10 +49,10 @@ def test_tasks_come_from_code_without_a_look_at_the_store(sqlite_shop: Shop) -> 
 def test_apply_publishes_and_tasks_are_read_from_the_store(shop: Shop) -> None:
     with_policies(shop)
     assert shop.ok("config", "apply") == "published: 1 queues, 1 limits, 0 budgets, 3 kinds\n"
-    own = json.loads(shop.ok("tasks", "list", "--json"))["tasks"]
-    stored = json.loads(shop.ok("tasks", "list", "--stored", "--json"))["tasks"]
+    own = json.loads(shop.ok("kinds", "list", "--json"))["kinds"]
+    stored = json.loads(shop.ok("kinds", "list", "--stored", "--json"))["kinds"]
     assert own == stored
-    (email,) = [task for task in stored if task["kind"] == "send_email"]
+    (email,) = [kind for kind in stored if kind["name"] == "send_email"]
     assert (email["queue"], email["limits"], email["priority"]) == ("high", ["mails"], 1)
     assert [(row.name, row.kinds, row.concurrency) for row in limits(shop)] == [("mails", ("send_email",), 3)]
 
