@@ -82,6 +82,7 @@ from holdfast.resources.kind import KindInfo
 from holdfast.resources.limit import LimitInfo, LimitKey, SlotHolder
 from holdfast.resources.lock import LockInfo
 from holdfast.resources.queue import JobCount, QueueInfo, Tuning
+from holdfast.resources.service import Leader, ServiceInfo
 from holdfast.resources.webhook import Delivery, DeliveryTry, Endpoint
 from holdfast.resources.worker import WorkerInfo
 from holdfast.retry import Backoff, backoff
@@ -178,6 +179,7 @@ __all__ = [
     "KeyConflict",
     "Kind",
     "KindInfo",
+    "Leader",
     "Limit",
     "LimitInfo",
     "LimitKey",
@@ -215,6 +217,7 @@ __all__ = [
     "SchemaError",
     "ServerSettings",
     "Service",
+    "ServiceInfo",
     "Shard",
     "ShutdownTimeout",
     "SignedWebhook",

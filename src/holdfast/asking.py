@@ -13,6 +13,7 @@ from holdfast.client.kinds import Kinds
 from holdfast.client.limits import Limits
 from holdfast.client.locks import Locks
 from holdfast.client.queues import Queues
+from holdfast.client.services import Services
 from holdfast.client.subscription import Subscription
 from holdfast.client.webhooks import Webhooks
 from holdfast.client.workers import Workers
@@ -73,6 +74,11 @@ class Asking(ABC):
     def kinds(self) -> Kinds:
         """The kinds of jobs that programs have published."""
         return self.client.kinds
+
+    @property
+    def services(self) -> Services:
+        """The services: read what they did, change how they run."""
+        return self.client.services
 
     @property
     def workers(self) -> Workers:
@@ -166,7 +172,6 @@ class Asking(ABC):
     fires = _asks(Client.fires)
     get = _asks(Client.get)
     get_many = _asks(Client.get_many)
-    leaders = _asks(Client.leaders)
     ledger = _asks(Client.ledger)
     list = _asks(Client.list)
     lost_spend = _asks(Client.lost_spend)
@@ -185,15 +190,12 @@ class Asking(ABC):
     reschedule_many = _asks(Client.reschedule_many)
     reset_policy = _asks(Client.reset_policy)
     reset_schedule = _asks(Client.reset_schedule)
-    reset_service = _asks(Client.reset_service)
     resume_bulk = _asks(Client.resume_bulk)
     retry = _asks(Client.retry)
     retry_many = _asks(Client.retry_many)
     run_schedule = _asks(Client.run_schedule)
     search = _asks(Client.search)
-    services = _asks(Client.services)
     set_policy = _asks(Client.set_policy)
-    set_service = _asks(Client.set_service)
     settle_spend = _asks(Client.settle_spend)
     spend_by = _asks(Client.spend_by)
     start_bulk = _asks(Client.start_bulk)

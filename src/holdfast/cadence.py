@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from holdfast import names
+from holdfast.about import About
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import ConfigError, InvalidValue, shown
 
@@ -21,9 +22,9 @@ class Service:
     What is left out stays as it is by default.
     """
 
-    interval: Duration | None = None
-    batch: int | None = None
-    enabled: bool = True
+    interval: Annotated[Duration | None, About("The longest time between two rounds.", "5s")] = None
+    batch: Annotated[int | None, About("What one round does at most.", 1_000)] = None
+    enabled: Annotated[bool, About("Whether it runs.", example=True)] = True
     interval_s: float = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -63,7 +64,22 @@ DEFAULTS: Mapping[str, Service] = {
     "bulk": Service(interval="1s", batch=500),
     "sla": Service(interval="10s"),
 }
-"""Every service, as it runs unless somebody says otherwise."""
+"""Every service, as it runs unless it is set otherwise."""
+
+DESCRIPTIONS: Mapping[str, str] = {
+    "promote": "queues scheduled jobs that are due",
+    "schedules": "fires schedules",
+    "rescue": "requeues jobs of dead workers, and ends cancelled jobs that do not stop",
+    "announce": "announces jobs to Redis again whose ids were lost",
+    "retention": "deletes what has been kept long enough",
+    "fold": "adds up old counts and rows",
+    "gauges": "counts what waits and runs",
+    "escalate": "makes messages of what went wrong",
+    "notices": "sends these messages",
+    "dead_letters": "puts failed jobs into groups",
+    "bulk": "works on bulk operations",
+    "sla": "compares waits with the SLA of each queue",
+}
 
 
 def read_services(given: Mapping[str, Service]) -> dict[str, Service]:

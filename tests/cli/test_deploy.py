@@ -60,8 +60,8 @@ def test_what_the_app_says_is_in_it() -> None:
     assert list(found) == [
         ("Deployment", "holdfast-worker"),
         ("PodDisruptionBudget", "holdfast-worker"),
-        ("Deployment", "holdfast-upkeep"),
-        ("PodDisruptionBudget", "holdfast-upkeep"),
+        ("Deployment", "holdfast-services"),
+        ("PodDisruptionBudget", "holdfast-services"),
         ("ScaledObject", "holdfast-worker"),
     ]
     pod = found["Deployment", "holdfast-worker"]["template"]["spec"]

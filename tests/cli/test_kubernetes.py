@@ -170,13 +170,13 @@ def test_pods_have_the_time_that_the_app_gives_its_jobs() -> None:
 def test_selectors_and_budgets_lead_to_their_own_pods() -> None:
     found = objects()
     own = {}
-    for component in ("worker", "upkeep"):
+    for component in ("worker", "services"):
         spec = deployment(component)
         (budget,) = of_kind("PodDisruptionBudget", found, component)
         own[component] = spec["template"]["metadata"]["labels"]
         assert spec["selector"]["matchLabels"] == own[component] == budget["spec"]["selector"]["matchLabels"]
         assert budget["spec"]["maxUnavailable"] == 1
-    assert own["worker"] != own["upkeep"]
+    assert own["worker"] != own["services"]
     assert own["worker"] != of_kind("Deployment", objects(name="other"))[0]["spec"]["selector"]["matchLabels"]
 
 
@@ -186,12 +186,12 @@ def test_workers_are_started_as_chosen() -> None:
     chosen = deployment("worker", queues=["high", "low"], concurrency=20, processes=2)
     (container,) = chosen["template"]["spec"]["containers"]
     assert container["args"] == ["worker", "--queues", "high,low", "--concurrency", "20", "--processes", "2"]
-    (upkeep,) = deployment("upkeep")["template"]["spec"]["containers"]
-    assert upkeep["args"] == ["upkeep"]
+    (services,) = deployment("services")["template"]["spec"]["containers"]
+    assert services["args"] == ["services", "run"]
 
 
 def test_the_schema_is_brought_up_to_date_first_unless_it_is_not_to_be() -> None:
-    for component in ("worker", "upkeep"):
+    for component in ("worker", "services"):
         (migrate,) = deployment(component)["template"]["spec"]["initContainers"]
         assert migrate["args"] == ["migrate", "up"]
         assert "initContainers" not in deployment(component, migrate=False)["template"]["spec"]
@@ -204,7 +204,7 @@ def test_who_scales_the_workers_counts_them_alone() -> None:
     assert deployment("worker", replicas=3)["replicas"] == 3
     for autoscale in ("keda", "hpa"):
         assert "replicas" not in deployment("worker", autoscale=autoscale)
-        assert deployment("upkeep", autoscale=autoscale)["replicas"] == 2
+        assert deployment("services", autoscale=autoscale)["replicas"] == 2
     assert of_kind("ScaledObject", objects()) == of_kind("HorizontalPodAutoscaler", objects()) == []
 
 
@@ -390,7 +390,7 @@ def test_names_that_do_not_fit_are_refused() -> None:
         ({"cpu": "lots"}, "cpu: expected a quantity"),
         ({"memory": "0"}, "memory: expected a quantity"),
         ({"replicas": 0}, "replicas: expected a whole number from 1"),
-        ({"upkeep_replicas": 0}, "upkeep_replicas: expected a whole number from 1"),
+        ({"services_replicas": 0}, "services_replicas: expected a whole number from 1"),
         ({"concurrency": 0}, "concurrency: expected a whole number from 1"),
         ({"processes": 1_000}, "processes: expected a whole number from 1 to 256"),
         ({"min_replicas": 0}, "min_replicas: expected from 1 to max_replicas (10), got 0"),
@@ -445,7 +445,7 @@ def test_pods_show_metrics_where_asked_and_where_an_autoscaler_lives_by_them() -
         ({"metrics": 9100}, 9100),
         ({"autoscale": "hpa", "metrics": 1}, 1),
     ):
-        for component in ("worker", "upkeep"):
+        for component in ("worker", "services"):
             template = deployment(component, **chosen)["template"]
             (found,) = template["spec"]["containers"]
             assert found["args"][-2:] == ["--metrics", f"0.0.0.0:{port}"]

@@ -9,6 +9,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.client.limits import LocalLimits
 from holdfast.client.policies import PolicyVerbs
+from holdfast.client.services import LocalServices
 from holdfast.errors import LimitNotFound
 from holdfast.stores.limits import LimitRow
 from tests.cli.conftest import Shop
@@ -97,7 +98,8 @@ def test_one_that_is_not_there(shop: Shop) -> None:
 
 async def test_available_is_one_number(store: Any) -> None:
     await used(store)
-    limits = LocalLimits(store, 10, PolicyVerbs(store, Holdfast("sqlite://").settings))
+    settings = Holdfast("sqlite://").settings
+    limits = LocalLimits(store, 10, PolicyVerbs(store, settings, LocalServices(store, settings)))
     assert (await limits.get("shots")).available == 1
     assert (await limits.get("Tenants", "b")).available == 0
     assert (await limits.get("calls")).available is None, "it does not bound what runs"

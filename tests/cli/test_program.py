@@ -48,11 +48,13 @@ def test_every_command_ends_its_help_with_examples() -> None:
     nouns |= {
         "deploy": ["kubernetes"],
         "move": [],
-        "upkeep": [],
         "locks": ["list", "release"],
         "limits": ["list", "show"],
     }
-    nouns |= {"services": ["list", "set", "reset"], "config": ["check", "show", "schema", "apply", "set", "reset"]}
+    nouns |= {
+        "services": ["list", "set", "reset", "run"],
+        "config": ["check", "show", "schema", "apply", "set", "reset"],
+    }
     nouns |= {"kinds": ["list"], "budgets": ["list", "show", "ledger", "set", "settle"]}
     nouns |= {
         "dlq": ["list", "show", "replay", "purge", "export"],

@@ -219,6 +219,7 @@ def test_json_of_a_command_is_what_the_api_answers(served: Place, args: tuple[st
 
 API = (
     (("kinds", "list"), "kinds"),
+    (("services", "list"), "services"),
     (("workers", "list"), "workers"),
     (("workers", "list", "--all"), "workers?dead=true"),
 )
@@ -477,7 +478,7 @@ def test_a_token_from_a_file(served: Place, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "args",
-    [("migrate", "status"), ("prune",), ("doctor",), ("stats",), ("config", "apply"), ("worker",), ("upkeep",)],
+    [("migrate", "status"), ("prune",), ("doctor",), ("stats",), ("config", "apply"), ("worker",), ("services", "run")],
 )
 def test_what_needs_the_database_says_so(served: Place, args: tuple[str, ...]) -> None:
     result = served.there(*args)

@@ -31,10 +31,10 @@ def service(shop: Shop, name: str) -> dict[str, Any]:
 def test_nobody_leads(shop: Shop) -> None:
     result = shop("services", "list")
     heading, *rows = [line.split("\t") for line in result.stdout.splitlines()]
-    assert heading == ["SERVICE", "EVERY", "BATCH", "ROUNDS", "SCANNED", "MOVED", "FAILURES", "LATE", "TOLD"]
+    assert heading == ["SERVICE", "EVERY", "BATCH", "ROUNDS", "SCANNED", "MOVED", "FAILURES", "LATE", "REPORTED"]
     assert [row[0] for row in rows] == NAMES
     assert rows[0][:4] == ["promote", "5 s", "1,000", ""]
-    assert "nobody leads: start a worker, or `holdfast upkeep`" in result.stderr
+    assert "no process leads: start a worker, or `" in result.stderr
     assert json.loads(shop.ok("services", "list", "--json"))["leaders"] == []
 
 
@@ -52,16 +52,17 @@ def test_the_table_says_what_was_done_and_who_leads(shop: Shop) -> None:
 def test_json_has_everything(shop: Shop) -> None:
     shop.on_store(led)
     (leader,) = json.loads(shop.ok("services", "list", "--json"))["leaders"]
-    assert (leader["office"], leader["holder"], leader["term"]) == ("upkeep", "web-1/17/abc", 1)
+    assert (leader["holder"], leader["term"]) == ("web-1/17/abc", 1)
     promote = service(shop, "promote")
-    assert promote["told_at"].endswith("Z")
-    assert {key: value for key, value in promote.items() if key != "told_at"} == {
+    assert promote["reported_at"].endswith("Z")
+    assert {key: value for key, value in promote.items() if key != "reported_at"} == {
         "name": "promote",
-        "interval_s": 5.0,
+        "description": "queues scheduled jobs that are due",
+        "interval_ms": 5_000,
         "batch": 1_000,
         "enabled": True,
         "changed": [],
-        "holder": "web-1/17/abc",
+        "leader": "web-1/17/abc",
         "rounds": 12_345,
         "scanned": 20,
         "moved": 3,
@@ -69,7 +70,7 @@ def test_json_has_everything(shop: Shop) -> None:
         "lag_ms": 4,
         "error": None,
     }
-    assert (service(shop, "gauges")["batch"], service(shop, "gauges")["told_at"]) == (None, None)
+    assert (service(shop, "gauges")["batch"], service(shop, "gauges")["reported_at"]) == (None, None)
 
 
 def test_set_and_reset(shop: Shop) -> None:
@@ -78,7 +79,7 @@ def test_set_and_reset(shop: Shop) -> None:
         shop.ok("services", "set", "promote", "--off", "--actor", "alice", "--reason", "a move") == "promote is set\n"
     )
     changed = service(shop, "promote")
-    assert (changed["interval_s"], changed["batch"], changed["enabled"]) == (0.5, 50, False)
+    assert (changed["interval_ms"], changed["batch"], changed["enabled"]) == (500, 50, False)
     assert changed["changed"] == ["batch", "enabled", "interval"]
     rows = [line.split("\t") for line in shop.ok("services", "list").splitlines()]
     assert rows[1][1] == "off *"

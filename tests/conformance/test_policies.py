@@ -9,6 +9,7 @@ import pytest
 from holdfast.app import Holdfast
 from holdfast.client.definitions import read_definitions
 from holdfast.client.policies import PolicyVerbs
+from holdfast.client.services import LocalServices
 from holdfast.client.settling import publish, settle
 from holdfast.errors import ConfigError, InvalidValue
 from holdfast.job import JobState
@@ -49,7 +50,7 @@ async def started(store: Store, app: Holdfast) -> list[str]:
 
 def verbs(store: Store, app: Holdfast) -> PolicyVerbs:
     """What operators can do."""
-    return PolicyVerbs(store, app.settings)
+    return PolicyVerbs(store, app.settings, LocalServices(store, app.settings))
 
 
 TENANT = Limit(name="tenant", key="payload.tenant", concurrency=3)
@@ -186,8 +187,8 @@ async def test_budgets_and_queues_are_changed_alike(store: Store) -> None:
 async def test_a_service_is_changed_by_its_path_too(store: Store) -> None:
     app = program()
     await verbs(store, app).set_policy("services.promote.interval", "2s")
-    (promote,) = [state for state in await verbs(store, app).services() if state.name == "promote"]
-    assert (promote.cadence.interval_s, promote.changed) == (2.0, ("interval",))
+    (promote,) = [row for row in await LocalServices(store, app.settings).list() if row.name == "promote"]
+    assert (promote.interval_ms, promote.changed) == (2_000, ["interval"])
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ async def test_it_is_due_later(store: Store, clock: Clock) -> None:
     assert behind.sentence == "is due in 4 min by the store's clock (this machine's is 3 s behind it)"
     await clock.advance(minutes=5)
     assert (await why(store, job)).sentence == (
-        "was due 1 min ago, and no worker or upkeep process has made it ready yet;"
+        "was due 1 min ago, and no process that runs the services has queued it yet;"
         " no living worker takes jobs of queue default"
     )
 

@@ -159,7 +159,7 @@ async def test_two_workers_and_a_server_are_scraped_and_every_query_runs(app: Ho
         with ExitStack() as stack:
             for port in ports[:2]:
                 stack.enter_context(started(tmp_path, "worker", "--processes", "2", "--metrics", f"127.0.0.1:{port}"))
-            stack.enter_context(started(tmp_path, "upkeep", "--metrics", f"127.0.0.1:{ports[2]}"))
+            stack.enter_context(started(tmp_path, "services", "run", "--metrics", f"127.0.0.1:{ports[2]}"))
             # A server runs no jobs and leads nothing, so it adds to no sum.
             stack.enter_context(started(tmp_path, "serve", "--port", str(ports[3]), "--metrics"))
             prometheus = stack.enter_context(scraping(tmp_path, ports, RULES))

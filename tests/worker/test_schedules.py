@@ -350,5 +350,5 @@ async def test_without_a_leader_schedules_fire_two_seconds_late_and_due_jobs_in_
         assert {later.nominal - fire.nominal for fire, later in itertools.pairwise(fires)} == {timedelta(seconds=1)}
         (promoted,) = [ctx.job for word, ctx in seen.runs if word == "note"]
         assert promoted.state is JobState.RUNNING
-        (leader,) = await app.leaders()
+        (leader,) = await app.services.leaders()
         assert (leader.holder, leader.term) == ("somebody who does nothing", term)

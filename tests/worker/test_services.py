@@ -4,7 +4,6 @@ import pytest
 
 from holdfast import Holdfast, InvalidValue, Service
 from holdfast.services import office
-from holdfast.services.leader import OFFICE
 from tests.support.wait import until
 from tests.support.workers import MakeApp, working
 from tests.worker.scheduling import emptied
@@ -18,10 +17,7 @@ def alert(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def runs(app: Holdfast, name: str) -> int:
-    for state in await app.services():
-        if state.name == name and state.report is not None:
-            return state.report.runs
-    return 0
+    return next(service.rounds for service in await app.services.list() if service.name == name)
 
 
 @pytest.mark.usefixtures("alert")
@@ -34,26 +30,25 @@ async def test_services_are_set_and_reset_while_they_run(make_app: MakeApp) -> N
                 return await runs(app, "fold") == 1
 
             await until(has_begun, "the services have begun")
-            await app.set_service("fold", interval="20ms", actor="eve", reason="to see it")
+            await app.services.set("fold", interval="20ms", actor="eve", reason="to see it")
 
             async def goes_fast() -> bool:
                 return await runs(app, "fold") > 10
 
             await until(goes_fast, "it folds all the time")
-            (state,) = [one for one in await app.services() if one.name == "fold"]
-            assert (state.cadence.interval_s, state.cadence.batch, state.changed) == (0.02, 500, ("interval",))
+            (fold,) = [service for service in await app.services.list() if service.name == "fold"]
+            assert (fold.interval_ms, fold.batch, fold.changed) == (20, 500, ["interval"])
             assert await runs(app, "gauges") == 0
-            await app.set_service("gauges", enabled=True)
+            await app.services.set("gauges", enabled=True)
 
             async def measures() -> bool:
                 return await runs(app, "gauges") > 0
 
             await until(measures, "gauges are read")
-            await app.reset_service("fold")
-            assert [one.changed for one in await app.services() if one.name == "fold"] == [()]
-            (leader,) = await app.leaders()
-            assert leader.office == OFFICE
-        assert await app.leaders() == []  # who leaves says so
+            assert (await app.services.reset("fold")).changed == []
+            (leader,) = await app.services.leaders()
+            assert leader.holder
+        assert await app.services.leaders() == []  # who leaves says so
 
 
 @pytest.mark.usefixtures("alert")
@@ -67,7 +62,7 @@ async def test_what_cannot_be_read_of_a_service_is_left_out(make_sqlite_file: Ma
         ):
             await app.store.set_override(path, value, actor=None, reason=None)
         async with working(app):
-            await app.set_service("gauges", interval="20ms")
+            await app.services.set("gauges", interval="20ms")
 
             async def measures() -> bool:
                 return await runs(app, "gauges") > 5 and await runs(app, "fold") > 0
@@ -77,12 +72,12 @@ async def test_what_cannot_be_read_of_a_service_is_left_out(make_sqlite_file: Ma
 
 async def test_what_no_service_can_be_is_refused(memory_app: Holdfast) -> None:
     with pytest.raises(InvalidValue, match="expected one of promote, schedules"):
-        await memory_app.set_service("nobody", batch=5)
+        await memory_app.services.set("nobody", batch=5)
     with pytest.raises(InvalidValue, match="interval: expected from 10 ms to a day"):
-        await memory_app.set_service("fold", interval="1ms")
+        await memory_app.services.set("fold", interval="1ms")
     with pytest.raises(InvalidValue, match="batch"):
-        await memory_app.set_service("fold", batch=0)
+        await memory_app.services.set("fold", batch=0)
     with pytest.raises(InvalidValue, match="takes no batch"):
-        await memory_app.set_service("gauges", batch=5)
+        await memory_app.services.set("gauges", batch=5)
     with pytest.raises(InvalidValue, match="expected one of promote, schedules"):
-        await memory_app.reset_service("nobody")
+        await memory_app.services.reset("nobody")

@@ -141,7 +141,7 @@ async def follow(client: Client, run: BulkRun, *, quiet: bool) -> BulkRun:
             if run.step != moved:
                 moved, moved_at = run.step, math.inf  # somebody works on it
             elif time.monotonic() - moved_at > _PATIENCE_S:
-                output.note("nobody has begun with it yet: is a worker, or `upkeep`, running?")
+                output.note("it has not begun yet: does a worker, or `services run`, run?")
                 moved_at = math.inf
     return run
 

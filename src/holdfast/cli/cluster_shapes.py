@@ -1,16 +1,14 @@
-"""What `--json` prints of schedules and services; the rules are those of `shapes`."""
+"""What `--json` prints of schedules; the rules are those of `shapes`."""
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
 from holdfast import public_id
 from holdfast.client.schedules import ScheduleState
-from holdfast.client.services import ServiceState
 from holdfast.payload import covered_json
-from holdfast.stores.cluster import FireRow, LeaderRow
+from holdfast.stores.cluster import FireRow
 
 
 class ScheduleShape(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,24 +43,6 @@ class FireShape(msgspec.Struct, frozen=True):
     job_public_id: str | None
     note: str | None
     recorded_at: datetime
-
-
-class ServiceShape(msgspec.Struct, frozen=True, kw_only=True):
-    """Each entry of `services list --json`."""
-
-    name: str
-    interval_s: float
-    batch: int | None
-    enabled: bool
-    changed: tuple[str, ...]
-    holder: str | None
-    told_at: datetime | None
-    rounds: int
-    scanned: int
-    moved: int
-    failures: int
-    lag_ms: int
-    error: str | None
 
 
 def schedules(states: Sequence[ScheduleState], now: datetime) -> list[ScheduleShape]:
@@ -105,30 +85,3 @@ def fires(rows: Sequence[FireRow]) -> list[FireShape]:
         )
         for row in rows
     ]
-
-
-def services(states: Sequence[ServiceState], leaders: Sequence[LeaderRow]) -> dict[str, Any]:
-    """Describe services and who leads."""
-    return {
-        "services": [_service(state) for state in states],
-        "leaders": [msgspec.structs.asdict(leader) for leader in leaders],
-    }
-
-
-def _service(state: ServiceState) -> ServiceShape:
-    report = state.report
-    return ServiceShape(
-        name=state.name,
-        interval_s=state.cadence.interval_s,
-        batch=state.cadence.batch,
-        enabled=state.cadence.enabled,
-        changed=state.changed,
-        holder=None if report is None else report.holder,
-        told_at=None if report is None else report.at,
-        rounds=0 if report is None else report.runs,
-        scanned=0 if report is None else report.scanned,
-        moved=0 if report is None else report.moved,
-        failures=0 if report is None else report.failures,
-        lag_ms=0 if report is None else report.lag_ms,
-        error=None if report is None else report.error,
-    )

@@ -37,7 +37,9 @@ def deploy() -> None:
 @click.option("--name", metavar="NAME", help="What the names of all objects begin with. [default: holdfast]")
 @click.option("--namespace", metavar="NAME", help="The namespace. [default: that of kubectl]")
 @click.option("--replicas", type=int, metavar="N", help="How many pods of workers. [default: 2]")
-@click.option("--upkeep-replicas", type=int, metavar="N", help="How many of upkeep; one leads. [default: 2]")
+@click.option(
+    "--services-replicas", type=int, metavar="N", help="How many pods of the services; one leads. [default: 2]"
+)
 @click.option("--queues", metavar="NAME,...", help="Work these queues only. [default: all that the app knows]")
 @click.option("--concurrency", type=int, metavar="N", help="Jobs at once in each pod. [default: the app's]")
 @click.option("--processes", type=int, metavar="N", help="Processes in each pod. [default: the app's]")
@@ -70,9 +72,9 @@ def kubernetes(
 ) -> None:
     """Print the objects that run the app on Kubernetes.
 
-    Deployments of workers and of upkeep with budgets for their disruption; the server and its Service, an autoscaler,
-    and a CronJob for each schedule, if asked for. Nothing is sent anywhere: pipe it into `kubectl apply -f -`, or keep
-    it with your code.
+    Deployments of workers and of the services with budgets for their disruption; the server and its Service, an
+    autoscaler, and a CronJob for each schedule, if asked for. Nothing is sent anywhere: pipe it into
+    `kubectl apply -f -`, or keep it with your code.
     """
     named = locate.spelled_app(ctx)
     app = locate.imported_app(named)

@@ -256,8 +256,8 @@ def _running(command: Callable[..., Any]) -> Callable[..., Any]:
 def replay(ctx: click.Context, /, *, which: Sequence[str], pairs: Sequence[str], **given: Any) -> None:
     """Give failed jobs a new life.
 
-    Of a group, or all that fit the conditions: it says how many, asks, and starts a run that workers or `upkeep` do in
-    the background; see `bulk`. Jobs that are named are replayed at once. With --set a job is enqueued anew with other
+    Of a group, or all that fit the conditions: it says how many, asks, and starts a run that workers do in the
+    background; see `bulk`. Jobs that are named are replayed at once. With --set a job is enqueued anew with other
     arguments (KEY=VALUE, or KEY:=JSON) and names the old one, which stays.
     """
     jobs = [name for name in which if not _GROUP.fullmatch(name)]
@@ -282,8 +282,8 @@ def replay(ctx: click.Context, /, *, which: Sequence[str], pairs: Sequence[str],
 def purge(ctx: click.Context, /, *, which: Sequence[str], **given: Any) -> None:
     """Delete failed jobs.
 
-    Of a group, or all that fit the conditions: it says how many, asks, and starts a run that workers or `upkeep` do in
-    the background; see `bulk`. Jobs that are named are deleted at once.
+    Of a group, or all that fit the conditions: it says how many, asks, and starts a run that workers do in the
+    background; see `bulk`. Jobs that are named are deleted at once.
     """
     jobs = [name for name in which if not _GROUP.fullmatch(name)]
     if jobs and not given["dry_run"]:

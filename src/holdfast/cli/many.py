@@ -99,7 +99,7 @@ def start(
     if given["wait"] and ended.state is BulkState.FAILED:
         ctx.exit(Exit.ERROR)
     if not given["wait"] and not as_json:
-        output.note(f"workers or `upkeep` do it in the background; follow it with `bulk show {ended.id} --wait`")
+        output.note(f"workers or `services run` do it in the background; follow it with `bulk show {ended.id} --wait`")
 
 
 def _write_preview(deed: Deed, count: int, *, as_json: bool) -> None:

@@ -3,17 +3,16 @@
 import click
 
 from holdfast import ages
-from holdfast.cli import cluster_shapes, listing, options, output
+from holdfast.cli import listing, options, output
 from holdfast.cli.connect import Session, with_store
-from holdfast.cli.grammar import Noun
+from holdfast.cli.grammar import Noun, program_of
 from holdfast.cli.output import Cell, Column
-from holdfast.client.services import ServiceState
-from holdfast.stores.cluster import LeaderRow
+from holdfast.resources.service import ServiceInfo, ServiceList
 
 
-@click.group("services", cls=Noun, examples=("list", "set promote --interval 2s", "reset promote"))
+@click.group("services", cls=Noun, examples=("list", "run", "set promote --interval 2s"))
 def services() -> None:
-    """Look at the services, and change how they run."""
+    """Look at the services, run and change them."""
 
 
 @services.command("list", examples=("", "-o csv", "--json"))
@@ -22,42 +21,42 @@ def services() -> None:
 def list_services(ctx: click.Context, *, form: listing.Form) -> None:
     """List the services.
 
-    How each is set, and what it has done since its leader began; the leader tells it every ten seconds.
+    How each is set, and what it has done since its leader began; the leader reports every ten seconds.
     """
 
-    async def read(session: Session) -> tuple[list[ServiceState], list[LeaderRow]]:
-        return await session.client.services(), await session.client.leaders()
+    async def read(session: Session) -> ServiceList:
+        namespace = session.client.services
+        return ServiceList(services=await namespace.list(), leaders=await namespace.leaders())
 
-    states, leaders = with_store(ctx, read)
-    titles = ("SERVICE", "EVERY", "BATCH", "ROUNDS", "SCANNED", "MOVED", "FAILURES", "LATE", "TOLD")
+    found = with_store(ctx, read)
+    titles = ("SERVICE", "EVERY", "BATCH", "ROUNDS", "SCANNED", "MOVED", "FAILURES", "LATE", "REPORTED")
     columns = [Column(title, is_number=title in titles[2:8]) for title in titles]
-    listing.write(form, cluster_shapes.services(states, leaders), columns, [_row(state) for state in states])
+    listing.write(form, found, columns, [_row(service) for service in found.services])
     if form is not listing.Form.TABLE:
         return
-    for leader in leaders:
+    for leader in found.leaders:
         output.note(f"{leader.holder} leads since {ages.iso(leader.since)} (term {leader.term})")
-    if not leaders:
-        output.note("nobody leads: start a worker, or `holdfast upkeep`")
+    if not found.leaders:
+        output.note(f"no process leads: start a worker, or `{program_of(ctx)} services run`")
 
 
-def _row(state: ServiceState) -> list[Cell]:
-    cadence, report = state.cadence, state.report
-    every = f"{cadence.interval_s:g} s" if cadence.enabled else "off"
-    batch = "" if cadence.batch is None else f"{cadence.batch:,}"
-    marked = every + (" *" if state.changed else "")
-    if report is None:
-        return [Cell(state.name), Cell(marked), Cell(batch), *(Cell("") for _ in range(6))]
-    counts = (report.runs, report.scanned, report.moved, report.failures)
-    told = Cell("") if report.at is None else Cell(ages.age(report.at, ages.now()), ages.iso(report.at))
-    if report.error is not None:
-        told = Cell(report.error, style="red")
+def _row(service: ServiceInfo) -> list[Cell]:
+    every = f"{service.interval_ms / 1_000:g} s" if service.enabled else "off"
+    cells = [
+        Cell(service.name),
+        Cell(every + (" *" if service.changed else "")),
+        Cell("" if service.batch is None else f"{service.batch:,}"),
+    ]
+    if service.leader is None:
+        return [*cells, *(Cell("") for _ in range(6))]
+    counts = (service.rounds, service.scanned, service.moved, service.failures)
+    at = service.reported_at
+    reported = Cell("") if at is None else Cell(ages.age(at, ages.now()), ages.iso(at))
     return [
-        Cell(state.name),
-        Cell(marked),
-        Cell(batch),
+        *cells,
         *(Cell(f"{count:,}", str(count)) for count in counts),
-        Cell(f"{report.lag_ms:,} ms", str(report.lag_ms)),
-        told,
+        Cell(f"{service.lag_ms:,} ms", str(service.lag_ms)),
+        reported if service.error is None else Cell(service.error, style="red"),
     ]
 
 
@@ -81,14 +80,14 @@ def set_service(
 ) -> None:
     """Change how a service runs.
 
-    For everybody and within five seconds; it stays so until it is reset.
+    For all programs and within five seconds, until it is reset.
     """
     if interval is None and batch is None and enabled is None:
         message = "give --interval, --batch, --on or --off"
         raise click.UsageError(message, ctx)
 
     async def change(session: Session) -> None:
-        await session.client.set_service(
+        await session.client.services.set(
             name, interval=interval, batch=batch, enabled=enabled, actor=actor, reason=reason
         )
 
@@ -103,7 +102,7 @@ def reset(ctx: click.Context, *, name: str) -> None:
     """Let a service run again as the programs say."""
 
     async def change(session: Session) -> None:
-        await session.client.reset_service(name)
+        await session.client.services.reset(name)
 
     with_store(ctx, change)
     output.line(f"{name} is reset")

@@ -15,6 +15,7 @@ from holdfast.client.blocking_namespaces import (
     BlockingLimits,
     BlockingLocks,
     BlockingQueues,
+    BlockingServices,
     BlockingWebhooks,
     BlockingWorkers,
 )
@@ -113,6 +114,7 @@ class BlockingClient:
         self.queues = BlockingQueues(client.queues, loop)
         self.webhooks = BlockingWebhooks(client.webhooks, loop)
         self.kinds = BlockingKinds(client.kinds, loop)
+        self.services = BlockingServices(client.services, loop)
         self.workers = BlockingWorkers(client.workers, loop)
         self.escalations = BlockingEscalations(client.escalations, loop)
 
@@ -191,7 +193,6 @@ class BlockingClient:
     fires = _waits_for(Client.fires)
     get = _waits_for(Client.get)
     get_many = _waits_for(Client.get_many)
-    leaders = _waits_for(Client.leaders)
     ledger = _waits_for(Client.ledger)
     list = _waits_for(Client.list)
     lost_spend = _waits_for(Client.lost_spend)
@@ -210,15 +211,12 @@ class BlockingClient:
     reschedule_many = _waits_for(Client.reschedule_many)
     reset_policy = _waits_for(Client.reset_policy)
     reset_schedule = _waits_for(Client.reset_schedule)
-    reset_service = _waits_for(Client.reset_service)
     resume_bulk = _waits_for(Client.resume_bulk)
     retry = _waits_for(Client.retry)
     retry_many = _waits_for(Client.retry_many)
     run_schedule = _waits_for(Client.run_schedule)
     search = _waits_for(Client.search)
-    services = _waits_for(Client.services)
     set_policy = _waits_for(Client.set_policy)
-    set_service = _waits_for(Client.set_service)
     settle_spend = _waits_for(Client.settle_spend)
     spend_by = _waits_for(Client.spend_by)
     start_bulk = _waits_for(Client.start_bulk)

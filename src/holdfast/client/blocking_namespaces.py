@@ -11,6 +11,7 @@ from holdfast.client.limits import Limits
 from holdfast.client.locks import Locks
 from holdfast.client.loop_thread import run_on
 from holdfast.client.queues import Queues
+from holdfast.client.services import Services
 from holdfast.client.webhooks import Webhooks
 from holdfast.client.workers import Workers
 
@@ -79,6 +80,15 @@ class BlockingKinds(Blocking[Kinds]):
 
     list = _waits_for(Kinds.list)
     get = _waits_for(Kinds.get)
+
+
+class BlockingServices(Blocking[Services]):
+    """`queue.services`: see `Services`."""
+
+    list = _waits_for(Services.list)
+    leaders = _waits_for(Services.leaders)
+    set = _waits_for(Services.set)
+    reset = _waits_for(Services.reset)
 
 
 class BlockingWorkers(Blocking[Workers]):

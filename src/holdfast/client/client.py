@@ -21,6 +21,7 @@ from holdfast.client.policies import PolicyVerbs
 from holdfast.client.queues import LocalQueues, Queues
 from holdfast.client.schedules import ScheduleVerbs
 from holdfast.client.searching import SearchVerbs
+from holdfast.client.services import LocalServices, Services
 from holdfast.client.subscription import EventFilter, EventsMissed, Subscription, read_filter
 from holdfast.client.transactional import CallerStore
 from holdfast.client.waiting import Waiting
@@ -73,7 +74,8 @@ class Client(
         self.delivery = make_delivery(settings, store) if delivery is None else delivery
         DeadLetterVerbs.__init__(self, store, settings, self.delivery, tasks)
         ScheduleVerbs.__init__(self, store, settings, self.delivery)
-        PolicyVerbs.__init__(self, store, settings)
+        self.services: Services = LocalServices(store, settings)
+        PolicyVerbs.__init__(self, store, settings, self.services)
         BudgetVerbs.__init__(self, store, settings.deadline_s)
         WhyVerbs.__init__(self, store, settings.deadline_s)
         SearchVerbs.__init__(self, store, settings.deadline_s)

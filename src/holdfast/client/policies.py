@@ -10,7 +10,7 @@ from holdfast.client.definitions import encoded, require_known
 from holdfast.client.in_force import CHANGEABLE, changes_of, with_change
 from holdfast.client.jobs import checked_actor, checked_reason
 from holdfast.client.repeat import until_answered
-from holdfast.client.services import ServedStore, ServiceVerbs, refusing
+from holdfast.client.services import Services, ServiceStores, refusing
 from holdfast.client.settling import SettledStore, settle
 from holdfast.config import Settings
 from holdfast.errors import ConfigError, InvalidValue, shown
@@ -21,15 +21,15 @@ _SERVICE_FIELDS = ("interval", "batch", "enabled")
 _SORTS = (*CHANGEABLE, _SERVICES)
 
 
-class PolicyVerbStore(ServedStore, SettledStore, Protocol):
+class PolicyVerbStore(ServiceStores, SettledStore, Protocol):
     """What policies need of a store."""
 
 
-class PolicyVerbs(ServiceVerbs):
+class PolicyVerbs:
     """The verbs of policies, on one store."""
 
-    def __init__(self, store: PolicyVerbStore, settings: Settings) -> None:
-        ServiceVerbs.__init__(self, store, settings)
+    def __init__(self, store: PolicyVerbStore, settings: Settings, services: Services) -> None:
+        self._services = services
         self._policy_store = store
         self._settled_within_s = settings.deadline_s
 
@@ -46,7 +46,7 @@ class PolicyVerbs(ServiceVerbs):
             with refusing():
                 require_service(name)
             given: dict[str, Any] = {field: value}
-            await self.set_service(name, actor=who, reason=why, **given)
+            await self._services.set(name, actor=who, reason=why, **given)
             return
         with refusing():
             await self._check(sort, name, field, value)

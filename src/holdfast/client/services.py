@@ -1,61 +1,36 @@
-"""What operators ask of services."""
+"""Services: what they do and did, which process leads, and changing how they run."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Protocol
 
 import msgspec
 
-from holdfast.cadence import Service, overridden, read_services, require_service
+from holdfast.cadence import DESCRIPTIONS, Service, overridden, read_services, require_service
 from holdfast.client.jobs import checked_actor, checked_reason
 from holdfast.client.repeat import until_answered
 from holdfast.config import Settings
 from holdfast.duration import Duration
 from holdfast.errors import ConfigError, InvalidValue
-from holdfast.stores.cluster import LeaderRow, LeaderStore, ServiceReport, SettingStore
+from holdfast.resources.service import Leader, ServiceInfo
+from holdfast.stores.cluster import LeaderStore, ServiceReport, SettingStore
+
+List = list  # one of the verbs has that name
 
 PREFIX = "services."
 
 
-class ServiceState(msgspec.Struct, frozen=True):
-    """A service as it is set now, what people have changed of it, and what it told last."""
+class Services(Protocol):
+    """What can be asked of services, and done to them."""
 
-    name: str
-    cadence: Service
-    changed: tuple[str, ...]
-    report: ServiceReport | None
+    async def list(self) -> List[ServiceInfo]:
+        """Read how every service is set, and what it did under the current leader."""
 
+    async def leaders(self) -> List[Leader]:
+        """Read which process runs the services; none while no process leads."""
 
-class ServedStore(SettingStore, LeaderStore, Protocol):
-    """What services need of a store."""
-
-
-class ServiceVerbs:
-    """The verbs of services, on one store."""
-
-    def __init__(self, store: ServedStore, settings: Settings) -> None:
-        self._served_store = store
-        self._service_settings = settings
-
-    async def services(self) -> list[ServiceState]:
-        """Read how every service is set, and what it told last."""
-        changes = await self._changes()
-        reports = {report.name: report for report in await self._served_store.list_services()}
-        return [
-            ServiceState(
-                name,
-                _as_set(cadence, changes.get(name, {})),
-                tuple(sorted(changes.get(name, {}))),
-                reports.get(name),
-            )
-            for name, cadence in self._service_settings.services.items()
-        ]
-
-    async def leaders(self) -> list[LeaderRow]:
-        """Read who runs the services."""
-        return await self._served_store.list_leaders()
-
-    async def set_service(
+    async def set(
         self,
         name: str,
         *,
@@ -64,52 +39,118 @@ class ServiceVerbs:
         enabled: bool | None = None,
         actor: str | None = None,
         reason: str | None = None,
-    ) -> None:
-        """Set how a service runs, for everybody and within five seconds, until it is reset."""
+    ) -> ServiceInfo:
+        """Change how a service runs for all programs, within five seconds and until it is reset.
+
+        await app.services.set("promote", interval="2s", reason="fewer looks")
+        """
+
+    async def reset(self, name: str) -> ServiceInfo:
+        """Let a service run again as programs and their configuration say."""
+
+
+class ServiceStores(SettingStore, LeaderStore, Protocol):
+    """What services need of a store."""
+
+
+class LocalServices:
+    """The services of one store."""
+
+    def __init__(self, store: ServiceStores, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+
+    async def list(self) -> List[ServiceInfo]:
+        """Read how every service is set, and what it did under the current leader."""
+        changes = await self._changes()
+        reports = {report.name: report for report in await self._store.list_services()}
+        return [
+            service_info(name, service, changes.get(name, {}), reports.get(name))
+            for name, service in self._settings.services.items()
+        ]
+
+    async def leaders(self) -> List[Leader]:
+        """Read which process runs the services; none while no process leads."""
+        rows = await self._store.list_leaders()
+        return [Leader(holder=row.holder, term=row.term, since=row.since, until=row.until) for row in rows]
+
+    async def set(
+        self,
+        name: str,
+        *,
+        interval: Duration | None = None,
+        batch: int | None = None,
+        enabled: bool | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> ServiceInfo:
+        """Change how a service runs for all programs, within five seconds and until it is reset."""
         with refusing():
             wanted = Service(interval=interval, batch=batch, enabled=enabled is not False)
             read_services({name: wanted})  # which refuses what cannot be
-        values = {
-            "interval": None if interval is None else wanted.interval_s,
-            "batch": batch,
-            "enabled": enabled,
-        }
+        values = {"interval": None if interval is None else wanted.interval_s, "batch": batch, "enabled": enabled}
         who, why = checked_actor(actor), checked_reason(reason)
         for part, value in values.items():
             if value is not None:
-                path, written = f"{PREFIX}{name}.{part}", msgspec.json.encode(value).decode()
-                await until_answered(
-                    lambda _, path=path, written=written: self._served_store.set_override(  # type: ignore[misc] # bound in the loop
-                        path, written, actor=who, reason=why
-                    ),
-                    self._service_settings.deadline_s,
-                    f"set {path}",
-                )
+                await self._set(f"{PREFIX}{name}.{part}", msgspec.json.encode(value).decode(), who, why)
+        return await self._get(name)
 
-    async def reset_service(self, name: str) -> None:
-        """Let a service run again as the programs say."""
+    async def reset(self, name: str) -> ServiceInfo:
+        """Let a service run again as programs and their configuration say."""
         with refusing():
             require_service(name)
         for part in (await self._changes()).get(name, {}):
-            path = f"{PREFIX}{name}.{part}"
-            await until_answered(
-                lambda _, path=path: self._served_store.reset_override(path),  # type: ignore[misc] # bound in the loop
-                self._service_settings.deadline_s,
-                f"reset {path}",
-            )
+            await self._reset(f"{PREFIX}{name}.{part}")
+        return await self._get(name)
+
+    async def _get(self, name: str) -> ServiceInfo:
+        return next(service for service in await self.list() if service.name == name)
+
+    async def _set(self, path: str, value: str, actor: str | None, reason: str | None) -> None:
+        await until_answered(
+            lambda _: self._store.set_override(path, value, actor=actor, reason=reason),
+            self._settings.deadline_s,
+            f"set {path}",
+        )
+
+    async def _reset(self, path: str) -> None:
+        await until_answered(lambda _: self._store.reset_override(path), self._settings.deadline_s, f"reset {path}")
 
     async def _changes(self) -> dict[str, dict[str, str]]:
-        found = await until_answered(
-            lambda _: self._served_store.list_overrides(PREFIX),
-            self._service_settings.deadline_s,
-            "services",
-            changes=False,
+        rows = await until_answered(
+            lambda _: self._store.list_overrides(PREFIX), self._settings.deadline_s, "services", changes=False
         )
         changes: dict[str, dict[str, str]] = {}
-        for row in found:
+        for row in rows:
             name, _, part = row.path.removeprefix(PREFIX).partition(".")
             changes.setdefault(name, {})[part] = row.value
         return changes
+
+
+def service_info(name: str, service: Service, changes: Mapping[str, str], report: ServiceReport | None) -> ServiceInfo:
+    """Put together what is known of one service."""
+    current = _as_set(service, changes)
+    known = ServiceInfo(
+        name=name,
+        description=DESCRIPTIONS[name],
+        interval_ms=round(current.interval_s * 1_000),
+        batch=current.batch,
+        enabled=current.enabled,
+        changed=sorted(changes),
+    )
+    if report is None:
+        return known
+    return replace(
+        known,
+        leader=report.holder,
+        reported_at=report.at,
+        rounds=report.runs,
+        scanned=report.scanned,
+        moved=report.moved,
+        failures=report.failures,
+        lag_ms=report.lag_ms,
+        error=report.error,
+    )
 
 
 @contextmanager
@@ -121,9 +162,9 @@ def refusing() -> Iterator[None]:
         raise InvalidValue(str(error)) from error
 
 
-def _as_set(cadence: Service, changes: Mapping[str, str]) -> Service:
+def _as_set(service: Service, changes: Mapping[str, str]) -> Service:
     """Apply what was set; what cannot be read is left out, as the services themselves do."""
     try:
-        return overridden(cadence, changes)
+        return overridden(service, changes)
     except ConfigError:
-        return cadence
+        return service

@@ -137,7 +137,7 @@ def _scheduled(found: Evidence, ahead: timedelta) -> Why:
             skew = f" by the store's clock (this machine's is {span(abs(ahead))} {way} it)"
             details["clock_ahead_s"] = ahead.total_seconds()
         return Why(Reason.SCHEDULED, f"is due in {span(job.run_at - found.now)}{skew}{failed}", details)
-    nobody = "no worker or upkeep process has made it ready yet"
+    nobody = "no process that runs the services has queued it yet"
     sentence = f"was due {span(found.now - job.run_at)} ago, and {nobody}{failed}"
     if not found.workers:
         sentence += f"; no living worker takes jobs of queue {job.queue}"

@@ -17,7 +17,7 @@ _HEAD = "# Printed by `holdfast deploy kubernetes`: change its options or its va
 
 
 def manifests(values: Values, facts: Facts, schedules: Iterable[Scheduled]) -> list[Manifest]:
-    """Make all objects: workers, upkeep, the server, and what disturbs, scales and fires them."""
+    """Make all objects: workers, services, the server, and what disturbs, scales and fires them."""
     by_name = sorted(schedules, key=lambda schedule: schedule.name)
     handed_over = by_name if values.schedules == "cronjob" else []
     elsewhere = [schedule.name for schedule in handed_over]
@@ -29,11 +29,11 @@ def manifests(values: Values, facts: Facts, schedules: Iterable[Scheduled]) -> l
         _budget(values, "worker"),
         _deployment(
             values,
-            "upkeep",
-            values.upkeep_replicas,
-            _pod(values, facts, "upkeep", _upkeep_arguments(values), environment),
+            "services",
+            values.services_replicas,
+            _pod(values, facts, "services", _services_arguments(values), environment),
         ),
-        _budget(values, "upkeep"),
+        _budget(values, "services"),
     ]
     if values.autoscale == "keda":
         found.append(scaled_object(values, facts, worker))
@@ -66,8 +66,8 @@ def _worker_arguments(values: Values) -> list[str]:
     return arguments + _metrics_arguments(values)
 
 
-def _upkeep_arguments(values: Values) -> list[str]:
-    return ["upkeep", *_metrics_arguments(values)]
+def _services_arguments(values: Values) -> list[str]:
+    return ["services", "run", *_metrics_arguments(values)]
 
 
 def _metrics_arguments(values: Values) -> list[str]:

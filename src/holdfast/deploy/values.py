@@ -44,7 +44,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     name: str = "holdfast"
     namespace: str | None = None
     replicas: int = 2
-    upkeep_replicas: int = 2
+    services_replicas: int = 2
     queues: tuple[str, ...] = ()
     concurrency: int | None = None
     processes: int | None = None
@@ -137,7 +137,7 @@ def _check(pattern: re.Pattern[str], value: str, what: str, expected: str, longe
 
 def _check_counts(values: Values) -> None:
     names.count(values.replicas, "replicas", MOST_REPLICAS)
-    names.count(values.upkeep_replicas, "upkeep_replicas", MOST_REPLICAS)
+    names.count(values.services_replicas, "services_replicas", MOST_REPLICAS)
     names.count(values.max_replicas, "max_replicas", MOST_REPLICAS)
     if values.server_replicas != 0:
         names.count(values.server_replicas, "server_replicas", MOST_REPLICAS)

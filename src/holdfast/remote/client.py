@@ -30,6 +30,7 @@ from holdfast.remote.locks import RemoteLocks
 from holdfast.remote.policies import RemotePolicies
 from holdfast.remote.queues import RemoteQueues
 from holdfast.remote.schedules import RemoteSchedules
+from holdfast.remote.services import RemoteServices
 from holdfast.remote.stream import RemoteEvents
 from holdfast.remote.webhooks import RemoteWebhooks
 from holdfast.remote.workers import RemoteWorkers
@@ -57,6 +58,7 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
         self.queues = RemoteQueues(link)
         self.webhooks = RemoteWebhooks(link)
         self.kinds = RemoteKinds(link)
+        self.services = RemoteServices(link)
         self.workers = RemoteWorkers(link)
         self.escalations = RemoteEscalations(link)
 

@@ -1,20 +1,14 @@
-"""Settings, services and tokens, asked of a server."""
+"""Settings and tokens, asked of a server."""
 
-from types import SimpleNamespace
 from typing import Any
 
-from holdfast.client.services import ServiceState
-from holdfast.duration import Duration
 from holdfast.remote import shapes
 from holdfast.remote.link import NULL, Link, NotThere, refuse_actor
 from holdfast.stores.access import Pass
-from holdfast.stores.cluster import LeaderRow, ServiceReport
-
-_SERVICE_PARTS = ("interval", "batch", "enabled")
 
 
 class RemotePolicies:
-    """The verbs of settings, services and tokens."""
+    """The verbs of settings and tokens."""
 
     link: Link
 
@@ -31,41 +25,6 @@ class RemotePolicies:
     async def reset_policy(self, path: str) -> bool:
         """Let a policy hold again as programs say."""
         return bool((await self.link.delete("settings", path))["reset"])
-
-    # ---- services --------------------------------------------------------------------------------------------------
-
-    async def services(self) -> list[ServiceState]:
-        """Read how every service is set, and what it told last."""
-        return [_service(told) for told in (await self.link.get("services"))["services"]]
-
-    async def leaders(self) -> list[LeaderRow]:
-        """Read who runs the services."""
-        return [
-            LeaderRow(
-                told["office"], told["holder"], told["term"], *map(shapes.instant, (told["since"], told["until"]))
-            )
-            for told in (await self.link.get("services"))["leaders"]
-        ]
-
-    async def set_service(
-        self,
-        name: str,
-        *,
-        interval: Duration | None = None,
-        batch: int | None = None,
-        enabled: bool | None = None,
-        actor: str | None = None,
-        reason: str | None = None,
-    ) -> None:
-        """Set how a service runs until it is reset."""
-        for part, value in zip(_SERVICE_PARTS, (interval, batch, enabled), strict=True):
-            if value is not None:
-                await self.set_policy(f"services.{name}.{part}", value, actor=actor, reason=reason)
-
-    async def reset_service(self, name: str) -> None:
-        """Let a service run again as the programs say."""
-        for part in _SERVICE_PARTS:
-            await self.reset_policy(f"services.{name}.{part}")
 
     # ---- tokens ----------------------------------------------------------------------------------------------------
 
@@ -87,19 +46,6 @@ class RemotePolicies:
             return _token(await self.link.delete("tokens", str(number)))
         except NotThere:
             return None
-
-
-def _leader(told: shapes.Told) -> LeaderRow:
-    since, until = shapes.instant(told["since"]), shapes.instant(told["until"])
-    return LeaderRow(told["office"], told["holder"], told["term"], since, until)
-
-
-def _service(told: shapes.Told) -> ServiceState:
-    cadence: Any = SimpleNamespace(**{name: told[name] for name in ("interval_s", "batch", "enabled")})
-    counts = [told[name] for name in ("rounds", "scanned", "moved", "failures", "lag_ms", "error")]
-    at = shapes.moment(told["told_at"])
-    report = None if told["holder"] is None else ServiceReport(told["name"], told["holder"], at, *counts)
-    return ServiceState(told["name"], cadence, tuple(told["changed"]), report)
 
 
 def _token(told: shapes.Told) -> Pass:

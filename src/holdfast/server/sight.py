@@ -43,6 +43,7 @@ class Sight:
         self.escalations = ScopedEscalations(self.client.escalations, self.client.get_many, principal)
         self.webhooks = self.client.webhooks  # only those who may see all queues get to its routes
         self.kinds = ScopedKinds(kinds, self.store, principal)
+        self.services = self.client.services  # of all queues: their routes are closed to callers who see only some
         self.workers = ScopedWorkers(self.client, principal)
 
     async def job(self, job: str) -> Job:

@@ -113,4 +113,4 @@ class StoreLeader:
             self._was_leader = self.is_leader
             moments.reach("elected" if self.is_leader else "deposed", holder=self.holder, term=self.term)
             words = "leads" if self.is_leader else "does not lead any more"
-            _logger.info("%s %s (%s, term %s)", self.holder, words, self._office, self.term)
+            _logger.info("%s %s (term %s)", self.holder, words, self.term)

@@ -46,7 +46,7 @@ pytestmark = [
 
 
 class Upkeepers:
-    """Some `holdfast upkeep`, of which one leads."""
+    """Some `holdfast services run`, of which one leads."""
 
     def __init__(self, place: Place, lease_s: float) -> None:
         self.kills = 0
@@ -56,7 +56,7 @@ class Upkeepers:
         self._processes = [self._start(number) for number in range(UPKEEPERS)]
 
     def _start(self, number: int) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "holdfast", "-A", APP, "upkeep"]
+        command = [sys.executable, "-m", "holdfast", "-A", APP, "services", "run"]
         with self.log(number).open("ab") as log:
             return subprocess.Popen(command, cwd=ROOT, env=self._env, stdout=log, stderr=log)
 

@@ -67,7 +67,7 @@ class Watched(leader.StoreLeader):
 
 
 if "CHAOS_URL" in ENV:  # only in the processes under test
-    leading.StoreLeader = Watched  # type: ignore[attr-defined] # what `holdfast upkeep` and workers make is watched
+    leading.StoreLeader = Watched  # type: ignore[attr-defined] # what `holdfast services run` and workers make is watched
 
 
 async def work() -> None:

@@ -2,9 +2,9 @@
 
 from pydantic import Field
 
-from holdfast.client.services import ServiceState
 from holdfast.release import RELEASE
-from holdfast.server.api.shape import Moment, Shape, Told
+from holdfast.resources.service import ServiceList
+from holdfast.server.api.shape import Moment, Shape
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen
 from holdfast.stores.diagnosis import TableSize
@@ -47,41 +47,6 @@ class TableList(Shape):
     tables: list[TableShape]
 
 
-class LeaderShape(Shape):
-    """Who holds an office, since when, and until when unless it is renewed."""
-
-    office: str = Field(examples=["services"])
-    holder: str = Field(examples=["worker-1/4711"])
-    term: int = Field(examples=[3], description="Larger with every change of who holds it.")
-    since: Moment = Field(examples=["2026-11-16T08:00:00Z"])
-    until: Moment = Field(examples=["2026-11-16T09:30:10Z"])
-
-
-class ServiceShape(Shape):
-    """A service: how it is set, what people have changed of that, and what it told last."""
-
-    name: str = Field(examples=["promote"])
-    interval_s: float = Field(examples=[1.0])
-    batch: int | None = Field(examples=[1_000])
-    enabled: bool = Field(examples=[True])
-    changed: list[str] = Field(examples=[["interval"]])
-    holder: str | None = Field(examples=["worker-1/4711"])
-    told_at: Moment | None = Field(examples=["2026-11-16T09:30:00Z"])
-    rounds: int = Field(examples=[5_400])
-    scanned: int = Field(examples=[120_000])
-    moved: int = Field(examples=[118_000])
-    failures: int = Field(examples=[0])
-    lag_ms: int = Field(examples=[12])
-    error: Told | None = Field(examples=[None])
-
-
-class ServiceList(Shape):
-    """All services, and who runs them."""
-
-    leaders: list[LeaderShape]
-    services: list[ServiceShape]
-
-
 @routes.get("/system", Permission.LOOK, whole=True, summary="Read the system")
 async def read_system(sight: Seen) -> SystemShape:
     """Read which release this is, and what store lies behind it."""
@@ -106,12 +71,8 @@ async def list_tables(sight: Seen) -> TableList:
 
 @routes.get("/services", Permission.LOOK, whole=True, summary="List services")
 async def list_services(sight: Seen) -> ServiceList:
-    """Read how every service is set, what it told last, and who runs them."""
-    leaders = [
-        LeaderShape(office=row.office, holder=row.holder, term=row.term, since=row.since, until=row.until)
-        for row in await sight.client.leaders()
-    ]
-    return ServiceList(leaders=leaders, services=[service_shape(state) for state in await sight.client.services()])
+    """Read how every service is set, what it did under the current leader, and which process leads."""
+    return ServiceList(services=await sight.services.list(), leaders=await sight.services.leaders())
 
 
 def table_shape(row: TableSize) -> TableShape:
@@ -122,24 +83,4 @@ def table_shape(row: TableSize) -> TableShape:
         capped=row.rows > _COUNTED,
         oldest=row.oldest,
         size_bytes=row.size,
-    )
-
-
-def service_shape(state: ServiceState) -> ServiceShape:
-    """Show a service."""
-    report = state.report
-    return ServiceShape(
-        name=state.name,
-        interval_s=state.cadence.interval_s,
-        batch=state.cadence.batch,
-        enabled=state.cadence.enabled,
-        changed=list(state.changed),
-        holder=None if report is None else report.holder,
-        told_at=None if report is None else report.at,
-        rounds=0 if report is None else report.runs,
-        scanned=0 if report is None else report.scanned,
-        moved=0 if report is None else report.moved,
-        failures=0 if report is None else report.failures,
-        lag_ms=0 if report is None else report.lag_ms,
-        error=None if report is None else report.error,
     )

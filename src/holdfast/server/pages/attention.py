@@ -135,5 +135,10 @@ async def _schedules(sight: Sight) -> list[Note]:
         return []
     title = f"{len(late)} {'schedule' if len(late) == 1 else 'schedules'} overdue"
     return [
-        Note(title, f"{', '.join(late[:5])}: no worker or upkeep process has fired them", ("schedules",), is_bad=True)
+        Note(
+            title,
+            f"{', '.join(late[:5])}: no process that runs the services has fired them",
+            ("schedules",),
+            is_bad=True,
+        )
     ]

@@ -30,20 +30,6 @@ _DEEDS = 50
 _COUNTED = 10_000
 _LOOK_S = 5.0
 _MEASURE_S = 10.0
-_DOES = {
-    "promote": "lets jobs in line whose time has come",
-    "schedules": "makes jobs of schedules",
-    "rescue": "takes jobs from workers that are gone",
-    "announce": "tells Redis again of jobs that it has lost",
-    "retention": "deletes jobs that were kept long enough",
-    "fold": "merges old counts and rows",
-    "gauges": "counts what waits and runs",
-    "escalate": "makes messages of what went wrong",
-    "notices": "sends those messages",
-    "dead_letters": "puts failed jobs into groups",
-    "bulk": "works through bulk runs",
-    "sla": "compares waits with what was promised",
-}
 _ROLES = ("viewer", "operator", "admin")
 
 
@@ -52,8 +38,8 @@ async def system_page(request: Request, sight: Seen) -> Response:
     """Show how the store is, and what the services do."""
     here = served(request)
     found = await recent(sight.store, ("health", here.tasks is None), _LOOK_S, lambda: _examined(sight, here))
-    services = await sight.client.services()
-    reports = {service.name: service.report for service in services}
+    services = await sight.services.list()
+    by_name = {service.name: service for service in services}
     return page(
         request,
         "system.html",
@@ -64,11 +50,11 @@ async def system_page(request: Request, sight: Seen) -> Response:
         schema=next((check.message for check in found if check.name == "schema"), None),
         told=await recent(sight.store, "software", _LOOK_S, sight.store.diagnose),
         is_delivered=here.settings.delivery is not None,
-        announced=reports.get("announce"),
-        retention=reports.get("retention"),
+        announced=by_name["announce"],
+        retention=by_name["retention"],
         endpoints=await sight.webhooks.list(),
-        services=[(service, _DOES.get(service.name, "")) for service in services],
-        leaders=await sight.client.leaders(),
+        services=services,
+        leaders=await sight.services.leaders(),
         has_metrics=here.metrics is not None,
         hide=hide,
     )

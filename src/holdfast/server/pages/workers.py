@@ -6,13 +6,13 @@ from fastapi import Path, Request
 from starlette.responses import Response
 
 from holdfast.job import Job, JobState
+from holdfast.resources.service import Leader
 from holdfast.resources.worker import WorkerInfo
 from holdfast.server.pages.clock import store_time
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.problems import not_found
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
-from holdfast.stores.cluster import LeaderRow
 from holdfast.stores.values import JobFilter
 
 routes = Routes("pages", in_schema=False)
@@ -24,11 +24,11 @@ _SHOWN_JOBS = 5
 
 @dataclass(frozen=True)
 class WorkerLine:
-    """A worker as the page shows it: with the newest of its jobs, and the services that it leads."""
+    """A worker as the page shows it: with the newest of its jobs, and whether it runs the services."""
 
     worker: WorkerInfo
     jobs: list[Job]
-    leads: list[str]
+    is_leader: bool
 
     @property
     def rank(self) -> tuple[bool, str, int]:
@@ -45,13 +45,13 @@ async def workers_page(request: Request, sight: Seen) -> Response:
     jobs: dict[int | None, list[Job]] = {}
     for job in running.jobs:
         jobs.setdefault(job.worker, []).append(job)
-    leaders = await sight.client.leaders()
+    leaders = await sight.services.leaders()
     current = [leader for leader in leaders if leader.until >= now]
     lines = [
         WorkerLine(
             worker,
             jobs.get(worker.id, [])[:_SHOWN_JOBS],
-            [leader.office for leader in current if _is_of(leader, worker)],
+            any(_is_of(leader, worker) for leader in current),
         )
         for worker in workers
     ]
@@ -77,6 +77,6 @@ async def drain_worker_here(request: Request, sight: Seen, worker: int = Path(ge
     return turned(request, url(request, "workers"), f"{drained[0].host} shuts down once its jobs have finished")
 
 
-def _is_of(leader: LeaderRow, worker: WorkerInfo) -> bool:
+def _is_of(leader: Leader, worker: WorkerInfo) -> bool:
     """Whether a leader is this very process: leaders are named by host, process and a random word."""
     return leader.holder.startswith(f"{worker.host}/{worker.pid}/")

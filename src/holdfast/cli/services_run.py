@@ -1,4 +1,4 @@
-"""`holdfast upkeep`."""
+"""`holdfast services run`: the verb of the noun `services` that runs them."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ import click
 from holdfast.app import Holdfast
 from holdfast.cli import locate
 from holdfast.cli.connect import require_kept, require_present
-from holdfast.cli.grammar import Verb
+from holdfast.cli.services import services
 from holdfast.locations import masked
 from holdfast.services.exporting import Exporter
 from holdfast.services.leading import make_leadership
@@ -25,17 +25,20 @@ _LEVELS = ("debug", "info", "warning", "error")
 _FAREWELL_S = 5.0
 
 
-@click.command("upkeep", cls=Verb, examples=("", "--log-level debug"))
+__all__ = ["services"]
+
+
+@services.command("run", examples=("", "--log-level debug"))
 @click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics for Prometheus here; it asks for no token.")
 @click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True)
 @click.option("--log-format", type=click.Choice(logs.FORMS), default="text", show_default=True)
 @click.pass_context
-def upkeep(ctx: click.Context, *, metrics: str | None, log_level: str, log_format: str) -> None:
-    """Run the services alone, without jobs.
+def run(ctx: click.Context, *, metrics: str | None, log_level: str, log_format: str) -> None:
+    """Run all services until it is stopped, without a worker.
 
-    Due jobs are made ready, schedules fire, dead workers' jobs are given back, what has expired is deleted, counts are
-    folded, webhooks are posted. Any number may run: one leads, the others stand by and take over within eleven seconds.
-    Every worker does the same beside its jobs, so that this is for those who want it apart.
+    They queue scheduled jobs that are due, fire schedules, requeue jobs of dead workers, delete what has expired, add
+    up counts and post webhooks. Any number of processes may run: one leads, the others stand by and take over within
+    eleven seconds. Every worker does the same beside its jobs.
     """
     app = locate.app_with_tasks(ctx)
     require_kept(app.settings)
@@ -53,7 +56,7 @@ async def _serve(app: Holdfast, metrics: str | None) -> None:
     async with app, _told() as told:
         settings, store, delivery = app.settings, app.store, app.client.delivery
         office = Office(store, delivery, settings, make_leadership(settings, store))
-        log.info("upkeep of %s as %s", masked(settings.url), office.leadership.holder)
+        log.info("services of %s as %s", masked(settings.url), office.leadership.holder)
         errands = Errands(app.parts, store, delivery)
         exporter = Exporter()
         shown = contextlib.nullcontext() if metrics is None else endpoint.serving(metrics, exporter.text)

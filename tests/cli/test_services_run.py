@@ -1,4 +1,4 @@
-"""`upkeep`: the services as a process of their own, how it leaves, and what it refuses."""
+"""`services run`: the services as a process of their own, how it leaves, and what it refuses."""
 
 import json
 import os
@@ -40,7 +40,7 @@ async def send_email(to: str) -> None: ...
 
 
 class Desk:
-    """An app with a schedule, and `holdfast upkeep` on it."""
+    """An app with a schedule, and `holdfast services run` on it."""
 
     def __init__(self, shop: Shop, source: str = SOURCE) -> None:
         self.shop = shop
@@ -50,8 +50,8 @@ class Desk:
 
     def start(self, **env: str) -> Path:
         """Start one, and give the file that it writes to."""
-        log = self.folder / f"upkeep-{len(self.processes)}.log"
-        command = [sys.executable, "-m", "holdfast", "-A", "desk:app", "upkeep"]
+        log = self.folder / f"services-{len(self.processes)}.log"
+        command = [sys.executable, "-m", "holdfast", "-A", "desk:app", "services", "run"]
         with log.open("wb") as output:
             environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **env}
             self.processes.append(
@@ -92,8 +92,8 @@ def test_it_fires_publishes_and_leaves_with_a_report(desk: Desk) -> None:
     assert f"/{desk.processes[0].pid}/" in leader["holder"]
     assert desk.leave(0) == 0
     said = log.read_text()
-    assert f"upkeep of {desk.shop.url.partition(':')[0]}" in said
-    assert f"{leader['holder']} leads (upkeep, term 1)" in said
+    assert f"services of {desk.shop.url.partition(':')[0]}" in said
+    assert f"{leader['holder']} leads (term 1)" in said
     for name in ("promote", "schedules", "rescue", "retention", "fold", "gauges"):
         assert f"INFO holdfast: {name}: " in said
     assert "0 failures" in said
@@ -104,13 +104,13 @@ def test_it_fires_publishes_and_leaves_with_a_report(desk: Desk) -> None:
 @pytest.mark.real_time
 def test_who_stands_by_takes_over_at_once_when_the_leader_leaves(desk: Desk) -> None:
     first = desk.start()
-    wait_until(lambda: " leads (upkeep" in first.read_text(), "one leads")
+    wait_until(lambda: " leads (term" in first.read_text(), "one leads")
     second = desk.start()
-    wait_until(lambda: "upkeep of " in second.read_text(), "another stands by")
+    wait_until(lambda: "services of " in second.read_text(), "another stands by")
     assert " leads " not in second.read_text()
     assert desk.leave(0, signal.SIGINT) == 0
     left_at = time.monotonic()
-    wait_until(lambda: " leads (upkeep, term 2)" in second.read_text(), "the other leads")
+    wait_until(lambda: " leads (term 2)" in second.read_text(), "the other leads")
     assert time.monotonic() - left_at < 8  # it does not wait for the lease of ten seconds
     before = desk.fires()
     wait_until(lambda: desk.fires() > before, "the schedule goes on")
@@ -120,7 +120,7 @@ def test_who_stands_by_takes_over_at_once_when_the_leader_leaves(desk: Desk) -> 
 @pytest.mark.parametrize("url, expected", [("sqlite://", "memory"), ("sqlite:///none.db", "migrate up")])
 def test_a_store_without_anything_to_keep_is_refused(sqlite_shop: Shop, url: str, expected: str) -> None:
     (sqlite_shop.folder / "desk.py").write_text(SOURCE.format(url=url, schema="holdfast"), encoding="utf-8")
-    result = sqlite_shop("-A", "desk:app", "upkeep", app=False)
+    result = sqlite_shop("-A", "desk:app", "services", "run", app=False)
     assert result.exit_code != 0
     assert expected in result.stderr
 
@@ -135,7 +135,7 @@ def test_alone_it_finds_that_a_queue_without_workers_breaks_its_promise(
         shop.enqueue("send_email", "to=a")
         now = datetime.now(UTC)
         log = desk.start(**moments_file.env)
-        wait_until(lambda: " leads (upkeep" in log.read_text(), "it leads")
+        wait_until(lambda: " leads (term" in log.read_text(), "it leads")
 
         def looks() -> int:
             return len(moments_file.read("served", service="sla"))

@@ -1,0 +1,57 @@
+"""Services, over HTTP."""
+
+from holdfast.client.services import PREFIX, List
+from holdfast.duration import Duration
+from holdfast.errors import InvalidValue, shown
+from holdfast.remote.link import Link, refuse_actor
+from holdfast.resources.service import Leader, ServiceInfo, ServiceList
+
+_PARTS = ("interval", "batch", "enabled")
+
+
+class RemoteServices:
+    """The services of a server."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    async def list(self) -> List[ServiceInfo]:
+        """Read how every service is set, and what it did under the current leader."""
+        return (await self._all()).services
+
+    async def leaders(self) -> List[Leader]:
+        """Read which process runs the services."""
+        return (await self._all()).leaders
+
+    async def set(
+        self,
+        name: str,
+        *,
+        interval: Duration | None = None,
+        batch: int | None = None,
+        enabled: bool | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> ServiceInfo:
+        """Change how a service runs for all programs."""
+        refuse_actor(actor)
+        for part, value in zip(_PARTS, (interval, batch, enabled), strict=True):
+            if value is not None:
+                await self._link.put("settings", f"{PREFIX}{name}.{part}", body={"value": value, "reason": reason})
+        return await self._get(name)
+
+    async def reset(self, name: str) -> ServiceInfo:
+        """Let a service run again as programs and their configuration say."""
+        for part in _PARTS:
+            await self._link.delete("settings", f"{PREFIX}{name}.{part}")
+        return await self._get(name)
+
+    async def _all(self) -> ServiceList:
+        return await self._link.ask(ServiceList, "GET", "services")
+
+    async def _get(self, name: str) -> ServiceInfo:
+        for service in await self.list():
+            if service.name == name:
+                return service
+        message = f"there is no service {shown(name)}"
+        raise InvalidValue(message)
