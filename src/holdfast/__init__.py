@@ -79,6 +79,7 @@ from holdfast.resources.escalation import (
     PolicyTest,
 )
 from holdfast.resources.kind import KindInfo
+from holdfast.resources.budget import BudgetInfo, LedgerEntry, LedgerPage, LostSpend, SpendPart
 from holdfast.resources.limit import LimitInfo, LimitKey, SlotHolder
 from holdfast.resources.lock import LockInfo
 from holdfast.resources.queue import JobCount, QueueInfo, Tuning
@@ -118,6 +119,7 @@ __all__ = [
     "BlockingHandle",
     "Budget",
     "BudgetExceeded",
+    "BudgetInfo",
     "BudgetNotFound",
     "BulkNotFound",
     "BulkRun",
@@ -180,6 +182,8 @@ __all__ = [
     "Kind",
     "KindInfo",
     "Leader",
+    "LedgerEntry",
+    "LedgerPage",
     "Limit",
     "LimitInfo",
     "LimitKey",
@@ -191,6 +195,7 @@ __all__ = [
     "LockNotFound",
     "LockTimeout",
     "LogLine",
+    "LostSpend",
     "NotOpen",
     "OutcomeUnknown",
     "Page",
@@ -225,6 +230,7 @@ __all__ = [
     "Slack",
     "SlotHolder",
     "Snooze",
+    "SpendPart",
     "StateChange",
     "StoreError",
     "StoreMoved",

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from holdfast.client.budgets import Budgets
 from holdfast.client.client import Client
 from holdfast.client.escalations import Escalations
 from holdfast.client.jobs import EVERY_JOB
@@ -49,6 +50,11 @@ class Asking(ABC):
     @abstractmethod
     def client(self) -> Client:
         """The client."""
+
+    @property
+    def budgets(self) -> Budgets:
+        """The budgets: read how much of each is spent and by whom, change their settings."""
+        return self.client.budgets
 
     @property
     def limits(self) -> Limits:
@@ -149,8 +155,6 @@ class Asking(ABC):
         """Follow one job: everything that happens to it from here on, to the end of its life."""
         return self.client.watch(job)
 
-    budget = _asks(Client.budget)
-    budgets = _asks(Client.budgets)
     bulk_run = _asks(Client.bulk_run)
     bulk_runs = _asks(Client.bulk_runs)
     cancel = _asks(Client.cancel)
@@ -172,9 +176,7 @@ class Asking(ABC):
     fires = _asks(Client.fires)
     get = _asks(Client.get)
     get_many = _asks(Client.get_many)
-    ledger = _asks(Client.ledger)
     list = _asks(Client.list)
-    lost_spend = _asks(Client.lost_spend)
     maintenance = _asks(Client.maintenance)
     open_schedules = _asks(Client.open_schedules)
     overrides = _asks(Client.overrides)
@@ -196,8 +198,6 @@ class Asking(ABC):
     run_schedule = _asks(Client.run_schedule)
     search = _asks(Client.search)
     set_policy = _asks(Client.set_policy)
-    settle_spend = _asks(Client.settle_spend)
-    spend_by = _asks(Client.spend_by)
     start_bulk = _asks(Client.start_bulk)
     stored_schedules = _asks(Client.stored_schedules)
     wait = _asks(Client.wait)

@@ -69,8 +69,11 @@ def breaks_one_down(spent: Shop) -> None:
     assert ["alice", "8", "1"] in [line.split("\t") for line in result.stdout.splitlines()]
     assert ["-", "0.5", "1"] in [line.split("\t") for line in result.stdout.splitlines()]
     assert "$1.00 of job" in result.stderr
-    shown = json.loads(spent.ok("budgets", "show", "AI", "--json"))
-    assert shown["parts"] == [{"name": "work", "amount": 8.5, "entries": 2}]
+    (listed,) = json.loads(spent.ok("budgets", "list", "--json"))["budgets"]
+    assert json.loads(spent.ok("budgets", "show", "AI", "--json")) == listed
+    parts = json.loads(spent.ok("budgets", "spend", "AI", "--json"))
+    assert parts == {"by": "kind", "parts": [{"name": "work", "amount": 8.5, "entries": 2}]}
+    assert "alice,8,1" in spent.ok("budgets", "spend", "ai", "--by", "actor", "-o", "csv").splitlines()
     assert spent("budgets", "show", "none").exit_code == 3
     assert spent("budgets", "show", "ai", "--by", "colour").exit_code == 2
 
@@ -88,13 +91,17 @@ def shows_every_entry(spent: Shop) -> None:
     assert "$8.00" in table
     assert "\x1b" not in table
     assert spent("budgets", "ledger", "none").exit_code == 3
+    assert spent("budgets", "ledger", "ai", "--before", "newest").exit_code == 2
+    page = json.loads(spent.ok("budgets", "ledger", "--limit", "1", "--json"))
+    assert page == {"entries": entries[:1], "next": entries[0]["id"]}
 
 
 def settles_by_hand(spent: Shop) -> None:
-    (lost,) = json.loads(spent.ok("budgets", "show", "ai", "--json"))["lost"]
+    (lost,) = json.loads(spent.ok("budgets", "lost", "ai", "--json"))["lost"]
+    assert [lost["job"], "1", "", "1.5", "0.5"] == spent.ok("budgets", "lost", "ai").splitlines()[1].split("\t")[:5]
     assert (lost["claim"], lost["estimate"], lost["spent"]) == (1, 1.5, 0.5)
-    assert "is settled" in spent.ok("budgets", "settle", lost["job_public_id"], "1")
-    assert spent("budgets", "settle", lost["job_public_id"], "1").exit_code == 3
+    assert "is settled" in spent.ok("budgets", "settle", lost["job"], "1")
+    assert spent("budgets", "settle", lost["job"], "1").exit_code == 3
     assert spent("budgets", "settle", public_id.encode(7), "1").exit_code == 3
     (shown,) = json.loads(spent.ok("budgets", "list", "--json"))["budgets"]
     assert (shown["spent"], shown["lost"]) == (8.5, 0.0)

@@ -107,7 +107,7 @@ async def left_by(url: str) -> set[str]:
     """Look what there is to see of it in the dashboard."""
     found: set[str] = set()
     async with Holdfast(url) as app:
-        (budget,) = await app.budgets()
+        (budget,) = await app.budgets.list()
         found |= {"spent"} if budget.share > 0.5 else set()
         found |= {"escalated"} if (await app.escalations.list()).escalations else set()
         page = await app.list(JobFilter(kinds=("count_stock",)))

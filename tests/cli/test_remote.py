@@ -181,6 +181,8 @@ LOOKS = (
     ("bulk", "list"),
     ("budgets", "list"),
     ("budgets", "show", "ai"),
+    ("budgets", "spend", "ai"),
+    ("budgets", "lost", "ai"),
     ("budgets", "ledger", "ai"),
     ("escalations", "list"),
     ("webhooks", "list"),
@@ -204,6 +206,12 @@ def test_what_is_seen_is_the_same(served: Place, args: tuple[str, ...]) -> None:
 
 DOCUMENTS = (
     (("locks", "list"), "locks"),
+    (("budgets", "list"), "budgets"),
+    (("budgets", "show", "ai"), "budgets/ai"),
+    (("budgets", "show", "ai", "--key", "x"), "budgets/ai?key=x"),
+    (("budgets", "spend", "ai", "--by", "actor"), "budgets/ai/spend?by=actor"),
+    (("budgets", "lost", "ai"), "budgets/ai/lost"),
+    (("budgets", "ledger", "ai"), "budgets/ai/ledger"),
     (("limits", "list"), "limits"),
     (("limits", "show", "mail"), "limits/mail"),
     (("limits", "show", "mail", "--key", "x"), "limits/mail?key=x"),
@@ -336,9 +344,9 @@ def test_settings_budgets_and_tokens(served: Place) -> None:
     assert served.there("budgets", "set", "ai", "$8", "--reason", "more").stdout == "ai has $8.00 a day\n"
     assert served.there("config", "reset", "budgets.ai.amount").stdout == "budgets.ai.amount is reset\n"
     assert served.there("budgets", "settle", public_id.encode(7), "1").exit_code == 3
-    (lost,) = json.loads(served.there("budgets", "show", "ai", "--json").stdout)["lost"]
-    assert "is settled" in served.there("budgets", "settle", lost["job_public_id"], str(lost["claim"])).stdout
-    assert json.loads(served.here("budgets", "show", "ai", "--json").stdout)["lost"] == []
+    (lost,) = json.loads(served.there("budgets", "lost", "ai", "--json").stdout)["lost"]
+    assert "is settled" in served.there("budgets", "settle", lost["job"], str(lost["claim"])).stdout
+    assert json.loads(served.here("budgets", "lost", "ai", "--json").stdout) == {"lost": []}
     assert served.there("services", "set", "promote", "--interval", "2s").exit_code == 0
     assert "2 s *" in served.here("services", "list").stdout
     assert served.there("services", "reset", "promote").exit_code == 0

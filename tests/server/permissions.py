@@ -86,6 +86,8 @@ POST   /api/v1/escalations/{number}/snooze           operator 404
 POST   /api/v1/escalations/test                      operator 403
 GET    /api/v1/budgets                               viewer   403
 GET    /api/v1/budgets/{name}                        viewer   403
+PUT    /api/v1/budgets/{name}/settings/{field}       admin    403
+DELETE /api/v1/budgets/{name}/settings/{field}       admin    403
 GET    /api/v1/budgets/{name}/spend                  viewer   403
 GET    /api/v1/budgets/{name}/ledger                 viewer   403
 GET    /api/v1/budgets/{name}/lost                   viewer   403

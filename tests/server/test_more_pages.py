@@ -7,9 +7,9 @@ import httpx2
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client.budgets import BudgetState
 from holdfast.cron import read_times
 from holdfast.errors import InvalidValue
+from holdfast.resources.budget import BudgetInfo
 from holdfast.server.pages.budgets import forecast
 from holdfast.server.pages.schedules import in_words
 from holdfast.stores.cluster import LockRequest
@@ -162,8 +162,8 @@ def test_a_budget_is_foretold_from_its_pace() -> None:
     start = datetime(2026, 11, 1, tzinfo=UTC)
     end, now = start + timedelta(days=30), start + timedelta(days=10)
 
-    def state(spent: int, ceiling: int = 100) -> BudgetState:
-        return BudgetState(
+    def state(spent: int, ceiling: int = 100) -> BudgetInfo:
+        return BudgetInfo(
             name="ai",
             key="",
             unit="usd",

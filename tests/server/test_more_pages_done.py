@@ -184,10 +184,10 @@ async def test_budgets_show_how_far_they_are_and_are_raised(town: Holdfast, web:
     first, *_, before, last = (point.partition(",")[2] for point in line.split())
     assert (first, before, last) == ("2", "101", "101")  # it was whole, and 15 of 100 are left
     await sent(web, "/budgets/ai", "/set", amount="$20", reason="campaign")
-    assert (await town.budget("ai")).ceiling == 20_000_000
+    assert (await town.budgets.get("ai")).ceiling == 20.0
     assert (await sent(web, "/budgets/ai", "/set", amount="lots")).status_code == 422
     await sent(web, "/budgets/ai", "/reset")
-    assert (await town.budget("ai")).ceiling == 10_000_000
+    assert (await town.budgets.get("ai")).ceiling == 10.0
     token = next(form.fields["form_token"] for form in page.forms if form.method == "post")
     answer = await web.post(
         "/budgets/ai/settle",

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 import httpx2
 
 from holdfast import Holdfast
-from holdfast.client.budgets import BudgetState
+from holdfast.policies.money import MICRO
+from holdfast.resources.budget import BudgetInfo
 from holdfast.server.pages.budgets import course
 from holdfast.server.pages.rendering import span
 from holdfast.stores.budgets import SpendPoint
@@ -18,11 +19,12 @@ START = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 def test_a_budget_stays_level_while_nothing_is_spent() -> None:
-    state = BudgetState(
+    budget = BudgetInfo(
         name="ai",
         key="",
         unit="usd",
         level="normal",
+        share=0.8,
         spent=80,
         reserved=0,
         lost=0,
@@ -33,8 +35,8 @@ def test_a_budget_stays_level_while_nothing_is_spent() -> None:
         ends_at=START + timedelta(days=30),
     )
     step = timedelta(hours=12)
-    points = [SpendPoint(START + timedelta(days=3), 20), SpendPoint(START + timedelta(days=12), 60)]
-    drawn = course(points, state, step, START + timedelta(days=15))
+    points = [SpendPoint(START + timedelta(days=3), 20 * MICRO), SpendPoint(START + timedelta(days=12), 60 * MICRO)]
+    drawn = course(points, budget, step, START + timedelta(days=15))
     expected = [(0, 1), (3, 1), (3.5, 0.8), (12, 0.8), (12.5, 0.2), (15, 0.2)]
     assert [(round(at * 30, 6), round(left, 6)) for at, left in drawn] == expected
 

@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from holdfast import Fatal, Holdfast, Limit, LimitNotFound, LockNotFound, Queue, public_id
+from holdfast import Budget, BudgetNotFound, Fatal, Holdfast, Limit, LimitNotFound, LockNotFound, Queue, public_id
 from holdfast.server.principal import Principal
 from holdfast.server.roles import Role
+from holdfast.server.scoped.budgets import ScopedBudgets
 from holdfast.server.scoped.limits import ScopedLimits
 from holdfast.server.scoped.locks import ScopedLocks
 from holdfast.stores.alarms import Alarm
@@ -93,6 +94,24 @@ async def test_of_limits_those_of_some_queues_see_the_slots_of_their_jobs(memory
     for refused in (some.get("shots"), some.set("shots", "concurrency", 1), some.reset("shots", "concurrency")):
         with pytest.raises(LimitNotFound):
             await refused
+
+
+@pytest.mark.guards("scope-budgets")
+async def test_budgets_are_seen_by_those_who_see_all_queues(make_sqlite_memory: MakeApp) -> None:
+    app = make_sqlite_memory(budgets=[Budget(name="ai", amount="$5", queue="mine")])
+    async with app:
+        await drained(app)
+        everything = ScopedBudgets(app.client.budgets, Principal("all", Role.ADMIN))
+        some = ScopedBudgets(app.client.budgets, Principal("some", Role.ADMIN, frozenset({"mine"})))
+        assert await everything.list() == await app.budgets.list() == [await everything.get("ai")]
+        assert (await everything.set("ai", "amount", "$6")).ceiling == 6.0
+        assert (await everything.reset("ai", "amount")).ceiling == 5.0
+        assert await some.list() == []
+        assert (await some.ledger()).entries == []
+        assert not await some.settle(7, 1)
+        for refused in (some.get("ai"), some.spend("ai"), some.lost("ai"), some.set("ai", "amount", 1)):
+            with pytest.raises(BudgetNotFound):
+                await refused
 
 
 @pytest.mark.guards("scope-why")

@@ -25,6 +25,8 @@ COMMANDS = """
 version
 budgets list
 budgets show ai
+budgets spend ai
+budgets lost ai
 budgets ledger ai
 config check
 config check WRONG

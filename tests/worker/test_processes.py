@@ -254,10 +254,10 @@ async def test_the_copy_of_a_forked_process_answers_nobody(in_memory: Any, tmp_p
 async def test_what_is_spent_in_another_process_is_written_down(in_memory: Any) -> None:
     (job,) = await ran(in_memory.app, await in_memory.spend.enqueue())
     assert job.result == ["ai: $0.00 of $10.00 spent (normal)", "ai: $1.75 of $10.00 spent (normal)"]
-    entries = await in_memory.app.ledger("ai")
-    assert [(entry.amount, entry.note) for entry in entries] == [(250_000, None), (1_500_000, "from afar")]
-    state = await in_memory.app.budget("ai")
-    assert (state.spent, state.reserved, state.lost) == (1_750_000, 0, 0)
+    entries = (await in_memory.app.budgets.ledger("ai")).entries
+    assert [(entry.amount, entry.note) for entry in entries] == [(0.25, None), (1.5, "from afar")]
+    state = await in_memory.app.budgets.get("ai")
+    assert (state.spent, state.reserved, state.lost) == (1.75, 0, 0)
 
 
 # ---- transactions ----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`holdfast budgets list|show|ledger|set|settle`."""
+"""`holdfast budgets list|show|spend|lost|ledger|set|settle`."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -7,16 +7,24 @@ from typing import get_args
 import click
 
 from holdfast import ages
-from holdfast.cli import budget_shapes, completing, listing, options, output
+from holdfast.cli import completing, listing, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.exits import Exit, Refusal
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell, Column
-from holdfast.client.budgets import BudgetState
 from holdfast.policies.allowance import Level
-from holdfast.policies.money import MICRO, shown_amount
-from holdfast.public_id import encode
-from holdfast.stores.budgets import By, LedgerRow, LostRow, Part
+from holdfast.policies.money import MICRO, amount_text
+from holdfast.resources.budget import (
+    BudgetInfo,
+    BudgetList,
+    LedgerEntry,
+    LedgerPage,
+    LostList,
+    LostSpend,
+    Spending,
+    SpendPart,
+)
+from holdfast.stores.budgets import By
 
 _STYLES: dict[Level, str] = {
     "normal": "green",
@@ -25,7 +33,7 @@ _STYLES: dict[Level, str] = {
     "defer": "red",
     "stop": "red",
 }
-_STATES = (
+_BUDGETS = (
     Column("BUDGET", is_flexible=True),
     Column("KEY", is_flexible=True),
     Column("SPENT", is_number=True),
@@ -35,6 +43,14 @@ _STATES = (
     Column("CEILING", is_number=True),
     Column("UNTIL"),
     Column("LEVEL"),
+)
+_LOST = (
+    Column("JOB"),
+    Column("CLAIM", is_number=True),
+    Column("KEY", is_flexible=True),
+    Column("ESTIMATE", is_number=True),
+    Column("SPENT", is_number=True),
+    Column("SINCE"),
 )
 _ENTRIES = (
     Column("TIME"),
@@ -59,55 +75,85 @@ def budgets() -> None:
 def list_budgets(ctx: click.Context, *, form: listing.Form) -> None:
     """List the budgets.
 
-    What was spent in the period so far, what is set aside for jobs that run, and what was set aside for jobs whose
-    end nobody saw, which counts as spent. Of a budget that is divided by a key, every key that has come up.
+    What was spent in the period so far, what is set aside for jobs that run, and what was set aside for jobs of lost
+    workers, which counts as spent. A budget that is divided by a key has a line for each key of this period.
     """
-
-    async def read(session: Session) -> list[BudgetState]:
-        return await session.client.budgets()
-
-    states = with_store(ctx, read)
-    shape = budget_shapes.BudgetsShape(budget_shapes.budgets(states))
-    empty = "no budget holds: none is defined, or none of its keys has come up in this period"
-    listing.write(form, shape, _STATES, [_state(state) for state in states], empty=empty)
+    found = with_store(ctx, lambda session: session.client.budgets.list())
+    listing.write(form, BudgetList(budgets=found), _BUDGETS, list(map(_row, found)), empty="no budget holds")
 
 
-@budgets.command("show", examples=("ai", "ai --by actor", "ai --json"))
+@budgets.command("show", examples=("ai", "ai --by actor", "tenants --key acme --json"))
 @click.argument("name", shell_complete=completing.budgets)
+@click.option("--key", help="Only this key of it.")
 @click.option("--by", type=click.Choice(get_args(By)), default="kind", help="What to break it down by.")
 @options.as_json
 @click.pass_context
-def show(ctx: click.Context, *, name: str, by: By, as_json: bool) -> None:
+def show(ctx: click.Context, *, name: str, key: str | None, by: By, as_json: bool) -> None:
     """Show one budget.
 
-    How far it is, who has spent how much in this period, and what is in doubt.
+    How much of it is spent, who has spent how much in this period, and what is in doubt. JSON has the budget alone: see
+    `budgets spend` and `budgets lost`.
     """
 
-    async def read(session: Session) -> tuple[list[BudgetState], list[Part], list[LostRow]]:
-        client = session.client
-        first = await client.budget(name)
-        states = [state for state in await client.budgets() if state.name == first.name]
-        return states or [first], await client.spend_by(name, by), await client.lost_spend(name)
+    async def read(session: Session) -> tuple[BudgetInfo, list[BudgetInfo], list[SpendPart], list[LostSpend]]:
+        client = session.client.budgets
+        budget = await client.get(name, key)
+        if as_json:
+            return budget, [], [], []
+        keys = [other for other in await client.list() if other.name == budget.name and key in (None, other.key)]
+        return budget, keys, await client.spend(name, by), await client.lost(name)
 
-    states, parts, lost = with_store(ctx, read)
+    budget, keys, parts, lost = with_store(ctx, read)
     if as_json:
-        output.write_json(budget_shapes.page(states, by, parts, lost))
+        output.write_json(budget)
         return
-    _write_states(states)
-    unit = states[0].unit
+    output.table(_BUDGETS, [_row(one) for one in keys or [budget]])
     if parts:
         output.line("")
-        columns = [
-            Column(by.upper(), is_flexible=True),
-            Column("SPENT", is_number=True),
-            Column("ENTRIES", is_number=True),
-        ]
-        cells = [[Cell(part.name or "-"), _amount(part.amount, unit), Cell(f"{part.entries:,}")] for part in parts]
-        output.table(columns, cells)
-    for row in lost:
-        rest = shown_amount(max(row.amount - row.spent, 0), unit)
-        message = f"{rest} of job {encode(row.job_id)}, claim {row.claim}, count as spent: its end was not seen;"
-        output.note(f"{message} `budgets settle {encode(row.job_id)} {row.claim}` frees them")
+        output.table(_part_columns(by), [_part(part, budget.unit) for part in parts])
+    for claim in lost:
+        rest = amount_text(max(claim.estimate - claim.spent, 0), budget.unit)
+        message = f"{rest} of job {claim.job}, claim {claim.claim}, count as spent: its worker was lost;"
+        output.note(f"{message} `budgets settle {claim.job} {claim.claim}` frees them")
+
+
+@budgets.command("spend", examples=("ai", "ai --by actor --json"))
+@click.argument("name", shell_complete=completing.budgets)
+@click.option("--by", type=click.Choice(get_args(By)), default="kind", help="What to break it down by.")
+@listing.form
+@click.pass_context
+def spend(ctx: click.Context, *, name: str, by: By, form: listing.Form) -> None:
+    """Break down what was spent in this period.
+
+    By kind, key, actor or queue, the largest first.
+    """
+
+    async def read(session: Session) -> tuple[str, list[SpendPart]]:
+        client = session.client.budgets
+        return (await client.get(name)).unit, await client.spend(name, by)
+
+    unit, parts = with_store(ctx, read)
+    cells = [_part(part, unit) for part in parts]
+    listing.write(form, Spending(by=by, parts=parts), _part_columns(by), cells, empty="nothing was spent")
+
+
+@budgets.command("lost", examples=("ai", "ai --json"))
+@click.argument("name", shell_complete=completing.budgets)
+@listing.form
+@click.pass_context
+def lost(ctx: click.Context, *, name: str, form: listing.Form) -> None:
+    """List what is in doubt.
+
+    What was set aside for jobs of lost workers: the rest counts as spent until `budgets settle` frees it.
+    """
+
+    async def read(session: Session) -> tuple[str, list[LostSpend]]:
+        client = session.client.budgets
+        return (await client.get(name)).unit, await client.lost(name)
+
+    unit, found = with_store(ctx, read)
+    cells = [_lost(claim, unit) for claim in found]
+    listing.write(form, LostList(lost=found), _LOST, cells, empty="nothing is in doubt")
 
 
 @budgets.command("ledger", examples=("", "ai", "ai --limit 20 --json", "ai -o csv > spent.csv"))
@@ -115,24 +161,21 @@ def show(ctx: click.Context, *, name: str, by: By, as_json: bool) -> None:
 @click.option(
     "--limit", type=click.IntRange(1, 1_000), default=100, show_default=True, metavar="N", help="How many entries."
 )
-@click.option("--before", type=int, metavar="ID", help="Only older ones than this entry.")
+@click.option("--before", metavar="ID", help="Only older ones than this entry.")
 @listing.form
 @click.pass_context
-def ledger(ctx: click.Context, *, name: str | None, limit: int, before: int | None, form: listing.Form) -> None:
+def ledger(ctx: click.Context, *, name: str | None, limit: int, before: str | None, form: listing.Form) -> None:
     """Show what handlers have reported.
 
     Newest first: of one budget, or all. Entries of a worker that had lost its job are marked as late.
     """
 
-    async def read(session: Session) -> list[LedgerRow]:
-        if name is not None:
-            await session.client.budget(name)
-        return await session.client.ledger(name, limit=limit, before=before)
+    async def read(session: Session) -> LedgerPage:
+        return await session.client.budgets.ledger(name, limit=limit, before=before)
 
-    rows = with_store(ctx, read)
-    shape = budget_shapes.LedgerShape(budget_shapes.ledger(rows))
-    ids = [str(row.id) for row in rows]
-    listing.write(form, shape, _ENTRIES, [_entry(row) for row in rows], ids=ids, empty="nothing was spent")
+    found = with_store(ctx, read)
+    ids = [entry.id for entry in found.entries]
+    listing.write(form, found, _ENTRIES, list(map(_entry, found.entries)), ids=ids, empty="nothing was spent")
 
 
 @budgets.command("set", examples=("ai '$800' --reason 'the campaign' --actor alice",))
@@ -147,13 +190,11 @@ def set_amount(ctx: click.Context, *, name: str, amount: str, reason: str | None
     For everybody and at once, until `config reset budgets.NAME.amount`. Jobs that wait for the budget go on.
     """
 
-    async def change(session: Session) -> BudgetState:
-        await session.client.budget(name)
-        await session.client.set_policy(f"budgets.{name}.amount", amount, actor=actor, reason=reason)
-        return await session.client.budget(name)
+    async def change(session: Session) -> BudgetInfo:
+        return await session.client.budgets.set(name, "amount", amount, actor=actor, reason=reason)
 
-    state = with_store(ctx, change)
-    output.line(f"{state.name} has {shown_amount(state.ceiling, state.unit)} a {state.period}")
+    budget = with_store(ctx, change)
+    output.line(f"{budget.name} has {amount_text(budget.ceiling, budget.unit)} a {budget.period}")
 
 
 @budgets.command("settle", examples=("htcx-2s16-z48b-09 1",))
@@ -165,40 +206,46 @@ def settle(ctx: click.Context, *, job: str, claim: int) -> None:
 
     What it has reported stays in the ledger; the rest no longer counts as spent.
     """
-
-    async def change(session: Session) -> bool:
-        return await session.client.settle_spend(job, claim)
-
-    if not with_store(ctx, change):
+    if not with_store(ctx, lambda session: session.client.budgets.settle(job, claim)):
         message = f"settle {job}: nothing is set aside for claim {claim} of it; `budgets show NAME` lists what is"
         raise Refusal(message, Exit.NOT_FOUND, kind="ReservationNotFound")
     output.line(f"{job} is settled")
 
 
-def _write_states(states: Sequence[BudgetState]) -> None:
-    output.table(_STATES, [_state(state) for state in states])
-
-
-def _state(state: BudgetState) -> list[Cell]:
+def _row(budget: BudgetInfo) -> list[Cell]:
     return [
-        Cell(state.name),
-        Cell(state.key),
-        _amount(state.spent, state.unit),
-        Cell(f"{state.share:.0%}"),
-        _amount(state.reserved, state.unit),
-        _amount(state.lost, state.unit),
-        _amount(state.ceiling, state.unit),
-        Cell(f"{state.ends_at:%Y-%m-%d %H:%M}", ages.iso(state.ends_at)),
-        Cell(state.level, style=_STYLES[state.level]),
+        Cell(budget.name),
+        Cell(budget.key or ""),
+        _amount(budget.spent, budget.unit),
+        Cell(f"{budget.share:.0%}"),
+        _amount(budget.reserved, budget.unit),
+        _amount(budget.lost, budget.unit),
+        _amount(budget.ceiling, budget.unit),
+        Cell(f"{budget.ends_at:%Y-%m-%d %H:%M}", ages.iso(budget.ends_at)),
+        Cell(budget.level, style=_STYLES[budget.level]),
     ]
 
 
-def _entry(row: LedgerRow) -> list[Cell]:
-    amount = shown_amount(row.amount, row.unit)
-    values = (row.budget or "", row.kind, row.key, row.actor or "", encode(row.job_id), row.note or "")
-    spent = Cell(f"{amount} (late)", style="yellow") if row.is_late else Cell(amount)
-    return [Cell(ages.age(row.at, ages.now()), ages.iso(row.at)), spent, *map(Cell, values)]
+def _part_columns(by: By) -> Sequence[Column]:
+    return [Column(by.upper(), is_flexible=True), Column("SPENT", is_number=True), Column("ENTRIES", is_number=True)]
 
 
-def _amount(micro: int, unit: str) -> Cell:
-    return Cell(shown_amount(micro, unit), f"{Decimal(micro) / MICRO:f}")
+def _part(part: SpendPart, unit: str) -> list[Cell]:
+    return [Cell(part.name or "-"), _amount(part.amount, unit), Cell(f"{part.entries:,}")]
+
+
+def _lost(claim: LostSpend, unit: str) -> list[Cell]:
+    estimate, spent = _amount(claim.estimate, unit), _amount(claim.spent, unit)
+    since = Cell(ages.age(claim.reserved_at, ages.now()), ages.iso(claim.reserved_at))
+    return [Cell(claim.job), Cell(str(claim.claim)), Cell(claim.key), estimate, spent, since]
+
+
+def _entry(entry: LedgerEntry) -> list[Cell]:
+    amount = amount_text(entry.amount, entry.unit)
+    values = (entry.budget or "", entry.kind, entry.key, entry.actor or "", entry.job, entry.note or "")
+    spent = Cell(f"{amount} (late)", style="yellow") if entry.late else Cell(amount)
+    return [Cell(ages.age(entry.at, ages.now()), ages.iso(entry.at)), spent, *map(Cell, values)]
+
+
+def _amount(amount: float, unit: str) -> Cell:
+    return Cell(amount_text(amount, unit), f"{Decimal(round(amount * MICRO)) / MICRO:f}")

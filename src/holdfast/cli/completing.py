@@ -54,7 +54,7 @@ async def _limits(session: Session) -> Iterable[str]:
 
 
 async def _budgets(session: Session) -> Iterable[str]:
-    return [state.name for state in await session.client.budgets()]
+    return [budget.name for budget in await session.client.budgets.list()]
 
 
 async def _locks(session: Session) -> Iterable[str]:

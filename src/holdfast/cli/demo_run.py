@@ -182,7 +182,7 @@ class Demo:
     async def _beside(self) -> tuple[tuple[str, str, str], ...]:
         fires = await shop.app.fires("count_stock", limit=1_000)
         escalations = (await shop.app.escalations.list()).escalations
-        (budget,) = await shop.app.budgets()
+        (budget,) = await shop.app.budgets.list()
         return (
             ("fired", str(len(fires)), "came by a schedule, every five seconds"),
             ("escalated", str(len(escalations)), "failures, of which the policy ops writes a digest at 08:00"),

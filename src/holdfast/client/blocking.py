@@ -12,7 +12,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 from holdfast.client.blocking_namespaces import (
     BlockingEscalations,
     BlockingKinds,
-    BlockingLimits,
+    BlockingBudgets, BlockingLimits,
     BlockingLocks,
     BlockingQueues,
     BlockingServices,
@@ -109,6 +109,7 @@ class BlockingClient:
     def __init__(self, client: Client, loop: asyncio.AbstractEventLoop) -> None:
         self.client = client
         self.loop = loop
+        self.budgets = BlockingBudgets(client.budgets, loop)
         self.limits = BlockingLimits(client.limits, loop)
         self.locks = BlockingLocks(client.locks, loop)
         self.queues = BlockingQueues(client.queues, loop)
@@ -170,8 +171,6 @@ class BlockingClient:
             raise ConfigError(message)
         return True
 
-    budget = _waits_for(Client.budget)
-    budgets = _waits_for(Client.budgets)
     bulk_run = _waits_for(Client.bulk_run)
     bulk_runs = _waits_for(Client.bulk_runs)
     cancel = _waits_for(Client.cancel)
@@ -193,9 +192,7 @@ class BlockingClient:
     fires = _waits_for(Client.fires)
     get = _waits_for(Client.get)
     get_many = _waits_for(Client.get_many)
-    ledger = _waits_for(Client.ledger)
     list = _waits_for(Client.list)
-    lost_spend = _waits_for(Client.lost_spend)
     maintenance = _waits_for(Client.maintenance)
     open_schedules = _waits_for(Client.open_schedules)
     overrides = _waits_for(Client.overrides)
@@ -217,8 +214,6 @@ class BlockingClient:
     run_schedule = _waits_for(Client.run_schedule)
     search = _waits_for(Client.search)
     set_policy = _waits_for(Client.set_policy)
-    settle_spend = _waits_for(Client.settle_spend)
-    spend_by = _waits_for(Client.spend_by)
     start_bulk = _waits_for(Client.start_bulk)
     stored_schedules = _waits_for(Client.stored_schedules)
     wait = _waits_for(Client.wait)

@@ -7,6 +7,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from holdfast.client.escalations import Escalations
 from holdfast.client.kinds import Kinds
+from holdfast.client.budgets import Budgets
 from holdfast.client.limits import Limits
 from holdfast.client.locks import Locks
 from holdfast.client.loop_thread import run_on
@@ -39,6 +40,19 @@ def _waits_for(
         return run_on(self._loop, lambda: own(*args, **kwargs))
 
     return blocking
+
+
+class BlockingBudgets(Blocking[Budgets]):
+    """`queue.budgets`: see `Budgets`."""
+
+    list = _waits_for(Budgets.list)
+    get = _waits_for(Budgets.get)
+    spend = _waits_for(Budgets.spend)
+    ledger = _waits_for(Budgets.ledger)
+    lost = _waits_for(Budgets.lost)
+    settle = _waits_for(Budgets.settle)
+    set = _waits_for(Budgets.set)
+    reset = _waits_for(Budgets.reset)
 
 
 class BlockingLimits(Blocking[Limits]):

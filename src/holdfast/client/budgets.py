@@ -1,102 +1,136 @@
-"""What people ask of budgets: how far they are, who has spent what, and what is in doubt."""
+"""Budgets: how much of each is spent, by whom, what is in doubt, and changing their settings at run time."""
 
 from datetime import datetime
-from typing import get_args
+from typing import Any, Protocol, get_args
 
-import msgspec
-
-from holdfast import names
+from holdfast import names, public_id
+from holdfast.client.in_force import policy_path
 from holdfast.client.jobs import LARGEST_PAGE, JobId, job_id
+from holdfast.client.policies import PolicyVerbs
 from holdfast.client.repeat import until_answered
 from holdfast.errors import BudgetNotFound, InvalidValue, shown
-from holdfast.policies.allowance import Level, level_of
+from holdfast.policies.allowance import level_of
 from holdfast.policies.budgets import period_around
-from holdfast.stores.budgets import BudgetRow, BudgetStore, By, LedgerRow, LostRow, Part, PeriodRow
+from holdfast.policies.money import MICRO
+from holdfast.resources.budget import (
+    BudgetInfo,
+    BudgetThreshold,
+    LedgerEntry,
+    LedgerPage,
+    LostSpend,
+    SpendPart,
+)
+from holdfast.stores.budgets import SHARE, BudgetRow, BudgetStore, By, LedgerRow, LostRow, PeriodRow
 
-_MOST_PARTS = 1_000
+List = list  # one of the verbs has that name
 
-
-class BudgetState(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a budget is in its period, for one key; amounts in whole millionths of the unit.
-
-    `reserved` is set aside for jobs that run, `lost` for jobs whose end nobody saw: it counts as spent until a late
-    report or `settle_spend`. `level` is the strongest action whose threshold was reached.
-    """
-
-    name: str
-    key: str
-    unit: str
-    level: Level
-    spent: int
-    reserved: int
-    lost: int
-    ceiling: int
-    period: str
-    tz: str
-    starts_at: datetime
-    ends_at: datetime
-
-    @property
-    def share(self) -> float:
-        """How much of it is spent or lost: 0.8 is 80 %."""
-        return (self.spent + self.lost) / self.ceiling if self.ceiling else 1.0
+_MOST = 1_000
+_DIGITS = 15  # below 2^53
 
 
-class BudgetVerbs:
-    """The verbs of budgets, on one store."""
+class Budgets(Protocol):
+    """What can be asked of budgets, and done to them."""
 
-    def __init__(self, store: BudgetStore, deadline_s: float) -> None:
-        self._spend_store = store
-        self._spend_deadline_s = deadline_s
-
-    async def budgets(self) -> list[BudgetState]:
-        """Read how far every budget is; of one that is divided by a key, every key that has come up in this period.
+    async def list(self) -> List[BudgetInfo]:
+        """Read every budget; one that is divided by a key once for each key that has come up in this period.
 
         Of those at most 1,000 are read of each budget.
         """
+
+    async def get(self, name: str, key: str | None = None) -> BudgetInfo:
+        """Read one budget; of one that is divided by a key, that of the key. BudgetNotFound when there is none."""
+
+    async def spend(self, name: str, by: By = "kind", *, at: datetime | None = None) -> List[SpendPart]:
+        """Sum what was spent in the period of a time (now) by kind, key, actor or queue, the largest first."""
+
+    async def ledger(self, name: str | None = None, *, limit: int = 100, before: str | None = None) -> LedgerPage:
+        """Read what handlers have reported, newest first, of one budget or all; `before` is `next` of a page."""
+
+    async def lost(self, name: str) -> List[LostSpend]:
+        """Read what was set aside for jobs of lost workers and counts as spent; at most 1,000."""
+
+    async def settle(self, job: JobId, claim: int) -> bool:
+        """Free what was set aside for a claim of a lost worker and was not spent; False when nothing was."""
+
+    async def set(
+        self, name: str, setting: str, value: Any, *, actor: str | None = None, reason: str | None = None
+    ) -> BudgetInfo:
+        """Change a setting of a budget for all programs, until it is reset; jobs that wait for the budget go on.
+
+        await app.budgets.set("ai", "amount", "$800", reason="the campaign")
+        """
+
+    async def reset(self, name: str, setting: str) -> BudgetInfo:
+        """Let a setting of a budget be again what programs and their configuration say."""
+
+
+class LocalBudgets:
+    """The budgets of one store."""
+
+    def __init__(self, store: BudgetStore, deadline_s: float, policies: PolicyVerbs) -> None:
+        self._store = store
+        self._deadline_s = deadline_s
+        self._policies = policies
+
+    async def list(self) -> List[BudgetInfo]:
+        """Read every budget; one that is divided by a key once for each key that has come up in this period."""
         now, rows = await self._rows()
-        return [state for row in rows for state in await self._states(row, now)]
+        return [budget for row in rows for budget in await self._keys(row, now)]
 
-    async def budget(self, name: str, key: str | None = None) -> BudgetState:
-        """Read how far a budget is; of one that is divided by a key, for that key."""
+    async def get(self, name: str, key: str | None = None) -> BudgetInfo:
+        """Read one budget; of one that is divided by a key, that of the key. BudgetNotFound when there is none."""
         now, row = await self._row(name)
-        states = await self._states(row, now)
-        return next((state for state in states if state.key == (key or "")), _state(row, now, key or ""))
+        keys = await self._keys(row, now)
+        return next((budget for budget in keys if budget.key == (key or "")), budget_info(row, now, key or ""))
 
-    async def spend_by(self, name: str, by: By = "kind", *, at: datetime | None = None) -> list[Part]:
-        """Break down what was spent in the period of a time (now) by kind, key, actor or queue, the largest first."""
+    async def spend(self, name: str, by: By = "kind", *, at: datetime | None = None) -> List[SpendPart]:
+        """Sum what was spent in the period of a time (now) by kind, key, actor or queue, the largest first."""
         if by not in get_args(By):
             message = f"by: expected {', '.join(get_args(By))}, got {shown(by)}"
             raise InvalidValue(message)
         now, row = await self._row(name)
         since, until = period_around(at or now, row.period, row.tz)
-        return await self._spend_store.break_down(row.name, by, since, until, _MOST_PARTS)
+        parts = await self._store.break_down(row.name, by, since, until, _MOST)
+        return [SpendPart(name=part.name, amount=part.amount / MICRO, entries=part.entries) for part in parts]
 
-    async def ledger(self, name: str | None = None, *, limit: int = 100, before: int | None = None) -> list[LedgerRow]:
-        """Read what handlers have reported, newest first, of one budget or all; `before` is the last id read."""
+    async def ledger(self, name: str | None = None, *, limit: int = 100, before: str | None = None) -> LedgerPage:
+        """Read what handlers have reported, newest first, of one budget or all; `before` is `next` of a page."""
         names.count(limit, "limit", LARGEST_PAGE)
-        budget = None if name is None else names.name(name, "budget")
-        return await self._spend_store.read_ledger(budget, limit, before)
+        budget = None if name is None else (await self._row(name))[1].name
+        rows = await self._store.read_ledger(budget, limit, None if before is None else _number(before))
+        entries = [ledger_entry(row) for row in rows]
+        return LedgerPage(entries=entries, next=entries[-1].id if len(entries) == limit else None)
 
-    async def lost_spend(self, name: str) -> list[LostRow]:
-        """Read what was set aside for jobs whose end nobody saw, and counts as spent; at most 1,000."""
+    async def lost(self, name: str) -> List[LostSpend]:
+        """Read what was set aside for jobs of lost workers and counts as spent; at most 1,000."""
         _, row = await self._row(name)
-        return await self._spend_store.list_lost(row.name, _MOST_PARTS)
+        return [lost_spend(lost) for lost in await self._store.list_lost(row.name, _MOST)]
 
-    async def settle_spend(self, job: JobId, claim: int) -> bool:
-        """Free what was set aside for a lost claim and was not spent after all; False when nothing was."""
+    async def settle(self, job: JobId, claim: int) -> bool:
+        """Free what was set aside for a claim of a lost worker and was not spent; False when nothing was."""
         wanted = job_id(job)
-        return await until_answered(
-            lambda again: self._settled(wanted, claim, again=again), self._spend_deadline_s, f"settle {job}"
-        )
 
-    async def _settled(self, job: int, claim: int, *, again: bool) -> bool:
-        return await self._spend_store.settle_spend(job, claim) or again
+        async def settled(again: bool) -> bool:  # noqa: FBT001 - as `until_answered` calls it
+            return await self._store.settle_spend(wanted, claim) or again
 
-    async def _rows(self) -> tuple[datetime, list[BudgetRow]]:
-        return await until_answered(
-            lambda _: self._spend_store.read_budgets(), self._spend_deadline_s, "budgets", changes=False
-        )
+        return await until_answered(settled, self._deadline_s, f"settle {job}")
+
+    async def set(
+        self, name: str, setting: str, value: Any, *, actor: str | None = None, reason: str | None = None
+    ) -> BudgetInfo:
+        """Change a setting of a budget for all programs, until it is reset; jobs that wait for the budget go on."""
+        _, row = await self._row(name)
+        await self._policies.set_policy(policy_path("budgets", row.name, setting), value, actor=actor, reason=reason)
+        return await self.get(row.name)
+
+    async def reset(self, name: str, setting: str) -> BudgetInfo:
+        """Let a setting of a budget be again what programs and their configuration say."""
+        _, row = await self._row(name)
+        await self._policies.reset_policy(policy_path("budgets", row.name, setting))
+        return await self.get(row.name)
+
+    async def _rows(self) -> tuple[datetime, List[BudgetRow]]:
+        return await until_answered(lambda _: self._store.read_budgets(), self._deadline_s, "budgets", changes=False)
 
     async def _row(self, name: str) -> tuple[datetime, BudgetRow]:
         wanted = names.name(name, "budget")
@@ -108,27 +142,71 @@ class BudgetVerbs:
         message = f"there is no budget {shown(wanted)}; those that hold: {known}"
         raise BudgetNotFound(message)
 
-    async def _states(self, row: BudgetRow, now: datetime) -> list[BudgetState]:
+    async def _keys(self, row: BudgetRow, now: datetime) -> List[BudgetInfo]:
         starts_at, _ = period_around(now, row.period, row.tz)
-        found = await self._spend_store.list_periods(row.name, now, _MOST_PARTS)
-        states = [_state(row, now, period.key, period) for period in found if period.starts_at == starts_at]
-        return states or ([] if row.path else [_state(row, now, "")])
+        periods = await self._store.list_periods(row.name, now, _MOST)
+        keys = [budget_info(row, now, period.key, period) for period in periods if period.starts_at == starts_at]
+        return keys or [budget_info(row, now, None if row.path else "")]
 
 
-def _state(row: BudgetRow, now: datetime, key: str, period: PeriodRow | None = None) -> BudgetState:
+def budget_info(row: BudgetRow, now: datetime, key: str | None, period: PeriodRow | None = None) -> BudgetInfo:
+    """Put together what is known of one budget, under one key."""
     starts_at, ends_at = period_around(now, row.period, row.tz)
     spent, reserved, lost = (0, 0, 0) if period is None else (period.spent, period.reserved, period.lost)
-    return BudgetState(
+    return BudgetInfo(
         name=row.name,
-        key=key,
+        queue=row.queue,
+        kinds=List(row.kinds),
+        key_path=".".join(row.path) or None,
+        ceiling=row.ceiling / MICRO,
         unit=row.unit,
-        level=level_of(spent + lost, row.ceiling, row.thresholds),
-        spent=spent,
-        reserved=reserved,
-        lost=lost,
-        ceiling=row.ceiling,
         period=row.period,
         tz=row.tz,
+        thresholds=[BudgetThreshold(at=share / SHARE, action=action) for share, action in row.thresholds],
+        key=key,
+        level=level_of(spent + lost, row.ceiling, row.thresholds),
+        share=round((spent + lost) / row.ceiling, 6) if row.ceiling else 1.0,
+        spent=spent / MICRO,
+        reserved=reserved / MICRO,
+        lost=lost / MICRO,
         starts_at=starts_at,
         ends_at=ends_at,
     )
+
+
+def lost_spend(row: LostRow) -> LostSpend:
+    """Put together what is in doubt of one claim."""
+    return LostSpend(
+        job=public_id.encode(row.job_id),
+        claim=row.claim,
+        key=row.key,
+        estimate=row.amount / MICRO,
+        spent=row.spent / MICRO,
+        reserved_at=row.at,
+    )
+
+
+def ledger_entry(row: LedgerRow) -> LedgerEntry:
+    """Put together what is known of one entry."""
+    return LedgerEntry(
+        id=str(row.id),
+        at=row.at,
+        budget=row.budget,
+        key=row.key,
+        kind=row.kind,
+        queue=row.queue,
+        actor=row.actor,
+        job=public_id.encode(row.job_id),
+        claim=row.claim,
+        unit=row.unit,
+        amount=row.amount / MICRO,
+        note=row.note,
+        late=row.is_late,
+    )
+
+
+def _number(before: str) -> int:
+    if not before.isdecimal() or len(before) > _DIGITS:
+        message = f"before: expected the id of an entry, got {shown(before)}"
+        raise InvalidValue(message)
+    return int(before)

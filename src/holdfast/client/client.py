@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
-from holdfast.client.budgets import BudgetVerbs
+from holdfast.client.budgets import Budgets, LocalBudgets
 from holdfast.client.dead_letters import DeadLetterVerbs
 from holdfast.client.enqueue import Enqueuing
 from holdfast.client.escalations import Escalations, LocalEscalations
@@ -57,7 +57,6 @@ class Client(
     DeadLetterVerbs,
     ScheduleVerbs,
     PolicyVerbs,
-    BudgetVerbs,
     WhyVerbs,
     SearchVerbs,
 ):
@@ -76,9 +75,9 @@ class Client(
         ScheduleVerbs.__init__(self, store, settings, self.delivery)
         self.services: Services = LocalServices(store, settings)
         PolicyVerbs.__init__(self, store, settings, self.services)
-        BudgetVerbs.__init__(self, store, settings.deadline_s)
         WhyVerbs.__init__(self, store, settings.deadline_s)
         SearchVerbs.__init__(self, store, settings.deadline_s)
+        self.budgets: Budgets = LocalBudgets(store, settings.deadline_s, self)
         self.limits: Limits = LocalLimits(store, settings.deadline_s, self)
         self.locks: Locks = LocalLocks(store, settings.deadline_s, self.delivery)
         self.queues: Queues = LocalQueues(store, settings.deadline_s, self.delivery, self)

@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
 from holdfast import names
+from holdfast.about import About
 from holdfast.errors import ConfigError, InvalidValue, shown
 from holdfast.policies.keys import key_path
 from holdfast.policies.money import Amount, Written, read_amount, read_unit
@@ -35,15 +36,17 @@ class Budget:
     once with `BudgetExceeded`. Left out: alert at 80 % and at 100 %, stop at 100 %.
     """
 
-    name: str
-    amount: Written
-    unit: str | None = None
-    period: Period = "month"
-    tz: str = "UTC"
-    queue: str | None = None
-    kinds: Iterable[str] = ()
-    key: str | None = None
-    thresholds: Iterable[tuple[float, Action]] = DEFAULT_THRESHOLDS
+    name: Annotated[str, About("Name of the budget.", "ai")]
+    amount: Annotated[Written, About("How much its jobs may spend in a period.", "$500")]
+    unit: Annotated[str | None, About("What is spent.", "usd")] = None
+    period: Annotated[Period, About("How long a period is: a day or a month.", "month")] = "month"
+    tz: Annotated[str, About("The time zone in which a period begins at midnight.", "UTC")] = "UTC"
+    queue: Annotated[str | None, About("The queue whose jobs spend from it.", "high")] = None
+    kinds: Annotated[Iterable[str], About("The kinds of jobs that spend from it.", ["summarise"])] = ()
+    key: Annotated[str | None, About("What divides it: each value has a sum of its own.", "payload.tenant")] = None
+    thresholds: Annotated[
+        Iterable[tuple[float, Action]], About("What happens from which share on.", [{"at": 0.8, "action": "alert"}])
+    ] = DEFAULT_THRESHOLDS
     ceiling: Amount = field(init=False, repr=False, compare=False)
     path: tuple[str, ...] = field(init=False, repr=False, compare=False)
 

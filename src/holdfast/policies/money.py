@@ -60,6 +60,11 @@ def read_amount(value: Written, unit: str | None = None, what: str = "amount") -
     return Amount(round(number * MICRO), read_unit(named or unit or USD))
 
 
+def amount_text(amount: float, unit: str) -> str:
+    """Write a number of units for people."""
+    return shown_amount(round(amount * MICRO), unit)
+
+
 def shown_amount(micro: int, unit: str) -> str:
     """Write an amount for people."""
     number = Decimal(micro) / MICRO

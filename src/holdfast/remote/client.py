@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any, NoReturn
 
 from holdfast import public_id
-from holdfast.client.budgets import BudgetState
 from holdfast.client.client import end_of
 from holdfast.client.jobs import EVERY_JOB
 from holdfast.duration import Duration, milliseconds
@@ -21,6 +20,7 @@ from holdfast.errors import (
 from holdfast.events import TERMINAL_EVENTS, Event
 from holdfast.job import Job, JobState
 from holdfast.remote import filters, shapes
+from holdfast.remote.budgets import RemoteBudgets
 from holdfast.remote.dead_letters import RemoteDeadLetters
 from holdfast.remote.escalations import RemoteEscalations
 from holdfast.remote.kinds import RemoteKinds
@@ -34,7 +34,6 @@ from holdfast.remote.services import RemoteServices
 from holdfast.remote.stream import RemoteEvents
 from holdfast.remote.webhooks import RemoteWebhooks
 from holdfast.remote.workers import RemoteWorkers
-from holdfast.stores.budgets import LedgerRow, LostRow, Part
 from holdfast.stores.values import Answer, Answered, Cursor, Found, JobFilter, Page
 from holdfast.why import Reason, Why
 
@@ -53,6 +52,7 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
     def __init__(self, link: Link) -> None:
         super().__init__(link)
         self._places = asyncio.Semaphore(_AT_ONCE)
+        self.budgets = RemoteBudgets(link)
         self.limits = RemoteLimits(link)
         self.locks = RemoteLocks(link)
         self.queues = RemoteQueues(link)
@@ -206,44 +206,7 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
 
     # ---- workers -----------------------------------------------------------------------------------------------------
 
-    # ---- budgets ---------------------------------------------------------------------------------------------------
-
-    async def budgets(self) -> "List[BudgetState]":
-        """Read how far every budget is."""
-        return [shapes.budget(row) for row in (await self.link.get("budgets"))["budgets"]]
-
-    async def budget(self, name: str, key: str | None = None) -> BudgetState:
-        """Read how far one is."""
-        return shapes.budget(await self.link.get("budgets", name, key=key))
-
-    async def spend_by(self, name: str, by: str = "kind") -> "List[Part]":
-        """Break down what was spent."""
-        return [shapes.part(row) for row in (await self.link.get("budgets", name, "spend", by=by))["parts"]]
-
-    async def lost_spend(self, name: str) -> "List[LostRow]":
-        """Read what is in doubt."""
-        return [shapes.lost(row, name) for row in (await self.link.get("budgets", name, "lost"))["lost"]]
-
-    async def settle_spend(self, job: _Id, claim: int) -> bool:
-        """Free what was set aside for a lost claim; the budget that it is in doubt for is looked for."""
-        wanted = public_id.decode(_shown(job))
-        for name in dict.fromkeys(state.name for state in await self.budgets()):
-            if any((row.job_id, row.claim) == (wanted, claim) for row in await self.lost_spend(name)):
-                body = {"job": public_id.encode(wanted), "claim": claim}
-                return bool((await self.link.post("budgets", name, "settle", body=body))["settled"])
-        return False
-
-    async def ledger(
-        self, name: str | None = None, *, limit: int = 100, before: int | None = None
-    ) -> "List[LedgerRow]":
-        """Read what handlers have reported to one budget."""
-        if name is None:
-            message = (
-                "ledger: expected the name of a budget, which a server has to be asked for; `budgets list` has them"
-            )
-            raise InvalidValue(message)
-        told = await self.link.get("budgets", name, "ledger", limit=limit, before=before)
-        return [shapes.entry(row) for row in told["entries"]]
+    # -------------------------------------------------------------------------------------------------------------------
 
 
 def _shown(job: _Id) -> str:

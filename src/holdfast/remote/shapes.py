@@ -7,10 +7,7 @@ from typing import Any
 import msgspec
 
 from holdfast import public_id
-from holdfast.client.budgets import BudgetState
 from holdfast.job import Job, JobState
-from holdfast.policies.money import MICRO
-from holdfast.stores.budgets import LedgerRow, LostRow, Part
 from holdfast.stores.cluster import FireRow
 from holdfast.stores.failures import LEFT_CAP, DeadLetter
 
@@ -29,10 +26,6 @@ def instant(text: str) -> datetime:
 
 def _job_id(text: str | None) -> int | None:
     return None if text is None else public_id.decode(text)
-
-
-def _micro(amount: float) -> int:
-    return round(amount * MICRO)
 
 
 def _json(value: Any) -> str | None:
@@ -103,42 +96,6 @@ def dead_letter(told: Told) -> DeadLetter:
         last_at=instant(told["last_at"]),
         last_job=public_id.decode(told["last_job"]),
         left=LEFT_CAP if told["capped"] else told["left"],
-    )
-
-
-def budget(told: Told) -> BudgetState:
-    """Read how far a budget is."""
-    amounts: dict[str, Any] = {name: _micro(told[name]) for name in ("spent", "reserved", "lost", "ceiling")}
-    return BudgetState(
-        **{name: told[name] for name in ("name", "key", "unit", "level", "period", "tz")},
-        **amounts,
-        starts_at=instant(told["starts_at"]),
-        ends_at=instant(told["ends_at"]),
-    )
-
-
-def part(told: Told) -> Part:
-    """Read what one of them has spent."""
-    return Part(told["name"], _micro(told["amount"]), told["entries"])
-
-
-def lost(told: Told, budget_name: str) -> LostRow:
-    """Read what is in doubt."""
-    at = instant(told["reserved_at"])
-    amount, spent = _micro(told["estimate"]), _micro(told["spent"])
-    return LostRow(public_id.decode(told["job"]), told["claim"], budget_name, told["key"], at, amount, spent, at)
-
-
-def entry(told: Told) -> LedgerRow:
-    """Read an entry of a ledger."""
-    names = ("budget", "key", "kind", "queue", "actor", "claim", "unit", "note")
-    return LedgerRow(
-        id=int(told["id"]),
-        at=instant(told["at"]),
-        **{name: told[name] for name in names},
-        job_id=public_id.decode(told["job"]),
-        amount=_micro(told["amount"]),
-        is_late=told["late"],
     )
 
 

@@ -16,6 +16,7 @@ from holdfast.server.principal import Principal
 from holdfast.server.problems import not_found
 from holdfast.server.scoped.escalations import ScopedEscalations
 from holdfast.server.scoped.kinds import ScopedKinds
+from holdfast.server.scoped.budgets import ScopedBudgets
 from holdfast.server.scoped.limits import ScopedLimits
 from holdfast.server.scoped.locks import ScopedLocks
 from holdfast.server.scoped.queues import ScopedQueues
@@ -37,6 +38,7 @@ class Sight:
         self.client: Client = opened.client
         self.store: Store = opened.store
         self.principal = principal
+        self.budgets = ScopedBudgets(self.client.budgets, principal)
         self.limits = ScopedLimits(self.client, principal)
         self.locks = ScopedLocks(self.client, principal)
         self.queues = ScopedQueues(self.client.queues, principal)

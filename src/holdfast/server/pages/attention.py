@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from holdfast.client.why import span as length
 from holdfast.job import JobState
-from holdfast.policies.money import shown_amount
+from holdfast.policies.money import amount_text
 from holdfast.resources.queue import QueueInfo
 from holdfast.resources.redaction import redact
 from holdfast.resources.worker import WorkerInfo
@@ -103,13 +103,13 @@ async def _growth(sight: Sight) -> list[Note]:
 
 async def _budgets(sight: Sight) -> list[Note]:
     found = []
-    for state in await sight.client.budgets():
-        if state.share >= _NEARLY:
-            whose = f"{state.name} for {state.key}" if state.key else state.name
-            spent = shown_amount(state.spent + state.lost, state.unit)
-            said = f"{spent} of {shown_amount(state.ceiling, state.unit)} in this {state.period}"
+    for budget in await sight.budgets.list():
+        if budget.share >= _NEARLY:
+            whose = f"{budget.name} for {budget.key}" if budget.key else budget.name
+            spent = amount_text(budget.spent + budget.lost, budget.unit)
+            said = f"{spent} of {amount_text(budget.ceiling, budget.unit)} in this {budget.period}"
             found.append(
-                Note(f"Budget {whose} is at {state.share:.0%}", said, ("budgets",), is_bad=state.share >= _ALL)
+                Note(f"Budget {whose} is at {budget.share:.0%}", said, ("budgets",), is_bad=budget.share >= _ALL)
             )
     return found
 
