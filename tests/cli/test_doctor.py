@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.health import checks, mounts
-from holdfast.health.checks import Level
+from holdfast.resources.health import HealthLevel
 from holdfast.stores.diagnosis import Diagnosis, Holder
 from holdfast.stores.postgres import migrator as postgres_migrator
 from holdfast.stores.sqlite import migrator as sqlite_migrator
@@ -180,18 +180,25 @@ def told(
 
 
 def test_a_sqlite_with_the_wal_reset_bug() -> None:
-    assert checks.software(told()).level is Level.OK
+    assert checks.software(told()).level is HealthLevel.OK
     old = checks.software(told(version=(3, 51, 2)))
-    assert old.level is Level.WARNING
+    assert old.level is HealthLevel.WARNING
     assert "WAL-reset" in old.message
-    assert checks.software(told("PostgreSQL", (18, 4))) == checks.Check("version", Level.OK, "PostgreSQL 18.4")
+    assert checks.software(told("PostgreSQL", (18, 4))) == checks.check("version", HealthLevel.OK, "PostgreSQL 18.4")
 
 
 @pytest.mark.parametrize(
     "seconds, level",
-    [(0, Level.OK), (0.9, Level.OK), (1.1, Level.WARNING), (-3, Level.WARNING), (61, Level.ERROR), (-90, Level.ERROR)],
+    [
+        (0, HealthLevel.OK),
+        (0.9, HealthLevel.OK),
+        (1.1, HealthLevel.WARNING),
+        (-3, HealthLevel.WARNING),
+        (61, HealthLevel.ERROR),
+        (-90, HealthLevel.ERROR),
+    ],
 )
-def test_clock_skew(seconds: float, level: Level) -> None:
+def test_clock_skew(seconds: float, level: HealthLevel) -> None:
     here = NOW + timedelta(seconds=seconds)
     assert checks.clock(told(), here, here).level is level
 
@@ -204,40 +211,42 @@ def test_partitions_ahead() -> None:
     assert checks.history(told()) is None
     enough = checks.history(told(history_until=NOW + timedelta(weeks=4)))
     assert enough is not None
-    assert enough.level is Level.OK
+    assert enough.level is HealthLevel.OK
     few = checks.history(told(history_until=NOW + timedelta(weeks=3)))
     assert few is not None
-    assert few.level is Level.ERROR
+    assert few.level is HealthLevel.ERROR
     short = told(history_until=NOW + timedelta(weeks=5), longest_kept=timedelta(days=90))
     less = checks.history(short)
     assert less is not None
-    assert less.level is Level.WARNING
+    assert less.level is HealthLevel.WARNING
     assert "some jobs are kept for 90 days" in less.message
 
 
 @pytest.mark.parametrize(
     "what, state, age, xids, level",
     [
-        ("transaction", "idle in transaction", timedelta(minutes=6), 7, Level.WARNING),
-        ("transaction", "active", timedelta(minutes=4), 2_000_000, Level.OK),
-        ("transaction", None, None, 2_000_000, Level.WARNING),
-        ("transaction", None, None, 7, Level.OK),
-        ("prepared", None, timedelta(hours=2), 7, Level.WARNING),
-        ("slot", "in use", None, 7, Level.OK),
-        ("slot", "in use", None, 2_000_000, Level.WARNING),
-        ("slot", "not in use", None, 7, Level.WARNING),
+        ("transaction", "idle in transaction", timedelta(minutes=6), 7, HealthLevel.WARNING),
+        ("transaction", "active", timedelta(minutes=4), 2_000_000, HealthLevel.OK),
+        ("transaction", None, None, 2_000_000, HealthLevel.WARNING),
+        ("transaction", None, None, 7, HealthLevel.OK),
+        ("prepared", None, timedelta(hours=2), 7, HealthLevel.WARNING),
+        ("slot", "in use", None, 7, HealthLevel.OK),
+        ("slot", "in use", None, 2_000_000, HealthLevel.WARNING),
+        ("slot", "not in use", None, 7, HealthLevel.WARNING),
     ],
 )
-def test_what_holds_back_vacuum(what: str, state: str | None, age: timedelta | None, xids: int, level: Level) -> None:
+def test_what_holds_back_vacuum(
+    what: str, state: str | None, age: timedelta | None, xids: int, level: HealthLevel
+) -> None:
     holder = Holder(what, "4711", "alice", "report", state, age, xids, "SELECT * FROM orders")
     (check,) = checks.vacuum(told("PostgreSQL", (18, 4), holders=(holder,)))
     assert check.level is level
     assert "4711" in check.message
-    assert (check.advice is None) is (level is Level.OK)
+    assert (check.advice is None) is (level is HealthLevel.OK)
 
 
 def test_nothing_holds_back_vacuum() -> None:
-    assert [check.level for check in checks.vacuum(told("PostgreSQL", (18, 4)))] == [Level.OK]
+    assert [check.level for check in checks.vacuum(told("PostgreSQL", (18, 4)))] == [HealthLevel.OK]
     assert checks.vacuum(told()) == []
 
 
@@ -247,18 +256,18 @@ def test_a_pooler_without_a_way_past_it() -> None:
     assert [
         check and check.level for check in (checks.pooler(pooled, listens_past=past) for past in (True, False))
     ] == [
-        Level.OK,
-        Level.WARNING,
+        HealthLevel.OK,
+        HealthLevel.WARNING,
     ]
 
 
 def test_a_large_log(tmp_path: Path) -> None:
     file = tmp_path / "jobs.db"
     file.touch()
-    assert [check.level for check in checks.file(file)] == [Level.OK, Level.OK]
+    assert [check.level for check in checks.file(file)] == [HealthLevel.OK, HealthLevel.OK]
     with (tmp_path / "jobs.db-wal").open("wb") as log:
         log.truncate(65_000_000)
-    assert [check.level for check in checks.file(file)] == [Level.OK, Level.WARNING]
+    assert [check.level for check in checks.file(file)] == [HealthLevel.OK, HealthLevel.WARNING]
 
 
 def test_network_mounts(tmp_path: Path) -> None:
@@ -286,5 +295,5 @@ def test_network_mounts(tmp_path: Path) -> None:
 def test_a_file_on_a_network_mount_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mounts, "network_type", lambda _: "nfs4")
     check, _ = checks.file(tmp_path / "jobs.db")
-    assert check.level is Level.WARNING
+    assert check.level is HealthLevel.WARNING
     assert "(nfs4)" in check.message

@@ -233,6 +233,15 @@ API = (
 )
 
 
+def test_the_health_is_that_of_the_api(served: Place) -> None:
+    printed, answer = json.loads(served.here("doctor", "--json").stdout), json.loads(served.api("health"))
+    assert list(printed) == list(answer) == ["healthy", "store", "checks"]
+    assert (printed["healthy"], printed["store"]) == (answer["healthy"], answer["store"])
+    assert [list(check) for check in printed["checks"]] == [list(check) for check in answer["checks"]]
+    named = [[(check["name"], check["level"]) for check in found["checks"]] for found in (printed, answer)]
+    assert named[0] == named[1], "all but sizes and ages, which grow"
+
+
 @pytest.mark.parametrize("args, path", API, ids=lambda value: value if isinstance(value, str) else "")
 def test_the_json_of_a_command_is_that_of_the_api(served: Place, args: tuple[str, ...], path: str) -> None:
     texts = [run(*args, "--json").stdout for run in (served.here, served.there)]

@@ -43,6 +43,7 @@ GET    /api/v1/bulk/{run}                            viewer   404
 POST   /api/v1/bulk/{run}/pause                      operator 404
 POST   /api/v1/bulk/{run}/resume                     operator 404
 POST   /api/v1/bulk/{run}/cancel                     operator 404
+GET    /api/v1/health                                viewer   403
 GET    /api/v1/kinds                                 viewer   narrowed
 GET    /api/v1/kinds/{kind}                          viewer   404
 GET    /api/v1/queues                                viewer   narrowed

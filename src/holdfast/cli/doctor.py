@@ -1,22 +1,21 @@
 """`holdfast doctor`."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import click
 
 from holdfast.app import Holdfast
-from holdfast.cli import connect, locate, options, output, shapes
+from holdfast.cli import connect, locate, options, output
 from holdfast.cli.exits import Exit
 from holdfast.cli.grammar import Verb
 from holdfast.errors import HoldfastError, SchemaError
-from holdfast.health import checks
 from holdfast.health import examining as health
-from holdfast.health.checks import Check, Level
-from holdfast.locations import masked
+from holdfast.health.checks import check
+from holdfast.resources.health import HealthCheck, HealthLevel, HealthReport
 from holdfast.stores import make_store
 
-_STYLES = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "red"}
+_STYLES = {HealthLevel.OK: "green", HealthLevel.WARNING: "yellow", HealthLevel.ERROR: "red"}
 
 
 @click.command("doctor", cls=Verb, examples=("", "--json"))
@@ -29,26 +28,22 @@ def doctor(ctx: click.Context, *, as_json: bool) -> None:
     """
     app, knows_tasks = locate.app_or_store(ctx)
 
-    async def run() -> list[Check]:
-        return [check async for check in examine(app, knows_tasks=knows_tasks)]
-
-    found = asyncio.run(run())
-    is_healthy = all(check.level is not Level.ERROR for check in found)
+    report = asyncio.run(examine(app, knows_tasks=knows_tasks))
+    report = replace(report, checks=[replace(finding, message=_safe(finding.message)) for finding in report.checks])
     if as_json:
-        rows = [shapes.CheckShape(check.name, check.level, _safe(check.message), check.advice) for check in found]
-        output.write_json(shapes.HealthShape(is_healthy, masked(app.settings.url), rows))
+        output.write_json(report)
     else:
-        for check in found:
-            _write(check)
-    ctx.exit(Exit.OK if is_healthy else Exit.UNHEALTHY)
+        for finding in report.checks:
+            _write(finding)
+    ctx.exit(Exit.OK if report.healthy else Exit.UNHEALTHY)
 
 
-def _write(check: Check) -> None:
-    advice = "" if check.advice is None else f"; {check.advice}"
+def _write(finding: HealthCheck) -> None:
+    advice = "" if finding.advice is None else f"; {finding.advice}"
     output.styled(
-        (f"{check.level:<8}", _STYLES[check.level]),
-        (f"{check.name:<8} ", "bold"),
-        (f"{_safe(check.message)}{advice}", ""),
+        (f"{finding.level:<8}", _STYLES[finding.level]),
+        (f"{finding.name:<8} ", "bold"),
+        (f"{_safe(finding.message)}{advice}", ""),
     )
 
 
@@ -59,7 +54,7 @@ def _safe(message: str) -> str:
 # ---- the examination -----------------------------------------------------------------------------------------------
 
 
-async def examine(app: Holdfast, *, knows_tasks: bool) -> AsyncIterator[Check]:
+async def examine(app: Holdfast, *, knows_tasks: bool) -> HealthReport:
     """Look at everything that can be looked at; what fails ends only what needs it."""
     settings = app.settings
     try:
@@ -67,22 +62,15 @@ async def examine(app: Holdfast, *, knows_tasks: bool) -> AsyncIterator[Check]:
         connect.require_present(settings)
         plan = await make_store(settings).migrator.plan()
     except SchemaError as error:
-        yield Check("schema", Level.ERROR, str(error))
-        return
+        return health.report(settings, [check("schema", HealthLevel.ERROR, str(error))])
     except HoldfastError as error:
-        yield Check("store", Level.ERROR, str(error), "check the URL, and that the database runs and is reachable")
-        return
-    yield Check("store", Level.OK, f"{masked(settings.url)} is reachable")
-    yield checks.schema(plan)
-    if (path := connect.file_of(settings)) is not None:
-        for check in checks.file(path):
-            yield check
+        advice = "check the URL, and that the database runs and is reachable"
+        return health.report(settings, [check("store", HealthLevel.ERROR, str(error), advice)])
+    found = health.of_store(settings, plan)
     if plan.is_empty:  # opening a SQLite store would bring an old schema up to date, and a look changes nothing
-        found: list[Check] = []
         with health.reported(found):
             async with connect.session(settings) as session:
                 tasks = app.tasks if knows_tasks else None
                 found += await health.examine(session.client, session.store, settings, tasks)
                 found += await health.examine_tables(session.store)
-        for check in found:
-            yield check
+    return health.report(settings, found)

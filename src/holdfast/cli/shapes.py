@@ -37,23 +37,6 @@ class SchemaShape(msgspec.Struct, frozen=True):
     functions: list[str]
 
 
-class CheckShape(msgspec.Struct, frozen=True):
-    """One line of `doctor`; `level` is ok, warning or error."""
-
-    name: str
-    level: str
-    message: str
-    advice: str | None
-
-
-class HealthShape(msgspec.Struct, frozen=True):
-    """`doctor --json`; warnings leave it healthy."""
-
-    healthy: bool
-    store: str
-    checks: list[CheckShape]
-
-
 class VersionShape(msgspec.Struct, frozen=True):
     """`version --json`."""
 

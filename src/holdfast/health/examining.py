@@ -1,7 +1,8 @@
 """The examination of an open store: everything that can be looked at without changing anything."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import msgspec
 
@@ -11,8 +12,10 @@ from holdfast.client.definitions import fingerprint
 from holdfast.config import Settings
 from holdfast.errors import HoldfastError
 from holdfast.health import checks
-from holdfast.health.checks import Check, Level
 from holdfast.job import WAITING
+from holdfast.locations import SqliteLocation, masked
+from holdfast.resources.health import HealthCheck, HealthLevel, HealthReport
+from holdfast.stores.migrate import Plan
 from holdfast.stores.store import Store
 from holdfast.stores.values import JobFilter
 from holdfast.tasks.registry import Registry
@@ -20,14 +23,30 @@ from holdfast.tasks.registry import Registry
 _LOOKED_AT = 1_000
 
 
+def report(settings: Settings, found: Iterable[HealthCheck]) -> HealthReport:
+    """Put findings together; warnings leave a store healthy."""
+    listed = list(found)
+    is_healthy = all(check.level is not HealthLevel.ERROR for check in listed)
+    return HealthReport(healthy=is_healthy, store=masked(settings.url), checks=listed)
+
+
+def of_store(settings: Settings, plan: Plan) -> list[HealthCheck]:
+    """Look at a store that can be reached: its address, its schema and its file."""
+    found = [checks.check("store", HealthLevel.OK, f"{masked(settings.url)} is reachable"), checks.schema(plan)]
+    location = settings.location
+    if isinstance(location, SqliteLocation) and location.path:
+        found += checks.file(Path(location.path))
+    return found
+
+
 async def examine(
     client: Client, store: Store, settings: Settings, tasks: Registry | None, *, quoting: bool = True
-) -> list[Check]:
+) -> list[HealthCheck]:
     """Look at a store, its queues and its workers, and (if they are known) whether tasks cover the jobs that wait.
 
     `quoting` lets findings quote what others ask of the database, which may hold anything.
     """
-    found: list[Check] = []
+    found: list[HealthCheck] = []
     with reported(found):
         before = ages.now()
         told = await store.diagnose()
@@ -53,9 +72,9 @@ async def examine(
     return found
 
 
-async def examine_tables(store: Store) -> list[Check]:
+async def examine_tables(store: Store) -> list[HealthCheck]:
     """Look at how large every table is, and what bounds it."""
-    found: list[Check] = []
+    found: list[HealthCheck] = []
     with reported(found):
         found += checks.tables(await store.measure_tables(), (await store.diagnose()).now)
     return found
@@ -68,9 +87,9 @@ async def _published(store: Store) -> dict[str, str]:
 
 
 @contextmanager
-def reported(found: list[Check]) -> Iterator[None]:
+def reported(found: list[HealthCheck]) -> Iterator[None]:
     """Turn an error of a check into a finding."""
     try:
         yield
     except HoldfastError as error:
-        found.append(Check("store", Level.ERROR, str(error), "see the database's own log"))
+        found.append(checks.check("store", HealthLevel.ERROR, str(error), "see the database's own log"))

@@ -4,24 +4,21 @@ import msgspec
 from fastapi import Form, Path, Query, Request
 from starlette.responses import Response
 
-from holdfast.health import checks
-from holdfast.health.checks import Check, Level
-from holdfast.health.examining import examine
+from holdfast.resources.health import HealthLevel
+from holdfast.resources.redaction import redact
 from holdfast.resources.redaction import redact
 from holdfast.server.api.audit import deed_shape
 from holdfast.server.api.settings import list_settings
 from holdfast.server.api.tokens import NewToken, create_token, is_within, revoke_token
 from holdfast.server.deeds import search_deeds
+from holdfast.server.health import read_health
 from holdfast.server.pages.recent import recent
 from holdfast.server.pages.rendering import page, turned, url
-from holdfast.server.problems import AWAY
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, Who, noted, served
-from holdfast.server.served import Served
 from holdfast.server.sight import Sight
 from holdfast.stores.access import AuditFilter
 from holdfast.stores.bounds import BOUNDS
-from holdfast.stores.migrate import Migrator
 from holdfast.telemetry.redaction import hide
 
 routes = Routes("pages", in_schema=False)
@@ -37,7 +34,8 @@ _ROLES = ("viewer", "operator", "admin")
 async def system_page(request: Request, sight: Seen) -> Response:
     """Show how the store is, and what the services do."""
     here = served(request)
-    found = await recent(sight.store, ("health", here.tasks is None), _LOOK_S, lambda: _examined(sight, here))
+    health = await read_health(sight, here)
+    found = redact([check for check in health.checks if check.name != "table"])  # tables have a page of their own
     services = await sight.services.list()
     by_name = {service.name: service for service in services}
     return page(
@@ -46,7 +44,7 @@ async def system_page(request: Request, sight: Seen) -> Response:
         at="system",
         tab="health",
         checks=found,
-        worst=max((list(Level).index(check.level) for check in found), default=0),
+        worst=max((list(HealthLevel).index(check.level) for check in found), default=0),
         schema=next((check.message for check in found if check.name == "schema"), None),
         told=await recent(sight.store, "software", _LOOK_S, sight.store.diagnose),
         is_delivered=here.settings.delivery is not None,
@@ -197,25 +195,6 @@ async def _tokens(request: Request, sight: Sight, secret: str | None = None, nam
         secret=secret,
         named=named,
     )
-
-
-async def _examined(sight: Sight, here: Served) -> list[Check]:
-    """Look at everything, once for all who look."""
-    found = await examine(sight.client, sight.store, here.settings, here.tasks, quoting=False)
-    return [_safe(check) for check in (*await _schema(sight), *found)]
-
-
-async def _schema(sight: Sight) -> list[Check]:
-    """Whether the schema is what this release needs."""
-    migrator: Migrator | None = getattr(sight.store, "migrator", None)
-    return [] if migrator is None else [checks.schema(await migrator.plan())]
-
-
-def _safe(check: Check) -> Check:
-    """Leave out what a driver said, which is for the log of whoever runs the server."""
-    if check.name == "store" and check.level is Level.ERROR:
-        return Check(check.name, check.level, AWAY)
-    return check._replace(message=hide(check.message))
 
 
 def _text(value: object) -> str:
