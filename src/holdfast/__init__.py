@@ -70,6 +70,7 @@ from holdfast.policies.kinds import Kind
 from holdfast.policies.limits import Limit
 from holdfast.queues import Queue
 from holdfast.release import RELEASE
+from holdfast.resources.budget import BudgetInfo, LedgerEntry, LedgerPage, LostSpend, SpendPart
 from holdfast.resources.escalation import (
     ChannelTest,
     EscalationDetail,
@@ -79,7 +80,6 @@ from holdfast.resources.escalation import (
     PolicyTest,
 )
 from holdfast.resources.kind import KindInfo
-from holdfast.resources.budget import BudgetInfo, LedgerEntry, LedgerPage, LostSpend, SpendPart
 from holdfast.resources.limit import LimitInfo, LimitKey, SlotHolder
 from holdfast.resources.lock import LockInfo
 from holdfast.resources.queue import JobCount, QueueInfo, Tuning

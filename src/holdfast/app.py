@@ -1,56 +1,33 @@
 """`Holdfast`: the app, which only wires the parts together."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import (
-    AbstractAsyncContextManager,
-    AbstractContextManager,
-    asynccontextmanager,
-    nullcontext,
-)
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from holdfast import names, payload
-from holdfast.arq_delivery import ArqDelivery
+from holdfast import names
+from holdfast.app_options import AppOptions, takes_options
 from holdfast.backends.jobs import HoldfastQueueBackend
-from holdfast.cadence import Service
 from holdfast.client.blocking import BlockingClient
 from holdfast.client.client import Client, ClientStore
 from holdfast.client.opening import Door, Visit
 from holdfast.client.terms import read_terms
-from holdfast.config import OnError, Settings, Synchronous, read_settings
+from holdfast.config import Settings, read_settings
 from holdfast.context import Around
-from holdfast.duration import Duration
-from holdfast.election import RedisElection
 from holdfast.errors import ConfigError
 from holdfast.locations import masked
-from holdfast.policies.budgets import Budget
-from holdfast.policies.channels import Channel
-from holdfast.policies.escalation import Escalation
-from holdfast.policies.kinds import Kind
-from holdfast.policies.limits import Limit
-from holdfast.queues import Queue
-from holdfast.retry import Backoff, backoff
-from holdfast.schedules import Schedule
 from holdfast.server import require_server
 from holdfast.services.exporting import Exporter
 from holdfast.services.farewells import Callback
-from holdfast.shards import RedisDelivery
 from holdfast.stores import open_store
 from holdfast.tasks.decorator import TaskDecorator
 from holdfast.tasks.registry import Registry
 from holdfast.tasks.scheduling import Scheduled, ScheduleOptions, Schedules
 from holdfast.telemetry.exposition import require_metrics
-from holdfast.telemetry.settings import TelemetrySettings
-from holdfast.webhooks.settings import WebhookSettings
 from holdfast.worker.parts import Parts
-from holdfast.worker_settings import WorkerSettings
 from holdfast.working import Working
-
-if TYPE_CHECKING:
-    from holdfast.configuration.configure import Configured
 
 AroundFunction = TypeVar("AroundFunction", bound=Around)
 CallbackFunction = TypeVar("CallbackFunction", bound=Callback)
@@ -58,20 +35,10 @@ CallbackFunction = TypeVar("CallbackFunction", bound=Callback)
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from holdfast.configuration.configure import Configured
     from holdfast.configuration.settings import Setting
     from holdfast.server.served import Served
     from holdfast.server.settings import ServerSettings
-
-DeliveryOption = str | Mapping[str, str] | RedisDelivery | ArqDelivery | None
-Lifespan = Callable[["Holdfast"], AbstractAsyncContextManager[Any]]
-
-
-_RETRY = backoff()
-_WORKER = WorkerSettings()
-_WEBHOOKS = WebhookSettings()
-_NO_SERVICES: Mapping[str, Service] = {}
-_NO_CHANNELS: Mapping[str, Channel] = {}
-_TELEMETRY = TelemetrySettings()
 
 
 class Holdfast(Working):
@@ -96,75 +63,23 @@ class Holdfast(Working):
     yields is `ctx.state`.
     """
 
-    def __init__(
-        self,
-        url: str | None = None,
-        *,
-        config: str | Path | None = None,
-        schema: str = "holdfast",
-        queues: Iterable[Queue] = (),
-        deadline: Duration = "10s",
-        pool_size: int = 5,
-        synchronous: Synchronous = "full",
-        max_payload: int = payload.BYTES,
-        max_depth: int = payload.DEPTH,
-        max_attempts: int = 5,
-        max_crashes: int = 3,
-        timeout: Duration | None = "1h",
-        retry: Backoff = _RETRY,
-        on_error: OnError = "retry",
-        worker: WorkerSettings = _WORKER,
-        webhooks: WebhookSettings = _WEBHOOKS,
-        listen_dsn: str | None = None,
-        delivery: DeliveryOption = None,
-        leader: RedisElection | None = None,
-        services: Mapping[str, Service] = _NO_SERVICES,
-        schedules: Iterable[Schedule] = (),
-        limits: Iterable[Limit] = (),
-        budgets: Iterable[Budget] = (),
-        channels: Mapping[str, Channel] = _NO_CHANNELS,
-        escalations: Iterable[Escalation] = (),
-        telemetry: TelemetrySettings = _TELEMETRY,
-        kinds: Iterable[Kind] = (),
-        lifespan: Lifespan | None = None,
-    ) -> None:
-        self.configuration, options = _configured(
-            config,
-            url=url,
-            schema=schema,
-            queues=queues,
-            deadline=deadline,
-            pool_size=pool_size,
-            synchronous=synchronous,
-            max_payload=max_payload,
-            max_depth=max_depth,
-            max_attempts=max_attempts,
-            max_crashes=max_crashes,
-            timeout=timeout,
-            retry=retry,
-            on_error=on_error,
-            worker=worker,
-            webhooks=webhooks,
-            listen_dsn=listen_dsn,
-            delivery=delivery,
-            leader=leader,
-            services=services,
-            limits=limits,
-            budgets=budgets,
-            channels=channels,
-            escalations=escalations,
-            telemetry=telemetry,
-            kinds=kinds,
-            schedules=schedules,
-        )
+    @takes_options(AppOptions)
+    def __init__(self, options: AppOptions) -> None:
+        self.configuration: Configured | None = None
+        if options.config is not None:
+            from holdfast.configuration.configure import configure  # noqa: PLC0415 - only for those who have a file
+            from holdfast.server.settings import ServerSettings  # noqa: PLC0415 - as above
+
+            self.configuration = configure(options.config, options, ServerSettings)
+            options = self.configuration.options
         self.tasks = Registry()
         self.schedules = Schedules(self.configuration.schedules if self.configuration else {})
-        for schedule in options.pop("schedules"):
+        for schedule in options.schedules:
             self.schedules.add(schedule)
-        self.settings: Settings = read_settings(**options)
+        self.settings: Settings = read_settings(options)
         self._arounds: list[Around] = []
         self._farewells: dict[tuple[str, str], list[Callback]] = {}
-        self._lifespan = lifespan
+        self._lifespan = options.lifespan
         self._exporter = Exporter() if self.settings.telemetry.metrics else None
         self._door = Door(self.settings, self.tasks)
 
@@ -360,16 +275,3 @@ class Holdfast(Working):
 
         origins = None if self.configuration is None else self.configuration.origins
         return settings_of(self.settings, Holdfast("sqlite://").settings, self.schedules.values(), origins)
-
-
-def _configured(config: str | Path | None, **code: Any) -> "tuple[Configured | None, dict[str, Any]]":
-    """Lay a configuration file over what code says."""
-    if config is None:
-        if code["url"] is None:
-            message = 'Holdfast(...): expected a URL like "sqlite:///jobs.db", or config="holdfast.yaml", got neither'
-            raise ConfigError(message)
-        return None, code
-    from holdfast.configuration.configure import configure  # noqa: PLC0415 - only for those who have a file
-
-    found = configure(config, code)
-    return found, {**found.arguments}

@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from holdfast import names
 from holdfast.errors import ConfigError, InvalidValue
-from holdfast.shards import RedisDelivery, Shard, masked, read_delivery
+from holdfast.shards import RedisDelivery, RedisUrl, Shard, masked, read_delivery
 
 DEFAULT_QUEUE = "arq:queue"
 
@@ -14,8 +14,8 @@ DEFAULT_QUEUE = "arq:queue"
 class ArqDelivery:
     """Ids of waiting jobs by way of Arq: `queue` is the queue that its workers read."""
 
-    url: str = field(repr=False)
-    queue: str = DEFAULT_QUEUE
+    url: RedisUrl = field(repr=False)
+    queue: names.Text = DEFAULT_QUEUE
 
     def __post_init__(self) -> None:
         try:

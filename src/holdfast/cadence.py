@@ -5,11 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from holdfast import names
 from holdfast.about import About
-from holdfast.duration import Duration, milliseconds
+from holdfast.duration import Duration, PositiveDuration, milliseconds
 from holdfast.errors import ConfigError, InvalidValue, shown
+from holdfast.formats import Format
 
 LARGEST_BATCH = 10_000
 SHORTEST_MS, LONGEST_MS = 10, 86_400_000
@@ -22,8 +24,10 @@ class Service:
     What is left out stays as it is by default.
     """
 
-    interval: Annotated[Duration | None, About("The longest time between two rounds.", "5s")] = None
-    batch: Annotated[int | None, About("What one round does at most.", 1_000)] = None
+    interval: Annotated[PositiveDuration | None, About("The longest time between two rounds.", "5s")] = None
+    batch: Annotated[
+        Annotated[int, Meta(ge=1, le=LARGEST_BATCH)] | None, About("What one round does at most.", 1_000)
+    ] = None
     enabled: Annotated[bool, About("Whether it runs.", example=True)] = True
     interval_s: float = field(init=False, repr=False, compare=False)
 
@@ -118,3 +122,16 @@ def _filled(service: Service, default: Service) -> Service:
         batch=default.batch if service.batch is None else service.batch,
         enabled=service.enabled,
     )
+
+
+def _service_name(name: Any, _what: str) -> str:
+    try:
+        require_service(name)
+    except ConfigError as error:
+        raise InvalidValue(str(error)) from None
+    known: str = name
+    return known
+
+
+ServiceName = Annotated[str, Format(_service_name, {"enum": list(DEFAULTS)})]
+"""The type of a setting that names a service."""

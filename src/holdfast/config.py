@@ -1,13 +1,22 @@
 """What an app is told about itself: where its store is, its queues, its defaults and limits."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar, get_args
 
 from holdfast import names
+from holdfast.app_options import (
+    DEEPEST_PAYLOAD,
+    LARGEST_PAYLOAD,
+    LARGEST_POOL,
+    AppOptions,
+    KeptOptions,
+    OnError,
+    Synchronous,
+)
 from holdfast.arq_delivery import ArqDelivery, read_carrier
-from holdfast.cadence import Service, read_services
-from holdfast.duration import Duration, positive_ms, timeout_ms
+from holdfast.cadence import read_services
+from holdfast.duration import positive_ms, timeout_ms
 from holdfast.election import RedisElection
 from holdfast.errors import ConfigError, InvalidValue, definition
 from holdfast.locations import Location, SqliteLocation, checked_listen_dsn, locate
@@ -17,52 +26,29 @@ from holdfast.policies.escalation import Escalation, check_policies
 from holdfast.policies.kinds import Kind
 from holdfast.policies.limits import Limit
 from holdfast.queues import Queue
-from holdfast.retry import Backoff, backoff
+from holdfast.retry import Backoff
 from holdfast.shards import RedisDelivery
 from holdfast.telemetry.settings import TelemetrySettings
 from holdfast.webhooks.settings import WebhookSettings
 from holdfast.worker_settings import WorkerSettings
 
-Synchronous = Literal["full", "normal"]
-OnError = Literal["retry", "fatal"]
-
-LARGEST_PAYLOAD = 64_000_000
-DEEPEST_PAYLOAD = 500
-LARGEST_POOL = 1_000
-
 _PLAIN_QUEUE = Queue("default")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Everything `Holdfast(...)` was told, checked and converted."""
+class Settings(KeptOptions):
+    """The options of `Holdfast(...)`, checked and converted."""
 
     url: str = field(repr=False)
     location: Location
-    schema: str
-    queues: Mapping[str, Queue]
     deadline_s: float
-    pool_size: int
-    synchronous: Synchronous
-    max_payload: int
-    max_depth: int
-    max_attempts: int
-    max_crashes: int
     timeout_ms: int | None
-    on_error: OnError = "retry"
-    retry: Backoff = field(default_factory=backoff)
-    worker: WorkerSettings = field(default_factory=WorkerSettings)
-    webhooks: WebhookSettings = field(default_factory=WebhookSettings)
-    listen_dsn: str | None = field(default=None, repr=False)
-    delivery: RedisDelivery | ArqDelivery | None = None
-    leader: RedisElection | None = None
-    services: Mapping[str, Service] = field(default_factory=lambda: read_services({}))
+    queues: Mapping[str, Queue] = field(default_factory=dict)
     limits: Mapping[str, Limit] = field(default_factory=dict)
     budgets: Mapping[str, Budget] = field(default_factory=dict)
-    channels: Mapping[str, Channel] = field(default_factory=dict, repr=False)
     escalations: Mapping[str, Escalation] = field(default_factory=dict)
-    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
     kinds: Mapping[str, Kind] = field(default_factory=dict)
+    delivery: RedisDelivery | ArqDelivery | None = None
 
     def webhook_keys_of(self, queue: str) -> tuple[bytes, ...]:
         """The secrets that a queue has of its own."""
@@ -83,86 +69,53 @@ class Settings:
         return self.queue_of(queue).retry or self.retry
 
 
-class Options(TypedDict):
-    """What `Holdfast(...)` was told, as it was written."""
-
-    url: str
-    schema: str
-    queues: Iterable[Queue]
-    deadline: Duration
-    pool_size: int
-    synchronous: Synchronous
-    max_payload: int
-    max_depth: int
-    max_attempts: int
-    max_crashes: int
-    timeout: Duration | None
-    on_error: OnError
-    retry: Backoff
-    worker: WorkerSettings
-    webhooks: WebhookSettings
-    listen_dsn: str | None
-    delivery: object
-    leader: RedisElection | None
-    services: Mapping[str, Service]
-    limits: Iterable[Limit]
-    budgets: Iterable[Budget]
-    channels: Mapping[str, Channel]
-    escalations: Iterable[Escalation]
-    kinds: Iterable[Kind]
-    telemetry: TelemetrySettings
-
-
-def read_settings(**given: Unpack[Options]) -> Settings:
+def read_settings(options: AppOptions) -> Settings:
     """Check the options of an app; the first wrong one is refused with what was expected."""
     with definition("Holdfast(...)"):
-        _check_types(given)
-        location = locate(given["url"])
+        if options.url is None:
+            message = 'expected a URL like "sqlite:///jobs.db", or config="holdfast.yaml", got neither'
+            raise InvalidValue(message)
+        _check_types(options)
+        location = locate(options.url)
         if isinstance(location, SqliteLocation):
-            given["worker"].check_on_sqlite()
-        told = _named(given["escalations"], Escalation, "escalations")
-        heard = _read_channels(given["channels"])
-        check_policies(told, heard)
+            options.worker.check_on_sqlite()
+        checked_listen_dsn(options.listen_dsn)
+        kept: dict[str, Any] = {field.name: getattr(options, field.name) for field in fields(KeptOptions)}
+        kept["channels"] = _read_channels(options.channels)
+        kept["services"] = read_services(options.services)
+        escalations = _named(options.escalations, Escalation, "escalations")
+        check_policies(escalations, kept["channels"])
         return Settings(
-            url=given["url"],
+            **kept,
             location=location,
-            schema=names.schema(given["schema"]),
-            queues=_by_name(given["queues"], given["webhooks"]),
-            deadline_s=positive_ms(given["deadline"], "deadline") / 1_000,
-            pool_size=names.count(given["pool_size"], "pool_size", LARGEST_POOL),
-            synchronous=given["synchronous"],
-            max_payload=names.count(given["max_payload"], "max_payload", LARGEST_PAYLOAD),
-            max_depth=names.count(given["max_depth"], "max_depth", DEEPEST_PAYLOAD),
-            max_attempts=names.count(given["max_attempts"], "max_attempts"),
-            max_crashes=names.count(given["max_crashes"], "max_crashes"),
-            timeout_ms=timeout_ms(given["timeout"]),
-            on_error=checked_on_error(given["on_error"]),
-            retry=given["retry"],
-            worker=given["worker"],
-            webhooks=given["webhooks"],
-            listen_dsn=checked_listen_dsn(given["listen_dsn"]),
-            delivery=read_carrier(given["delivery"]),
-            leader=given["leader"],
-            services=read_services(given["services"]),
-            limits=_named(given["limits"], Limit, "limits"),
-            budgets=_named(given["budgets"], Budget, "budgets"),
-            channels=heard,
-            escalations=told,
-            telemetry=given["telemetry"],
-            kinds=_named(given["kinds"], Kind, "kinds"),
+            deadline_s=positive_ms(options.deadline, "deadline") / 1_000,
+            timeout_ms=timeout_ms(options.timeout),
+            queues=_by_name(options.queues, options.webhooks),
+            limits=_named(options.limits, Limit, "limits"),
+            budgets=_named(options.budgets, Budget, "budgets"),
+            escalations=escalations,
+            kinds=_named(options.kinds, Kind, "kinds"),
+            delivery=read_carrier(options.delivery),
         )
 
 
-def _check_types(given: Options) -> None:
-    if given["synchronous"] not in get_args(Synchronous):
-        message = f'synchronous: expected "full" (every commit is on disk) or "normal", got {given["synchronous"]!r}'
+def _check_types(options: AppOptions) -> None:
+    names.schema(options.schema)
+    names.count(options.pool_size, "pool_size", LARGEST_POOL)
+    names.count(options.max_payload, "max_payload", LARGEST_PAYLOAD)
+    names.count(options.max_depth, "max_depth", DEEPEST_PAYLOAD)
+    names.count(options.max_attempts, "max_attempts")
+    names.count(options.max_crashes, "max_crashes")
+    checked_on_error(options.on_error)
+    if options.synchronous not in get_args(Synchronous):
+        message = f'synchronous: expected "full" (every commit is on disk) or "normal", got {options.synchronous!r}'
         raise InvalidValue(message)
-    _require(given["retry"], Backoff, "retry", "backoff(...)")
-    _require(given["worker"], WorkerSettings, "worker", "WorkerSettings(...)")
-    _require(given["webhooks"], WebhookSettings, "webhooks", "WebhookSettings(...)")
-    _require(given["telemetry"], TelemetrySettings, "telemetry", "TelemetrySettings(...)")
-    if given["leader"] is not None:
-        _require(given["leader"], RedisElection, "leader", "None (the store) or RedisElection(...)")
+    _require(options.retry, Backoff, "retry", "backoff(...)")
+    _require(options.worker, WorkerSettings, "worker", "WorkerSettings(...)")
+    _require(options.webhooks, WebhookSettings, "webhooks", "WebhookSettings(...)")
+    _require(options.telemetry, TelemetrySettings, "telemetry", "TelemetrySettings(...)")
+    if options.leader is not None:
+        _require(options.leader, RedisElection, "leader", "None (the store) or RedisElection(...)")
 
 
 def _require(value: object, kind: type, what: str, expected: str) -> None:

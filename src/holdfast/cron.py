@@ -14,12 +14,14 @@ import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import Annotated
 
 import msgspec
 from cronsim import CronSim, CronSimError
 
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import InvalidValue, shown
+from holdfast.formats import text_format
 from holdfast.hours import Dates, Days, Hours, Window, read_hours
 from holdfast.zones import forward, instant, wall_time
 
@@ -232,3 +234,7 @@ def _span(length_ms: int) -> str:
         if count:
             parts.append(f"{count} {unit}")
     return " ".join(parts)
+
+
+CronLine = Annotated[str, text_format(lambda value, _: read_times(value))]
+"""The type of a setting that is a cron line."""

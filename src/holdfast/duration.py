@@ -3,8 +3,10 @@
 import math
 import re
 from datetime import timedelta
+from typing import Annotated, Any, Literal
 
 from holdfast.errors import InvalidValue, shown
+from holdfast.formats import Format, number_of
 
 Duration = int | float | str | timedelta
 
@@ -69,3 +71,31 @@ def _as_float(value: float) -> float:
         return float(value)
     except OverflowError:  # a whole number beyond every float
         return math.inf if value > 0 else -math.inf
+
+
+def _format(*words: str, least_ms: int = 0) -> Format:
+    """Make the format of a duration in a file; certain words may stand for one."""
+    pattern = r"^\s*([0-9]+(\.[0-9]+)?\s*(ms|s|m|h|d|w)\s*)+$"
+    forms: list[dict[str, Any]] = [{"type": "string", "pattern": pattern}, {"type": "number", "minimum": 0}]
+    expected = " or ".join(("a duration like 90s, 5m or 1h 30m", *words))
+
+    def read(value: Any, what: str) -> Any:
+        if value in words:
+            return value
+        try:
+            length = milliseconds(value, what)
+        except InvalidValue:
+            message = f"{what}: expected {expected}, got {shown(value)}"
+            raise InvalidValue(message) from None
+        if length < least_ms:
+            message = f"{what}: expected more than 0, got {shown(value)}"
+            raise InvalidValue(message)
+        return value
+
+    return Format(read, {"anyOf": [*forms, *([{"enum": list(words)}] if words else [])]}, number_of)
+
+
+DurationOrZero = Annotated[Duration, _format()]
+PositiveDuration = Annotated[Duration, _format(least_ms=1)]
+KeptFor = Annotated[Duration | Literal["forever"], _format("forever", least_ms=1)]
+"""Types of settings; the configuration file is checked with them."""

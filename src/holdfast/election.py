@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from holdfast import names
 from holdfast.errors import ConfigError, InvalidValue
-from holdfast.shards import Shard, masked
+from holdfast.shards import RedisUrl, Shard, masked
 
 DEFAULT_KEY = "holdfast:leader"
 
@@ -13,8 +13,8 @@ DEFAULT_KEY = "holdfast:leader"
 class RedisElection:
     """Whoever holds a key at a Redis server leads; no safety rests on it."""
 
-    url: str = field(repr=False)
-    key: str = DEFAULT_KEY
+    url: RedisUrl = field(repr=False)
+    key: names.Text = DEFAULT_KEY
 
     def __post_init__(self) -> None:
         try:

@@ -8,11 +8,13 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 import msgspec
 
 from holdfast.errors import InvalidValue, shown
+from holdfast.formats import Format, text_format
 from holdfast.zones import forward, read_zone, wall_time
 
 Window = tuple[str, str]
@@ -257,3 +259,32 @@ def _days_text(days: tuple[int, ...]) -> str:
 def _dates_text(spans: Spans) -> str:
     texts = [start.isoformat() if start == end else f"{start} to {end}" for start, end in spans[:3]]
     return ", ".join(texts) + (f" and {len(spans) - 3} more" if len(spans) > len(texts) else "")
+
+
+def _time_of_day(value: Any, what: str, last: str = "23:59") -> None:
+    if not isinstance(value, str) or not _CLOCK.fullmatch(value) or value > last:
+        message = f'{what}: expected a time of day like "08:00", got {shown(value)}'
+        raise InvalidValue(message)
+
+
+def _weekdays(value: Any, _what: str) -> Any:
+    _read_days(value)
+    return value
+
+
+def _dates(value: Any, what: str) -> Any:
+    _read_span(value, what)
+    return value
+
+
+_DATE = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}
+_STRING = {"type": "string"}
+
+TimeOfDay = Annotated[str, text_format(_time_of_day, "^([01][0-9]|2[0-3]):[0-5][0-9]$")]
+ClosingTime = Annotated[
+    str,
+    text_format(lambda value, what: _time_of_day(value, what, "24:00"), "^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$"),
+]
+Weekdays = Annotated[Days, Format(_weekdays, {"anyOf": [_STRING, {"type": "array", "items": _STRING}]})]
+DateOrSpan = Annotated[Day | tuple[Day, Day], Format(_dates, {"anyOf": [_DATE, {"type": "array", "items": _DATE}]})]
+"""Types of settings; the configuration file is checked with them."""

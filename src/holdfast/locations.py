@@ -5,9 +5,11 @@ A database URL may hold a password, so every message and every repr shows it thr
 
 import re
 from dataclasses import dataclass, field
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from holdfast.errors import ConfigError, InvalidValue
+from holdfast.formats import text_format
 
 _SECRET = re.compile(r"((?:ssl)?password\s*=\s*)('[^']*'|[^&\s]*)", re.IGNORECASE)
 _EXPECTED = "sqlite:///file.db, sqlite:////absolute/file.db, sqlite:// (in memory) or postgresql://user@host/database"
@@ -90,3 +92,8 @@ def masked(url: str) -> str:
         scheme, credentials = "", head
     user, colon, _ = credentials.partition(":")
     return f"{scheme}{separator}{user}{':***' if colon else ''}{at}{tail}" if at else shown
+
+
+StoreUrl = Annotated[str, text_format(lambda value, _: locate(value))]
+ListenUrl = Annotated[str, text_format(lambda value, _: checked_listen_dsn(value))]
+"""Types of settings; the configuration file is checked with them."""

@@ -2,9 +2,13 @@
 
 import re
 from collections.abc import Mapping
+from typing import Annotated
 from urllib.parse import urlsplit
 
+from msgspec import Meta
+
 from holdfast.errors import InvalidValue, shown
+from holdfast.formats import Format, text_format
 
 KEY_BYTES = 512
 ACTOR_BYTES = 256
@@ -112,3 +116,12 @@ def _utf8_size(value: str) -> int | None:
         return len(value.encode())
     except UnicodeEncodeError:
         return None
+
+
+Name = Annotated[str, Format(name, {"type": "string", "pattern": "^[A-Za-z0-9_.:-]{1,64}$"})]
+Text = Annotated[str, text_format(lambda value, what: text(value, what, KEY_BYTES), minLength=1)]
+ServerAddress = Annotated[str, text_format(address, "^https?://[^/]")]
+SchemaName = Annotated[str, text_format(lambda value, _: schema(value))]
+Priority = Annotated[int, Meta(ge=HIGHEST_PRIORITY, le=LOWEST_PRIORITY)]
+Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+"""Types of settings; the configuration file is checked with them."""

@@ -4,24 +4,27 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from holdfast import names
 from holdfast.about import About
-from holdfast.duration import Duration, positive_ms, timeout_ms
+from holdfast.duration import Duration, KeptFor, PositiveDuration, positive_ms, timeout_ms
 from holdfast.errors import InvalidValue, definition
+from holdfast.formats import OR_NONE
 from holdfast.job import TERMINAL, JobState
 from holdfast.retry import Backoff
-from holdfast.webhooks.settings import EVENTS, Secrets, read_events, read_secrets
+from holdfast.webhooks.settings import EVENTS, EventName, Secrets, read_events, read_secrets
 from holdfast.worker_settings import MOST_CONCURRENT
 
 Outcome = Literal["completed", "completed_with_errors", "failed", "cancelled"]
-Retention = Duration | Mapping[Outcome, Duration]
+Retention = KeptFor | Mapping[Outcome, KeptFor]
 
 FOREVER = "forever"
 LONGEST_RETENTION_MS = 100 * 7 * 86_400_000
 DEFAULT_PRIORITY = 5
+Workers = Annotated[int, Meta(ge=1, le=MOST_CONCURRENT)]
 MOST_SHARE = 1_000
+AgeShare = Annotated[int, Meta(ge=1, le=MOST_SHARE)]
 
 _RETENTION: Mapping[Outcome, Duration] = {
     "completed": "7d",
@@ -48,25 +51,29 @@ class Queue:
     """
 
     name: str
-    priority: Annotated[int, About("Priority of its jobs: 0 goes first, 10 last.", 5)] = DEFAULT_PRIORITY
+    priority: Annotated[names.Priority, About("Priority of its jobs: 0 goes first, 10 last.", 5)] = DEFAULT_PRIORITY
     retention: Retention = field(default_factory=dict)
-    workers: Annotated[int | None, About("How many of its jobs one worker instance runs at once.", 10)] = None
+    workers: Annotated[Workers | None, About("How many of its jobs one worker instance runs at once.", 10)] = None
     stale_after: Retention = field(default_factory=dict)
     webhook: str | None = None
-    webhook_events: Iterable[str] = EVENTS
+    webhook_events: Iterable[EventName] = EVENTS
     webhook_secret: Secrets | None = field(default=None, repr=False)
     tell_retention: bool = False
-    colour: Annotated[str | None, About("Its colour on the dashboard.", "#c0392b")] = None
-    max_workers: Annotated[int | None, About("How far an instance may grow while jobs wait too long.", 40)] = None
-    sla: Annotated[Duration | None, About("How long 95 of 100 jobs may wait for their start.", "30s")] = None
-    poll: Annotated[Duration | None, About("How often workers look for jobs without a hint.", "1s")] = None
-    timeout: Duration | UnsetType | None = UNSET
+    colour: Annotated[names.Text | None, About("Its colour on the dashboard.", "#c0392b")] = None
+    max_workers: Annotated[Workers | None, About("How far an instance may grow while jobs wait too long.", 40)] = None
+    sla: Annotated[
+        PositiveDuration | None, OR_NONE, About("How long 95 of 100 jobs may wait for their start.", "30s")
+    ] = None
+    poll: Annotated[
+        PositiveDuration | None, OR_NONE, About("How often workers look for jobs without a hint.", "1s")
+    ] = None
+    timeout: Annotated[PositiveDuration | UnsetType | None, OR_NONE] = UNSET
     retry: Backoff | None = None
-    max_attempts: int | None = None
-    age_after: Annotated[Duration, About("How long a job waits until it counts as old.", "10m")] = "10m"
-    age_share: Annotated[int, About("One claimed job in so many is an old one, whatever its priority.", 8)] = 8
-    escalation: Annotated[str | None, About("The escalation policy for its failures.", "ops")] = None
-    description: Annotated[str | None, About("What the queue is for.", "mail to customers")] = None
+    max_attempts: names.Count | None = None
+    age_after: Annotated[PositiveDuration, About("How long a job waits until it counts as old.", "10m")] = "10m"
+    age_share: Annotated[AgeShare, About("One claimed job in so many is an old one, whatever its priority.", 8)] = 8
+    escalation: Annotated[names.Name | None, About("The escalation policy for its failures.", "ops")] = None
+    description: Annotated[names.Text | None, About("What the queue is for.", "mail to customers")] = None
     sla_ms: int | None = field(init=False, repr=False, compare=False)
     poll_ms: int | None = field(init=False, repr=False, compare=False)
     timeout_ms: int | UnsetType | None = field(init=False, repr=False, compare=False)

@@ -2,11 +2,12 @@
 
 import math
 import random
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
-from holdfast.duration import Duration, milliseconds
+from holdfast.duration import DurationOrZero, milliseconds
 from holdfast.errors import InvalidValue
 
 Growth = Literal["fixed", "linear", "exponential"]
@@ -44,12 +45,12 @@ class Backoff(msgspec.Struct, frozen=True):
 
 def backoff(
     growth: Growth = "exponential",
-    base: Duration = "30s",
+    base: DurationOrZero = "30s",
     *,
-    factor: float = 2,
-    cap: Duration = "1h",
-    jitter: float = 0.25,
-    exponent_offset: int = 0,
+    factor: Annotated[float, Meta(ge=1, le=100)] = 2,
+    cap: DurationOrZero = "1h",
+    jitter: Annotated[float, Meta(ge=0, le=1)] = 0.25,
+    exponent_offset: Annotated[int, Meta(ge=0, le=100)] = 0,
 ) -> Backoff:
     """Describe a backoff; by default 30 s x 2^(attempt-1), give or take a quarter, at most an hour."""
     if growth not in ("fixed", "linear", "exponential"):

@@ -7,16 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Literal, TypedDict, get_args
+from typing import Annotated, Any, Literal, TypedDict, get_args
 
 import msgspec
+from msgspec import Meta
 
 from holdfast import names
-from holdfast.cron import Times, read_times
-from holdfast.duration import Duration, milliseconds
+from holdfast.cron import CronLine, Times, read_times
+from holdfast.duration import Duration, PositiveDuration, milliseconds
 from holdfast.errors import ConfigError, InvalidValue, shown
-from holdfast.hours import Dates, Days, Maintenance, Window
+from holdfast.hours import ClosingTime, DateOrSpan, Dates, Days, Maintenance, Weekdays, Window
 from holdfast.job import NewJob
+from holdfast.zones import ZoneName
 
 Overlap = Literal["skip", "queue", "cancel"]
 Missed = Literal["skip", "once", "all"]
@@ -64,19 +66,19 @@ class Schedule:
     """
 
     name: str
-    kind: str
-    cron: str | None = None
-    every: Duration | None = None
+    kind: names.Name
+    cron: CronLine | None = None
+    every: PositiveDuration | None = None
     args: Mapping[str, Any] = field(default_factory=dict)
-    window: Window | None = None
-    days: Days | None = None
-    tz: str = "UTC"
-    exclude: Dates = ()
-    jitter: Duration | None = None
+    window: tuple[ClosingTime, ClosingTime] | None = None
+    days: Weekdays | None = None
+    tz: ZoneName = "UTC"
+    exclude: Iterable[DateOrSpan] = ()
+    jitter: PositiveDuration | None = None
     overlap: Overlap = "skip"
     missed: Missed = "once"
-    most_missed: int = MOST_MISSED
-    grace: Duration = "60s"
+    most_missed: Annotated[int, Meta(ge=1, le=_COUNTED)] = MOST_MISSED
+    grace: PositiveDuration = "60s"
     enabled: bool = True
     times: Times = field(init=False, repr=False, compare=False)
     grace_ms: int = field(init=False, repr=False, compare=False)

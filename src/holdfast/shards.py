@@ -5,15 +5,22 @@ A Redis URL may hold a password, so every message and every repr shows it withou
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 from urllib.parse import urlsplit
+
+from msgspec import Meta
 
 from holdfast import names
 from holdfast.errors import ConfigError, InvalidValue, shown
+from holdfast.formats import text_format
 
-Priorities = tuple[int, int]
+Priorities = tuple[names.Priority, names.Priority]
 
 HEAVIEST = 100
 DEFAULT_PREFIX = "holdfast"
+
+RedisUrl = Annotated[str, text_format(lambda value, _: _check_url(value))]
+"""The type of a setting that is the address of a Redis server."""
 
 _ALL: Priorities = (names.HIGHEST_PRIORITY, names.LOWEST_PRIORITY)
 _BANDS: Mapping[str, tuple[Priorities, int]] = {"high": ((0, 4), 4), "low": ((5, 10), 1)}
@@ -28,10 +35,10 @@ class Shard:
     While every shard has work, each is served by its share of the weights.
     """
 
-    name: str
-    url: str
+    name: names.Name
+    url: RedisUrl
     priorities: Priorities = _ALL
-    weight: int = 1
+    weight: Annotated[int, Meta(ge=1, le=HEAVIEST)] = 1
 
     def __post_init__(self) -> None:
         try:

@@ -1,10 +1,12 @@
 """What an app says of its workers: how much they run at once, and how patient they are."""
 
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
+
+from msgspec import Meta
 
 from holdfast import names
-from holdfast.duration import Duration, milliseconds, positive_ms
+from holdfast.duration import DurationOrZero, PositiveDuration, milliseconds, positive_ms
 from holdfast.errors import InvalidValue, definition
 
 Logs = Literal["ctx", "all", "none"]
@@ -26,15 +28,15 @@ class WorkerSettings:
     lines are kept with a job: those of `ctx.log` ("ctx"), those of every logger while its handler runs ("all"), none.
     """
 
-    concurrency: int = 10
-    processes: int = 1
-    lease: Duration = "10s"
-    embedded_lease: Duration = "60s"
-    shutdown_grace: Duration = "30s"
-    cancel_grace: Duration = "30s"
-    kill_grace: Duration = "5s"
-    poll: Duration = "1s"
-    transaction_budget: Duration = "1s"
+    concurrency: Annotated[int, Meta(ge=1, le=MOST_CONCURRENT)] = 10
+    processes: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)] = 1
+    lease: PositiveDuration = "10s"
+    embedded_lease: PositiveDuration = "60s"
+    shutdown_grace: DurationOrZero = "30s"
+    cancel_grace: PositiveDuration = "30s"
+    kill_grace: PositiveDuration = "5s"
+    poll: PositiveDuration = "1s"
+    transaction_budget: PositiveDuration = "1s"
     logs: Logs = "ctx"
     lease_s: float = field(init=False, repr=False, compare=False)
     embedded_lease_s: float = field(init=False, repr=False, compare=False)

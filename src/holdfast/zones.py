@@ -5,9 +5,11 @@ fold (autumn) it is shown twice.
 """
 
 from datetime import UTC, datetime, timedelta
+from typing import Annotated
 from zoneinfo import ZoneInfo
 
 from holdfast.errors import InvalidValue, shown
+from holdfast.formats import text_format
 
 _LONGEST_NAME = 64
 _SECOND = timedelta(seconds=1)
@@ -67,3 +69,7 @@ def change(before: datetime, after: datetime, zone: ZoneInfo) -> datetime:
 
 def _offset(moment: datetime, zone: ZoneInfo) -> timedelta | None:
     return moment.astimezone(zone).utcoffset()
+
+
+ZoneName = Annotated[str, text_format(lambda value, _: read_zone(value))]
+"""The type of a setting that is a time zone."""

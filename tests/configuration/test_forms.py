@@ -1,19 +1,23 @@
 """The form of a configuration: it knows every field there is, and says the same to editors as to programs."""
 
 import dataclasses
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any, get_args
 
 import jsonschema
 import pytest
+from msgspec import Meta
 
 from holdfast import Holdfast, Queue, Schedule, ServerSettings, Service, WebhookSettings, WorkerSettings
-from holdfast.configuration import sections
-from holdfast.configuration.building import CHANNEL_TYPES
+from holdfast.about import About
+from holdfast.app_options import StoreOptions, TaskDefaults
+from holdfast.configuration.checking import check
+from holdfast.configuration.forms import form_of, path_of
 from holdfast.configuration.mistakes import Report
 from holdfast.configuration.schema import json_schema
-from holdfast.configuration.shapes import Group
 from holdfast.configuration.yaml_file import read_yaml
 from holdfast.policies.budgets import Budget
+from holdfast.policies.channels import Channel
 from holdfast.policies.escalation import BusinessHours, Escalation
 from holdfast.policies.kinds import Kind
 from holdfast.policies.limits import Limit
@@ -23,44 +27,38 @@ from tests.configuration.test_mistakes import TEN
 from tests.support.doc_pages import ROOT
 
 VILLAGE = ROOT / "examples" / "village" / "holdfast.yaml"
-SPELLED = {"age_after": "ageing", "age_share": "ageing", "max_workers": "workers", "from_": "from"}
-SPELLED |= {"webhook_events": "webhook", "webhook_secret": "webhook"}
-
-
-def group(name: str) -> Group:
-    found = sections.SECTIONS[name]
-    found = getattr(found, "of", found)
-    assert isinstance(found, Group)
-    return found
-
-
-def hours() -> Group:
-    found = sections.ESCALATION.fields["business_hours"]
-    assert isinstance(found, Group)
-    return found
-
-
-@pytest.mark.parametrize(
-    "definition, form",
-    [
-        (Queue, group("queues")),
-        (Limit, group("limits")),
-        (Budget, group("budgets")),
-        (Escalation, group("escalations")),
-        (BusinessHours, hours()),
-        (Kind, group("kinds")),
-        (Schedule, group("schedules")),
-        (Service, group("services")),
-        (WorkerSettings, group("worker")),
-        (WebhookSettings, group("webhooks")),
-        (TelemetrySettings, group("telemetry")),
-        (ServerSettings, group("server")),
-        *((definition, sections.CHANNELS.types[name]) for name, definition in CHANNEL_TYPES.items()),
-    ],
+DEFINITIONS = (
+    *(StoreOptions, TaskDefaults, WorkerSettings, Queue, Limit, Budget, Escalation, BusinessHours, Kind, Schedule),
+    *(Service, WebhookSettings, TelemetrySettings, ServerSettings, *get_args(Channel)),
 )
-def test_a_file_can_say_what_code_can(definition: Any, form: Group) -> None:
-    fields = {SPELLED.get(field.name, field.name) for field in dataclasses.fields(definition) if field.init}
-    assert fields - {"name", "authorize"} == set(form.fields)  # the latter is a function, which no file can say
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS)
+def test_a_file_can_say_what_code_can(definition: Any) -> None:
+    for field in dataclasses.fields(definition):
+        keys: Any = form_of(definition).keys
+        for step in path_of(definition, field.name) if field.init and field.name != "authorize" else ():
+            assert isinstance(keys, Mapping)
+            keys = keys[step]
+        if field.init and field.name != "authorize":  # a function, which no file can say
+            assert form_of(keys).sort
+
+
+def test_a_new_field_is_checked_and_described() -> None:
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Changed(ServerSettings):
+        """How it listens."""
+
+        backlog: Annotated[int, Meta(ge=1, le=10), About("How many callers wait.", 5)] = 3
+
+    report = Report("x")
+    sections = {"server": Changed}
+    assert check(sections, {"server": {"backlog": 7}}, (), report) == {"server": {"backlog": 7}}
+    check(sections, {"server": {"backlog": "many"}}, (), report)
+    assert [mistake.message for mistake in report.mistakes] == ["expected a whole number from 1 to 10, got 'many'"]
+    described = json_schema(Changed)["properties"]["server"]["properties"]["backlog"]
+    assert described["description"] == "How many callers wait."
+    assert described["anyOf"][0] == {"type": "integer", "minimum": 1, "maximum": 10}
 
 
 # ---- for editors ---------------------------------------------------------------------------------------------------
@@ -68,7 +66,7 @@ def test_a_file_can_say_what_code_can(definition: Any, form: Group) -> None:
 
 @pytest.fixture(scope="module")
 def editor() -> jsonschema.Draft202012Validator:
-    schema = json_schema()
+    schema = json_schema(ServerSettings)
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
 

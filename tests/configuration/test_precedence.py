@@ -262,7 +262,7 @@ def test_variables_override_any_path(
         ("HOLDFAST_QUEUES__HIHG__WORKERS", "queues.hihg", "did you mean high?"),
         ("HOLDFAST_QUEUES__HIGH__WORKRES", "queues.high.workres", "did you mean workers?"),
         ("HOLDFAST_QUEUES__HIGH__WORKERS", "queues.high.workers", "got 'x'"),
-        ("HOLDFAST_QUEUES__HIGH__SLA__X", "queues.high.sla.x", "expected nothing below sla"),
+        ("HOLDFAST_QUEUES__HIGH__SLA__X", "queues.high.sla", "expected a duration like 90s, 5m or 1h 30m, got {"),
         ("HOLDFAST_CHANNELS__CHAT__KEY", "channels.chat.key", "unknown key"),
     ],
 )

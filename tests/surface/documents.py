@@ -23,8 +23,8 @@ def describe_openapi() -> str:
 
 
 def describe_configuration() -> str:
-    """Write the schema of a configuration file."""
-    return _pretty(json_schema())
+    """Write the schema of a configuration file without its descriptions."""
+    return _pretty(_bare(json_schema(ServerSettings)))
 
 
 def describe_metrics() -> str:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from holdfast.config import Synchronous
+from holdfast.app_options import Synchronous
 
 SETUP = "HOLDFAST_BENCH_SETUP"
 """The environment variable in which it travels, because it may hold a password."""

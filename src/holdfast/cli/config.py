@@ -172,5 +172,6 @@ def schema() -> None:
     In holdfast.yaml, a first line `# yaml-language-server: $schema=holdfast.schema.json` lets an editor use it.
     """
     from holdfast.configuration.schema import json_schema  # noqa: PLC0415 - other commands do without
+    from holdfast.server.settings import ServerSettings  # noqa: PLC0415 - as above
 
-    output.write_json(json_schema())
+    output.write_json(json_schema(ServerSettings))

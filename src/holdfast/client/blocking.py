@@ -10,9 +10,10 @@ from contextlib import AbstractContextManager
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from holdfast.client.blocking_namespaces import (
+    BlockingBudgets,
     BlockingEscalations,
     BlockingKinds,
-    BlockingBudgets, BlockingLimits,
+    BlockingLimits,
     BlockingLocks,
     BlockingQueues,
     BlockingServices,

@@ -5,9 +5,9 @@ import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from holdfast.client.budgets import Budgets
 from holdfast.client.escalations import Escalations
 from holdfast.client.kinds import Kinds
-from holdfast.client.budgets import Budgets
 from holdfast.client.limits import Limits
 from holdfast.client.locks import Locks
 from holdfast.client.loop_thread import run_on

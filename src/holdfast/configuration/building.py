@@ -1,19 +1,21 @@
-"""Making the definitions that `Holdfast(...)` takes, from a checked document and from what code says."""
+"""Making the options of `Holdfast(...)` from a checked document and from what code says."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from datetime import timedelta
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any, get_args
 
+from holdfast.app_options import AppOptions, StoreOptions, TaskDefaults
 from holdfast.arq_delivery import ArqDelivery
 from holdfast.cadence import Service
+from holdfast.configuration.checking import MISSING
 from holdfast.configuration.environment import WRONG
+from holdfast.configuration.forms import Form, form_of, is_required, path_of
 from holdfast.configuration.mistakes import Path, Report
 from holdfast.election import RedisElection
 from holdfast.errors import InvalidValue
 from holdfast.policies.budgets import Budget
-from holdfast.policies.channels import Channel, Email, PagerDuty, SignedWebhook, Slack
-from holdfast.policies.escalation import BusinessHours, Escalation
+from holdfast.policies.channels import Channel
+from holdfast.policies.escalation import Escalation
 from holdfast.policies.kinds import Kind
 from holdfast.policies.limits import Limit
 from holdfast.presets import PRESETS
@@ -21,205 +23,134 @@ from holdfast.queues import Queue
 from holdfast.retry import Backoff, backoff
 from holdfast.shards import RedisDelivery, Shard, read_delivery
 
-Fields = dict[str, Any]
+Values = dict[str, Any]
 
-CHANNEL_TYPES: Mapping[str, type[Channel]] = {
-    "pagerduty": PagerDuty,
-    "slack": Slack,
-    "email": Email,
-    "webhook": SignedWebhook,
+_CHANNELS = {kind.type: kind for kind in get_args(Channel)}
+_TABLES: Mapping[str, Any] = {
+    "queues": Queue,
+    "limits": Limit,
+    "budgets": Budget,
+    "escalations": Escalation,
+    "kinds": Kind,
+    "channels": Channel,
+    "services": Service,
 }
 _WAYS = ("redis", "high", "arq", "shards")
 
 
-def build(document: Fields, code: Fields, report: Report) -> Fields:
-    """Lay a document over the arguments that code gave; the sections without mistakes, that is."""
-    arguments = dict(code)
-    arguments |= _right(document.get("store"))
-    defaults = _right(document.get("defaults"))
-    arguments |= defaults
-    if "retry" in defaults:
-        arguments["retry"] = read_retry(code["retry"], defaults["retry"], ("defaults", "retry"), report)
+def build(document: Values, code: AppOptions, report: Report) -> AppOptions:
+    """Lay a document over the options of code; sections and entries with errors are left out."""
+    options: Values = {}
+    for section, kind in (("store", StoreOptions), ("defaults", TaskDefaults)):
+        options |= values_of(kind, _whole(document.get(section)), code, (section,), report)
     for section in ("worker", "webhooks", "telemetry"):
-        if fields := _right(document.get(section)):
-            with report.at((section,)):
-                arguments[section] = replace(code[section], **fields)
-    queues = document.get("queues") or {}
-    preset = queues.pop("preset", None)
-    ready = PRESETS[preset] if isinstance(preset, str) else ()
-    arguments["queues"] = _queues({queue.name: queue for queue in (*ready, *code["queues"])}, queues, report)
-    for section in _POLICIES:
-        arguments[section] = _policies(section, code[section], document.get(section) or {}, report)
-    arguments["channels"] = _channels(code["channels"], document.get("channels") or {}, report)
-    arguments["services"] = _services(code["services"], document.get("services") or {}, report)
-    if fields := _right(document.get("delivery")):
+        told = getattr(code, section)
+        options[section] = _make(type(told), _whole(document.get(section)), told, (section,), report)
+    for section, kind in _TABLES.items():
+        told = getattr(code, section)
+        defined = dict(told) if isinstance(told, Mapping) else {one.name: one for one in told}
+        given = document.get(section) or {}
+        if section == "queues":
+            defined = {queue.name: queue for queue in PRESETS.get(str(given.get("preset")), ())} | defined
+        for name, entry in given.items():
+            if isinstance(entry, Mapping) and not _has_errors(entry):
+                made = _definition(kind, defined.get(name), entry, (section, name), report)
+                defined |= {} if made is None else {name: made}
+        options[section] = defined if isinstance(told, Mapping) else [*defined.values()]
+    if given := _whole(document.get("delivery")):
         with report.at(("delivery",)):
-            arguments["delivery"] = _delivery(fields)
-    if fields := _right(document.get("leader")):
-        with report.at(("leader",)):
-            arguments["leader"] = RedisElection(**fields)
-    return arguments
+            options["delivery"] = _delivery(given)
+    if given := _whole(document.get("leader")):
+        options["leader"] = _make(RedisElection, given, None, ("leader",), report)
+    return replace(code, **options)
 
 
-def _right(group: Any) -> Fields:
-    """Give the fields of a group in which nothing was wrong; else nothing, for halves contradict each other."""
-    return group if isinstance(group, dict) and not _has_mistakes(group) else {}
+def _whole(group: Any) -> Values:
+    """Give a group without errors; of one with errors nothing, because its halves may contradict each other."""
+    return group if isinstance(group, dict) and not _has_errors(group) else {}
 
 
-def _has_mistakes(value: Any) -> bool:
+def _has_errors(value: Any) -> bool:
     if isinstance(value, Mapping):
-        return any(_has_mistakes(inner) for inner in value.values())
+        return any(_has_errors(inner) for inner in value.values())
     return value is WRONG
 
 
-def read_retry(base: Backoff | None, fields: Any, path: Path, report: Report) -> Backoff | None:
-    """Lay the given parts of a backoff over another one."""
+def values_of(kind: Any, given: Mapping[str, Any], base: Any, path: Path, report: Report) -> Values:
+    """Read the fields of a definition from the keys that a file has for them."""
+    values: Values = {}
+    for name in (one.name for one in fields(kind) if one.init):
+        place = path_of(kind, name)
+        value, hint = _at(given, place), _at(form_of(kind).keys, place)
+        if value is not WRONG and hint is not WRONG:
+            values[name] = _value(form_of(hint), value, getattr(base, name, None), (*path, *place), report)
+    return values
+
+
+def _at(keys: Any, place: Path) -> Any:
+    for step in place:
+        keys = keys.get(step, WRONG) if isinstance(keys, Mapping) else WRONG
+    return keys
+
+
+def _value(form: Form, value: Any, base: Any, path: Path, report: Report) -> Any:
+    if form.type is Backoff and isinstance(value, Mapping):
+        return _backoff(value, base, path, report)
+    if form.sort == "group" and isinstance(value, Mapping):
+        return _make(form.type, value, None, path, report)
+    if form.single is not None and isinstance(value, Mapping) and isinstance(base, Mapping):
+        return {**base, **value}
+    if path[0] == "budgets" and path[-1] == "thresholds":
+        return [(share, action) for share, actions in value.items() for action in actions]
+    return value
+
+
+def _backoff(given: Mapping[str, Any], base: Backoff | None, path: Path, report: Report) -> Backoff | None:
+    """Lay the parts of a backoff over another one, or over the default."""
     start = backoff() if base is None else base
-    told = {
-        "growth": start.growth,
-        "base": timedelta(milliseconds=start.base_ms),
-        "factor": start.factor,
-        "cap": timedelta(milliseconds=start.cap_ms),
-        "jitter": start.jitter,
-        "exponent_offset": start.exponent_offset,
-    }
+    parts = {key: getattr(start, key) for key in ("growth", "factor", "jitter", "exponent_offset")}
+    parts |= {"base": start.base_ms / 1_000, "cap": start.cap_ms / 1_000}
     with report.at(path):
-        return backoff(**(told | fields))
+        return backoff(**{**parts, **given})
     return base
 
 
-# ---- queues --------------------------------------------------------------------------------------------------------
+def _make(kind: Any, given: Mapping[str, Any], base: Any, path: Path, report: Report, **own: Any) -> Any:
+    """Make a definition, or a changed copy of one; what it refuses goes into the report."""
+    values = values_of(kind, given, base, path, report) | own
+    with report.at(path, {one.name: path_of(kind, one.name) for one in fields(kind)}):
+        return kind(**values) if base is None else replace(base, **values)
+    return base
 
 
-def _queues(code: Mapping[str, Queue], given: Mapping[str, Any], report: Report) -> list[Queue]:
-    built = dict(code)
-    for name, fields in given.items():
-        if _has_mistakes(fields):
-            continue
-        path = ("queues", name)
-        base = code.get(name) or _plain_queue(name)
-        if base is None:
-            continue  # the name itself was complained about
-        with report.at(path):
-            built[name] = replace(base, **_queue_fields(base, dict(fields), path, report))
-    return list(built.values())
+def _definition(kind: Any, base: Any, entry: Mapping[str, Any], path: Path, report: Report) -> Any:
+    """Make an entry of a table: a changed copy of what code defines, or one of its own."""
+    if kind is Service:
+        base = base or Service()
+    if kind is Channel:
+        kind, base = _CHANNELS[entry["type"]], None
+    if base is not None:
+        return _make(kind, entry, base, path, report)
+    needed = [one.name for one in fields(kind) if is_required(one)]
+    missing = [key for key in needed if key not in ("name", *entry)]
+    for key in missing:
+        report.add((*path, key), MISSING)
+    own = {"name": path[-1]} if "name" in needed else {}
+    return None if missing else _make(kind, entry, None, path, report, **own)
 
 
-def _plain_queue(name: str) -> Queue | None:
-    try:
-        return Queue(name)
-    except ValueError:
-        return None
-
-
-def _queue_fields(base: Queue, fields: Fields, path: Path, report: Report) -> Fields:
-    workers = fields.pop("workers", None)
-    if workers is not None:
-        fields |= {"workers": workers["min"], "max_workers": workers["max"]}
-    ageing = fields.pop("ageing", {})
-    fields |= {f"age_{key}": value for key, value in ageing.items()}
-    webhook = fields.pop("webhook", {})
-    fields |= {"webhook" if key == "url" else f"webhook_{key}": value for key, value in webhook.items()}
-    for key in ("retention", "stale_after"):
-        told = getattr(base, key)
-        if key in fields and isinstance(told, Mapping):
-            fields[key] = {**told, **fields[key]}
-    if "retry" in fields:
-        fields["retry"] = read_retry(base.retry, fields["retry"], (*path, "retry"), report)
-    return fields
-
-
-# ---- policies ------------------------------------------------------------------------------------------------------
-
-
-def _policies(section: str, code: Iterable[Any], given: Mapping[str, Any], report: Report) -> list[Any]:
-    """Make limits, budgets, escalations or kinds: those of code, with what the document says of them, and its own."""
-    kind, make, needed = _POLICIES[section]
-    built: dict[str, Any] = {policy.name: policy for policy in code}
-    for name, fields in given.items():
-        path = (section, name)
-        if _has_mistakes(fields):
-            continue
-        base = built.get(name)
-        if base is None and needed is not None and needed not in fields:
-            report.add((*path, needed), "expected a value, got nothing; add it")
-            continue
-        with report.at(path):
-            made = make(dict(fields), path, report)
-            built[name] = kind(name=name, **made) if base is None else replace(base, **made)
-    return list(built.values())
-
-
-def _as_written(fields: Fields, _path: Path, _report: Report) -> Fields:
-    return fields
-
-
-def _budget_fields(fields: Fields, _path: Path, _report: Report) -> Fields:
-    if "thresholds" not in fields:
-        return fields
-    pairs = [(share, action) for share, actions in fields["thresholds"].items() for action in actions]
-    return {**fields, "thresholds": pairs}
-
-
-def _escalation_fields(fields: Fields, _path: Path, _report: Report) -> Fields:
-    if "business_hours" not in fields:
-        return fields
-    hours = {("from_" if key == "from" else key): value for key, value in fields["business_hours"].items()}
-    return {**fields, "business_hours": BusinessHours(**hours)}
-
-
-def _kind_fields(fields: Fields, path: Path, report: Report) -> Fields:
-    if "retry" not in fields:
-        return fields
-    return {**fields, "retry": read_retry(None, fields["retry"], (*path, "retry"), report)}
-
-
-_POLICIES: Mapping[str, tuple[Callable[..., Any], Callable[[Fields, Path, Report], Fields], str | None]] = {
-    "limits": (Limit, _as_written, None),
-    "budgets": (Budget, _budget_fields, "amount"),
-    "escalations": (Escalation, _escalation_fields, "channels"),
-    "kinds": (Kind, _kind_fields, None),
-}
-"""How each is made, and what one must say that code does not define."""
-
-
-# ---- channels, services, delivery ----------------------------------------------------------------------------------
-
-
-def _channels(code: Mapping[str, Channel], given: Mapping[str, Any], report: Report) -> dict[str, Channel]:
-    built = dict(code)
-    for name, entry in given.items():
-        if _has_mistakes(entry):
-            continue
-        kind, fields = CHANNEL_TYPES[entry["type"]], {key: value for key, value in entry.items() if key != "type"}
-        with report.at(("channels", name)):
-            built[name] = kind(**fields)
-    return built
-
-
-def _services(code: Mapping[str, Service], given: Mapping[str, Any], report: Report) -> dict[str, Service]:
-    built = dict(code)
-    for name, fields in given.items():
-        if not _has_mistakes(fields):
-            with report.at(("services", name)):
-                built[name] = replace(code.get(name, Service()), **fields)
-    return built
-
-
-def _delivery(fields: Fields) -> RedisDelivery | ArqDelivery | None:
-    ways = [way for way in _WAYS if way in fields]
+def _delivery(given: Values) -> RedisDelivery | ArqDelivery | None:
+    ways = [way for way in _WAYS if way in given]
     belongs = {"redis": {"redis", "prefix"}, "high": {"high", "low", "prefix"}, "arq": {"arq", "queue"}}
     allowed = belongs.get(ways[0], {"shards", "prefix"}) if len(ways) == 1 else set()
-    if len(ways) != 1 or fields.keys() - allowed or ("high" in fields) != ("low" in fields):
-        message = (
-            "expected one of: a Redis URL (redis), two of them (high, low), shards, each perhaps with a prefix; or"
-        )
-        message += f" arq, perhaps with a queue; got {', '.join(fields)}"
+    if len(ways) != 1 or given.keys() - allowed or ("high" in given) != ("low" in given):
+        message = "expected one of: a Redis URL (redis), two of them (high, low), shards, each perhaps with a prefix;"
+        message += f" or arq, perhaps with a queue; got {', '.join(given)}"
         raise InvalidValue(message)
-    if "arq" in fields:
-        return ArqDelivery(fields["arq"], **{key: value for key, value in fields.items() if key == "queue"})
-    if "shards" in fields:
-        found: RedisDelivery | None = RedisDelivery([Shard(**shard) for shard in fields["shards"]])
+    if "arq" in given:
+        return ArqDelivery(given["arq"], **{key: value for key, value in given.items() if key == "queue"})
+    if "shards" in given:
+        found: RedisDelivery | None = RedisDelivery([Shard(**shard) for shard in given["shards"]])
     else:
-        found = read_delivery(fields["redis"] if "redis" in fields else {key: fields[key] for key in ("high", "low")})
-    return replace(found, prefix=fields["prefix"]) if found is not None and "prefix" in fields else found
+        found = read_delivery(given["redis"] if "redis" in given else {key: given[key] for key in ("high", "low")})
+    return replace(found, prefix=given["prefix"]) if found is not None and "prefix" in given else found

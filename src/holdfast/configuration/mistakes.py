@@ -42,12 +42,15 @@ class Report:
         return self.source
 
     @contextmanager
-    def at(self, path: Path) -> Iterator[None]:
-        """Take note of what a definition refuses, as a mistake at its path."""
+    def at(self, path: Path, fields: Mapping[str, Path] | None = None) -> Iterator[None]:
+        """Take note of what a definition refuses, at the path of the field that the message begins with."""
         try:
             yield
         except (ConfigError, InvalidValue) as error:
-            self.add(path, _DEFINED.sub("", str(error), count=1))
+            message = _DEFINED.sub("", str(error), count=1)
+            name, _, rest = message.partition(": ")
+            place = (fields or {}).get(name)
+            self.add(*((path, message) if place is None else ((*path, *place), rest)))
 
     def refuse(self) -> None:
         """Raise all mistakes together, if there are any."""

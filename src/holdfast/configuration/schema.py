@@ -1,76 +1,74 @@
-"""The form as a JSON Schema, so that an editor completes and checks a configuration while it is written."""
+"""The types of the settings as a JSON Schema, so that an editor completes and checks a file while it is written."""
 
 from typing import Any
 
-from holdfast.configuration.sections import ROOT
-from holdfast.configuration.shapes import Group, Many, Named, Shape, Table, Tagged
-from holdfast.configuration.values import Value
+from holdfast.configuration.document import sections
+from holdfast.configuration.forms import SHORT, Form, form_of
+from holdfast.formats import OR_NONE
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REFERENCE = {"type": "string", "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}"}
-_NAME = "^[A-Za-z0-9_.:-]{1,64}$"
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema(server: type) -> dict[str, Any]:
     """Write the schema of a configuration; `${NAME}` may stand wherever a single value may."""
     definitions = {"reference": _REFERENCE}
-    return {"$schema": DIALECT, "title": "Holdfast", **_of(ROOT), "$defs": definitions}
+    return {"$schema": DIALECT, "title": "Holdfast", **_schema(sections(server)), "$defs": definitions}
 
 
-def _of(shape: Shape) -> dict[str, Any]:
-    if isinstance(shape, Value):
-        return {"anyOf": [dict(shape.schema), {"$ref": "#/$defs/reference"}]} if shape.schema else {}
-    if isinstance(shape, Group):
-        return _of_group(shape)
-    if isinstance(shape, Many):
-        return _of_many(shape)
-    if isinstance(shape, Table):
-        return {"type": ["object", "null"], "additionalProperties": _of(shape.of)}
-    if isinstance(shape, Tagged):
-        each = [_of_type(name, group) for name, group in shape.types.items()]
-        return _described(shape.describes, {"type": ["object", "null"], "additionalProperties": {"oneOf": each}})
-    return _of_named(shape)
+def _schema(hint: Any, key: str = "") -> dict[str, Any]:
+    form = form_of(hint)
+    schema = _SCHEMAS[form.sort](form)
+    short = SHORT.get(key, ("",))[0]
+    if form.sort == "group" and short in form.keys:
+        schema = {"anyOf": [_schema(form.keys[short]), schema]}
+    return {"description": form.about, **schema} if form.about else schema
 
 
-def _of_group(group: Group) -> dict[str, Any]:
-    schema: dict[str, Any] = {
+def _value(form: Form) -> dict[str, Any]:
+    if not form.schema:
+        return {}
+    schema = {"anyOf": [form.schema, {"enum": [None, OR_NONE]}]} if form.is_optional else form.schema
+    return {"anyOf": [schema, {"$ref": "#/$defs/reference"}]}
+
+
+def _group(form: Form) -> dict[str, Any]:
+    schema = {
         "type": ["object", "null"],
-        "properties": {name: _of(field) for name, field in group.fields.items()},
+        "properties": {key: _schema(hint, key) for key, hint in form.keys.items()},
         "additionalProperties": False,
     }
-    if group.needed:
-        schema["required"] = list(group.needed)
-    if group.short is not None:
-        schema = {"anyOf": [_of(group.fields[group.short[0]]), schema]}
-    return _described(group.describes, schema)
+    return {**schema, "required": list(form.needed)} if form.needed and not form.is_entry else schema
 
 
-def _of_named(named: Named) -> dict[str, Any]:
-    words = {word: {"anyOf": [_of(value), _of(named.of)]} for word, value in named.words.items()}
+def _list(form: Form) -> dict[str, Any]:
+    several: dict[str, Any] = {"type": "array", "items": _schema(form.of)}
+    if form.length is not None:
+        return {**several, "minItems": form.length, "maxItems": form.length}
+    return {"anyOf": [_schema(form.of), several]}
+
+
+def _table(form: Form) -> dict[str, Any]:
+    of = _schema(form.of)
     schema: dict[str, Any] = {"type": ["object", "null"]}
-    if named.known:
-        schema |= {"properties": {name: _of(named.of) for name in named.known}, "additionalProperties": False}
+    if form.names:
+        schema |= {"properties": dict.fromkeys(form.names, of), "additionalProperties": False}
     else:
-        schema |= {"properties": words, "propertyNames": {"pattern": _NAME}, "additionalProperties": _of(named.of)}
-    return _described(named.describes, schema)
+        key = form_of(form.key).schema
+        schema |= {"propertyNames": key, "additionalProperties": of}
+    if form.keys:
+        schema["properties"] = {word: {"anyOf": [_schema(hint), of]} for word, hint in form.keys.items()}
+    return schema if form.single is None else {"anyOf": [_schema(form.single), schema]}
 
 
-def _of_type(name: str, group: Group) -> dict[str, Any]:
-    fields = {"type": {"const": name}, **{key: _of(field) for key, field in group.fields.items()}}
-    return {
-        "type": "object",
-        "properties": fields,
-        "required": ["type", *group.needed],
-        "additionalProperties": False,
-    }
+def _choice(form: Form) -> dict[str, Any]:
+    groups = []
+    for name, kind in form.keys.items():
+        group = _group(form_of(kind))
+        properties = {"type": {"const": name}, **group["properties"]}
+        required = ["type", *group.get("required", ())]
+        groups.append({**group, "type": "object", "properties": properties, "required": required})
+    return {"oneOf": groups}
 
 
-def _of_many(many: Many) -> dict[str, Any]:
-    several: dict[str, Any] = {"type": "array", "items": _of(many.of)}
-    if many.exactly is not None:
-        return {**several, "minItems": many.exactly, "maxItems": many.exactly}
-    return {"anyOf": [_of(many.of), several]}
-
-
-def _described(text: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"description": text, **schema} if text else schema
+_SCHEMAS = {"value": _value, "group": _group, "list": _list, "table": _table, "choice": _choice}

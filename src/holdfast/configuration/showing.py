@@ -8,23 +8,17 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from holdfast.app_options import StoreOptions, TaskDefaults
 from holdfast.config import Settings
+from holdfast.configuration.forms import form_of, path_of
 from holdfast.configuration.mistakes import Path
 from holdfast.configuration.settings import CODE, DEFAULT, Setting
 from holdfast.locations import masked
+from holdfast.queues import Queue
 from holdfast.retry import Backoff
 from holdfast.schedules import Schedule
 
 HIDDEN = "***"
-_RENAMED: Mapping[str, Path] = {
-    "age_after": ("ageing", "after"),
-    "age_share": ("ageing", "share"),
-    "webhook": ("webhook", "url"),
-    "webhook_events": ("webhook", "events"),
-    "webhook_secret": ("webhook", "secret"),
-    "max_workers": ("workers", "max"),
-    "from_": ("from",),
-}
 _NAMED = ("queues", "limits", "budgets", "escalations", "kinds")
 _UNITS = (("w", 604_800_000), ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
 
@@ -58,7 +52,7 @@ def overridden(settings: Iterable[Setting], overrides: Iterable[Any]) -> list[Se
 
 def _path_of(written: str) -> str:
     *front, last = written.split(".")
-    return ".".join((*front, *_RENAMED.get(last, (last,))))
+    return ".".join((*front, *path_of(Queue, last)))
 
 
 def _origin(path: Path, origins: Mapping[Path, str], *, is_default: bool) -> str:
@@ -75,58 +69,51 @@ def _origin(path: Path, origins: Mapping[Path, str], *, is_default: bool) -> str
 
 def _leaves(settings: Settings, schedules: Iterable[Schedule]) -> dict[Path, tuple[Any, Any]]:
     """List every value by its path, each with what it would be if nobody had said anything."""
-    found: dict[Path, tuple[Any, Any]] = {}
-    store = {
-        "url": masked(settings.url),  # guard: store-password, without: "url": settings.url,
-        "schema": settings.schema,
-        "pool_size": settings.pool_size,
-        "deadline": length(round(settings.deadline_s * 1_000)),
-        "synchronous": settings.synchronous,
-        "listen_dsn": None if settings.listen_dsn is None else masked(settings.listen_dsn),
-    }
-    tasks = {
-        **{name: getattr(settings, name) for name in ("max_attempts", "max_crashes", "max_payload", "max_depth")},
-        "timeout": None if settings.timeout_ms is None else length(settings.timeout_ms),
-        "on_error": settings.on_error,
-    }
-    found |= {("store", key): (value, None) for key, value in store.items()}
-    found |= {("defaults", key): (value, None) for key, value in tasks.items()}
-    found |= _spread(settings.retry, ("defaults", "retry"), None)
+    found = _entry(settings, ("store",), StoreOptions) | _entry(settings, ("defaults",), TaskDefaults)
     for section in ("worker", "webhooks", "telemetry"):
         found |= _entry(getattr(settings, section), (section,))
     for section in _NAMED:
         for name, entry in getattr(settings, section).items():
             found |= _entry(entry, (section, name), sparsely=section == "kinds")
     for name, channel in settings.channels.items():
-        found[("channels", name, "type")] = (type(channel).__name__.lower(), None)
+        found[("channels", name, "type")] = (channel.type, None)
         found |= _entry(channel, ("channels", name))
     for schedule in schedules:
         found |= _entry(schedule, ("schedules", schedule.name))
         found[("schedules", schedule.name, "kind")] = (schedule.kind, schedule.name)
     for name, service in settings.services.items():
         found |= _entry(service, ("services", name))
-    found[("delivery",)] = (None if settings.delivery is None else str(settings.delivery), None)
-    found[("leader",)] = (None if settings.leader is None else str(settings.leader), None)
+    for section in ("delivery", "leader"):
+        value = getattr(settings, section)
+        found[(section,)] = (None if value is None else str(value), None)
     return found
 
 
-def _entry(value: Any, path: Path, *, sparsely: bool = False) -> dict[Path, tuple[Any, Any]]:
-    """List the fields of one definition, under the names that a file has for them."""
+def _entry(value: Any, path: Path, kind: Any = None, *, sparsely: bool = False) -> dict[Path, tuple[Any, Any]]:
+    """List the fields of one definition, under the keys that a file has for them."""
+    kind = kind or type(value)
     found: dict[Path, tuple[Any, Any]] = {}
-    for field in fields(value):
+    for field in fields(kind):
         given, default = getattr(value, field.name), _default(field)
+        place = path_of(kind, field.name)
         if not field.init or field.name == "name" or (sparsely and given == default):
             continue
-        if field.name == "workers" and getattr(value, "max_workers", None) is not None:
-            found[(*path, "workers", "min")] = (given, default)
-        elif field.name == "max_workers" and given is None:
+        if field.name == "max_workers" and given is None:
             continue
-        elif not field.repr:
-            shown = HIDDEN if given else None  # guard: settings-secrets, without: shown = given
-            found[(*path, *_RENAMED.get(field.name, (field.name,)))] = (shown, None)
+        if field.name == "workers" and getattr(value, "max_workers", None) is None:
+            place = ("workers",)
+        if not field.repr:
+            found[(*path, *place)] = (_covered(given, kind), None)
         else:
-            found |= _spread(given, (*path, *_RENAMED.get(field.name, (field.name,))), default)
+            found |= _spread(given, (*path, *place), default)
     return found
+
+
+def _covered(given: Any, kind: Any) -> Any:
+    """Show of an address of the store all but its password, and of any other secret nothing."""
+    if given and kind is StoreOptions:
+        return masked(given)  # guard: store-password, without: return given
+    return HIDDEN if given else None  # guard: settings-secrets, without: return given
 
 
 def _default(field: "Field[Any]") -> Any:
@@ -138,14 +125,8 @@ def _default(field: "Field[Any]") -> Any:
 def _spread(given: Any, path: Path, default: Any) -> dict[Path, tuple[Any, Any]]:
     """List a value, or each part of one that has parts."""
     if isinstance(given, Backoff):
-        parts = {
-            "growth": given.growth,
-            "base": length(given.base_ms),
-            "factor": given.factor,
-            "cap": length(given.cap_ms),
-            "jitter": given.jitter,
-            "exponent_offset": given.exponent_offset,
-        }
+        parts = {key: getattr(given, key, None) for key in form_of(Backoff).keys}
+        parts |= {"base": length(given.base_ms), "cap": length(given.cap_ms)}
         return {(*path, key): (value, None) for key, value in parts.items()}
     if is_dataclass(given):
         return _entry(given, path)

@@ -3,17 +3,20 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Annotated, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from holdfast import names
 from holdfast.about import About
 from holdfast.errors import ConfigError, InvalidValue, shown
-from holdfast.policies.keys import key_path
-from holdfast.policies.money import Amount, Written, read_amount, read_unit
-from holdfast.zones import instant, read_zone, wall_time
+from holdfast.formats import Format, number_of
+from holdfast.policies.keys import KeyText, key_path
+from holdfast.policies.money import Amount, AmountText, UnitText, read_amount, read_unit
+from holdfast.zones import ZoneName, instant, read_zone, wall_time
 
 Period = Literal["day", "month"]
 Action = Literal["alert", "reduce", "defer", "stop"]
+
+_MOST_SHARE = 10  # times the sum
 
 
 class Threshold(NamedTuple):
@@ -37,13 +40,13 @@ class Budget:
     """
 
     name: Annotated[str, About("Name of the budget.", "ai")]
-    amount: Annotated[Written, About("How much its jobs may spend in a period.", "$500")]
-    unit: Annotated[str | None, About("What is spent.", "usd")] = None
+    amount: Annotated[AmountText, About("How much its jobs may spend in a period.", "$500")]
+    unit: Annotated[UnitText | None, About("What is spent.", "usd")] = None
     period: Annotated[Period, About("How long a period is: a day or a month.", "month")] = "month"
-    tz: Annotated[str, About("The time zone in which a period begins at midnight.", "UTC")] = "UTC"
-    queue: Annotated[str | None, About("The queue whose jobs spend from it.", "high")] = None
-    kinds: Annotated[Iterable[str], About("The kinds of jobs that spend from it.", ["summarise"])] = ()
-    key: Annotated[str | None, About("What divides it: each value has a sum of its own.", "payload.tenant")] = None
+    tz: Annotated[ZoneName, About("The time zone in which a period begins at midnight.", "UTC")] = "UTC"
+    queue: Annotated[names.Name | None, About("The queue whose jobs spend from it.", "high")] = None
+    kinds: Annotated[Iterable[names.Name], About("The kinds of jobs that spend from it.", ["summarise"])] = ()
+    key: Annotated[KeyText | None, About("What divides it: each value has a sum of its own.", "payload.tenant")] = None
     thresholds: Annotated[
         Iterable[tuple[float, Action]], About("What happens from which share on.", [{"at": 0.8, "action": "alert"}])
     ] = DEFAULT_THRESHOLDS
@@ -91,10 +94,25 @@ def _check_period(period: str) -> None:
 
 
 def _threshold(at: float, action: Action) -> Threshold:
-    if isinstance(at, bool) or not isinstance(at, int | float) or not 0 < at <= 10:  # noqa: PLR2004 - ten times the sum
+    if isinstance(at, bool) or not isinstance(at, int | float) or not 0 < at <= _MOST_SHARE:
         message = f"thresholds: expected a share like 0.8 (80 %), got {shown(at)}"
         raise InvalidValue(message)
     if action not in get_args(Action):
         message = f"thresholds: expected alert, reduce, defer or stop, got {shown(action)}"
         raise InvalidValue(message)
     return Threshold(float(at), action)
+
+
+def _read_share(value: Any, what: str) -> float:
+    """Read a share of a budget, as `80%` or as 0.8."""
+    written = str(value).strip()
+    number = number_of(written.removesuffix("%").strip())
+    share = number / (100 if written.endswith("%") else 1) if isinstance(number, float) else 0.0
+    if not 0 < share <= _MOST_SHARE:
+        message = f"{what}: expected a share of the budget like 80% or 0.8, got {shown(value)}"
+        raise InvalidValue(message)
+    return round(share, 6)
+
+
+Share = Annotated[float, Format(_read_share, {"type": "string", "pattern": "^[0-9.]+ *%?$"})]
+"""The type of a setting that is a share, as the configuration file has it."""

@@ -2,33 +2,61 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta
 
 from holdfast import names
 from holdfast.errors import ConfigError, InvalidValue, shown
+from holdfast.formats import text_format
 
 PAGERDUTY_URL = "https://events.pagerduty.com/v2/enqueue"
+_LONGEST_SECRET = 4_096
+_LARGEST_PORT = 65_535
 
 
-def _url(value: str, what: str) -> str:
+def _url(value: Any, what: str) -> str:
     if not isinstance(value, str) or not value.startswith(("http://", "https://")):
         message = f"{what}: expected an http:// or https:// URL, got {shown(value)}"
         raise ConfigError(message)
     return value
 
 
-def _secret(value: str, what: str) -> str:
-    if not isinstance(value, str) or not value.strip():
+def _secret_url(value: Any, what: str) -> str:
+    if not isinstance(value, str) or not value.startswith(("http://", "https://")):
+        message = f"{what}: expected an http:// or https:// URL"  # without what came: it may be a secret
+        raise ConfigError(message)
+    return value
+
+
+def _secret(value: Any, what: str) -> str:
+    if not isinstance(value, str) or not 1 <= len(value.strip()) <= _LONGEST_SECRET:
         message = f"{what}: expected a text that is not empty"  # without what came: it may be a secret
         raise ConfigError(message)
     return value
+
+
+def _address(value: Any, what: str) -> str:
+    if not isinstance(value, str) or "@" not in value.strip("@") or any(c in value for c in "\r\n"):
+        message = f"{what}: expected an address like ops@example.org, got {shown(value)}"
+        raise ConfigError(message)
+    return value
+
+
+WebUrl = Annotated[str, text_format(_url, "^https?://")]
+SecretUrl = Annotated[str, text_format(_secret_url, "^https?://")]
+Secret = Annotated[str, text_format(_secret)]
+Address = Annotated[str, text_format(_address, "@")]
+"""Types of settings; the configuration file is checked with them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PagerDuty:
     """Events v2 of PagerDuty, by the integration key of a service."""
 
-    key: str = field(repr=False)
-    url: str = PAGERDUTY_URL
+    type: ClassVar[str] = "pagerduty"
+    key: Secret = field(repr=False)
+    url: WebUrl = PAGERDUTY_URL
 
     def __post_init__(self) -> None:
         _secret(self.key, "pagerduty key")
@@ -39,38 +67,36 @@ class PagerDuty:
 class Slack:
     """An incoming webhook of Slack; its URL is a secret."""
 
-    url: str = field(repr=False)
+    type: ClassVar[str] = "slack"
+    url: SecretUrl = field(repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.url, str) or not self.url.startswith(("http://", "https://")):
-            message = "slack url: expected an http:// or https:// URL"
-            raise ConfigError(message)
+        _secret_url(self.url, "slack url")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Email:
     """Mail by SMTP to one or more people."""
 
-    to: Iterable[str]
-    sender: str
-    host: str = "localhost"
-    port: int = 25
-    username: str | None = None
-    password: str | None = field(default=None, repr=False)
+    type: ClassVar[str] = "email"
+    to: Iterable[Address]
+    sender: Address
+    host: names.Text = "localhost"
+    port: Annotated[int, Meta(ge=1, le=_LARGEST_PORT)] = 25
+    username: names.Text | None = None
+    password: Secret | None = field(default=None, repr=False)
     starttls: bool = False
 
     def __post_init__(self) -> None:
         people = (self.to,) if isinstance(self.to, str) else tuple(self.to)
         for address in (*people, self.sender):
-            if not isinstance(address, str) or "@" not in address.strip("@") or any(c in address for c in "\r\n"):
-                message = f"email: expected addresses like ops@example.org, got {shown(address)}"
-                raise ConfigError(message)
+            _address(address, "email")
         if not people:
             message = "email: expected at least one address in `to`, got none"
             raise ConfigError(message)
         object.__setattr__(self, "to", people)
         try:
-            names.count(self.port, "port", 65_535)
+            names.count(self.port, "port", _LARGEST_PORT)
         except InvalidValue as error:
             message = f"email: {error}"
             raise ConfigError(message) from error
@@ -80,8 +106,9 @@ class Email:
 class SignedWebhook:
     """A POST signed as Standard Webhooks say; `secret` as for the webhooks of jobs."""
 
-    url: str
-    secret: str = field(repr=False)
+    type: ClassVar[str] = "webhook"
+    url: WebUrl
+    secret: Secret = field(repr=False)
 
     def __post_init__(self) -> None:
         _url(self.url, "webhook url")

@@ -2,25 +2,31 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated, Literal, get_args
+
+from msgspec import Meta
 
 from holdfast import names
-from holdfast.duration import Duration, milliseconds
+from holdfast.duration import PositiveDuration, milliseconds
 from holdfast.errors import ConfigError, InvalidValue, shown
-from holdfast.hours import Dates, Days, Hours, read_hours
-from holdfast.policies.rate import Rate, read_rate
+from holdfast.hours import ClosingTime, DateOrSpan, Hours, TimeOfDay, Weekdays, read_hours
+from holdfast.policies.channels import WebUrl
+from holdfast.policies.rate import Rate, RateText, read_rate
+from holdfast.zones import ZoneName
 
-SOURCES = ("failed", "sla", "budget", "schedule")
+Source = Literal["failed", "sla", "budget", "schedule"]
+SOURCES: tuple[Source, ...] = get_args(Source)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BusinessHours:
     """When people work, so that a response clock runs only then."""
 
-    days: Days = "mon-fri"
-    from_: str = "09:00"
-    to: str = "17:00"
-    tz: str = "UTC"
-    holidays: Dates = ()
+    days: Weekdays = "mon-fri"
+    from_: TimeOfDay = "09:00"
+    to: ClosingTime = "17:00"
+    tz: ZoneName = "UTC"
+    holidays: Iterable[DateOrSpan] = ()
     hours: Hours = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -45,17 +51,17 @@ class Escalation:
     """
 
     name: str
-    channels: Iterable[str]
-    digest_at: str | None = None
-    tz: str = "UTC"
-    respond_within: Duration | None = None
+    channels: Iterable[names.Name]
+    digest_at: TimeOfDay | None = None
+    tz: ZoneName = "UTC"
+    respond_within: PositiveDuration | None = None
     business_hours: BusinessHours | None = None
-    repeat: int = 0
-    then: str | None = None
-    fields: Iterable[str] = ()
-    link: str | None = None
-    rate: str = "30/h"
-    sources: Sequence[str] = SOURCES
+    repeat: Annotated[int, Meta(ge=0, le=100)] = 0
+    then: names.Name | None = None
+    fields: Iterable[names.Text] = ()
+    link: WebUrl | None = None
+    rate: RateText = "30/h"
+    sources: Sequence[Source] = SOURCES
     respond_ms: int | None = field(init=False, repr=False, compare=False)
     most: Rate = field(init=False, repr=False, compare=False)
 

@@ -3,11 +3,12 @@
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
 
 from holdfast.errors import InvalidValue, shown
+from holdfast.formats import text_format
 
 ROOTS = ("payload", "tags")
 WHOLE = ("actor", "kind", "queue")
@@ -82,3 +83,7 @@ def _text_at(path: Sequence[str], value: Any) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     return msgspec.json.encode(value).decode()
+
+
+KeyText = Annotated[str, text_format(key_path)]
+"""The type of a setting that is a key expression."""

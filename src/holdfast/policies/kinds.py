@@ -8,10 +8,11 @@ from msgspec import UNSET, UnsetType
 
 from holdfast import names
 from holdfast.about import About
-from holdfast.duration import Duration, milliseconds
+from holdfast.duration import Duration, PositiveDuration, milliseconds
 from holdfast.errors import ConfigError, InvalidValue, shown
-from holdfast.policies.keys import key_path
-from holdfast.policies.money import Amount, Written, read_amount
+from holdfast.formats import OR_NONE
+from holdfast.policies.keys import KeyText, key_path
+from holdfast.policies.money import Amount, AmountText, read_amount
 from holdfast.retry import Backoff
 
 
@@ -24,20 +25,22 @@ class Kind:
     """
 
     name: str
-    queue: Annotated[str | None, About("The queue that its jobs go to.", "default")] = None
-    limits: Annotated[Iterable[str] | None, About("The limits that hold for its jobs.", ["tenant"])] = None
-    budget: Annotated[str | None, About("The budget that its jobs spend of.", "ai")] = None
+    queue: Annotated[names.Name | None, About("The queue that its jobs go to.", "default")] = None
+    limits: Annotated[Iterable[names.Name] | None, About("The limits that hold for its jobs.", ["tenant"])] = None
+    budget: Annotated[names.Name | None, About("The budget that its jobs spend of.", "ai")] = None
     estimate: Annotated[
-        Written | None, About("What one of its jobs spends, as long as nothing is reported.", "$0.02")
+        AmountText | None, About("What one of its jobs spends, as long as nothing is reported.", "$0.02")
     ] = None
-    timeout: Annotated[Duration | UnsetType | None, About("How long an attempt may run; none: no limit.", "5m")] = UNSET
+    timeout: Annotated[
+        PositiveDuration | UnsetType | None, OR_NONE, About("How long an attempt may run; none: no limit.", "5m")
+    ] = UNSET
     retry: Annotated[Backoff | None, About("How long a failed attempt waits for the next.")] = None
-    max_attempts: Annotated[int | None, About("How many attempts a job has.", 5)] = None
-    note: Annotated[str | None, About("A word on it for operators.", "sends one mail")] = None
-    debounce: Annotated[Duration | None, About("How long a job waits for the next call, which replaces it.", "5s")] = (
-        None
-    )
-    debounce_key: Annotated[str | None, About("Which calls replace each other; else all.", "payload.doc")] = None
+    max_attempts: Annotated[names.Count | None, About("How many attempts a job has.", 5)] = None
+    note: Annotated[names.Text | None, About("A word on it for operators.", "sends one mail")] = None
+    debounce: Annotated[
+        PositiveDuration | None, About("How long a job waits for the next call, which replaces it.", "5s")
+    ] = None
+    debounce_key: Annotated[KeyText | None, About("Which calls replace each other; else all.", "payload.doc")] = None
     estimated: Amount | None = field(init=False, repr=False, compare=False)  # what `estimate` means
     timeout_ms: int | UnsetType | None = field(init=False, repr=False, compare=False)
     debounce_ms: int | None = field(init=False, repr=False, compare=False)

@@ -5,17 +5,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, get_args
 
+from msgspec import Meta
+
 from holdfast import names
 from holdfast.about import About
 from holdfast.errors import ConfigError, InvalidValue, shown
-from holdfast.policies.keys import key_path
-from holdfast.policies.rate import Rate, read_rate
+from holdfast.policies.keys import KeyText, key_path
+from holdfast.policies.rate import Rate, RateText, read_rate
 
 Scope = Literal["cluster", "instance"]
 
 _METRIC = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)  # what Prometheus takes without quotes
 MOST_SLOTS = 10_000
 MOST_BURST = 1_000
+Slots = Annotated[int, Meta(ge=1, le=MOST_SLOTS)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,19 +33,23 @@ class Limit:
     """
 
     name: Annotated[str, About("Name of the limit.", "screenshots")]
-    queue: Annotated[str | None, About("The queue whose jobs are under it.", "high")] = None
-    kinds: Annotated[Iterable[str], About("The kinds of jobs that are under it.", ["screenshot"])] = ()
-    key: Annotated[str | None, About("What divides it: each value has a bound of its own.", "payload.tenant")] = None
-    concurrency: Annotated[int | None, About("How many of its jobs run at once.", 4)] = None
+    queue: Annotated[names.Name | None, About("The queue whose jobs are under it.", "high")] = None
+    kinds: Annotated[Iterable[names.Name], About("The kinds of jobs that are under it.", ["screenshot"])] = ()
+    key: Annotated[KeyText | None, About("What divides it: each value has a bound of its own.", "payload.tenant")] = (
+        None
+    )
+    concurrency: Annotated[Slots | None, About("How many of its jobs run at once.", 4)] = None
     scope: Annotated[Scope, About("Where so many run: in the cluster, or in each worker instance.", "cluster")] = (
         "cluster"
     )
-    throttle: Annotated[str | None, About("How many of its jobs start in a time; more wait.", "50/s")] = None
-    burst: Annotated[int, About("How many starts may come together.", 1)] = 1
-    rate: Annotated[str | None, About("How many of its jobs are enqueued in a time; more are refused.", "50/s")] = None
+    throttle: Annotated[RateText | None, About("How many of its jobs start in a time; more wait.", "50/s")] = None
+    burst: Annotated[int, Meta(ge=1, le=MOST_BURST), About("How many starts may come together.", 1)] = 1
+    rate: Annotated[
+        RateText | None, About("How many of its jobs are enqueued in a time; more are refused.", "50/s")
+    ] = None
     rotate: Annotated[bool, About("Whether keys take turns.", example=False)] = False
     fifo: Annotated[bool, About("Whether the jobs of a key run one at a time, in order.", example=False)] = False
-    metric: Annotated[str | None, About("The metric of its slots in use.", "screenshots_in_use")] = None
+    metric: Annotated[names.Name | None, About("The metric of its slots in use.", "screenshots_in_use")] = None
     path: tuple[str, ...] = field(init=False, repr=False, compare=False)
     spaced: Rate | None = field(init=False, repr=False, compare=False)  # what `throttle` means
     refused: Rate | None = field(init=False, repr=False, compare=False)  # what `rate` means

@@ -3,9 +3,10 @@
 import math
 import re
 from decimal import Decimal, InvalidOperation
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from holdfast.errors import InvalidValue, shown
+from holdfast.formats import Format, text_format
 
 MICRO = 1_000_000
 USD = "usd"
@@ -73,3 +74,16 @@ def shown_amount(micro: int, unit: str) -> str:
         whole, _, cents = exact.partition(".")
         return f"${whole}.{cents.ljust(2, '0')}" if micro >= 0 else f"-${whole.lstrip('-')}.{cents.ljust(2, '0')}"
     return f"{number:,f} {unit}" if number != number.to_integral_value() else f"{int(number):,} {unit}"
+
+
+def _read_written(value: Any, what: str) -> Written:
+    read_amount(value, what=what)
+    written: Written = value
+    return written
+
+
+AmountText = Annotated[
+    Written, Format(_read_written, {"anyOf": [{"type": "string"}, {"type": "number", "minimum": 0}]})
+]
+UnitText = Annotated[str, text_format(read_unit)]
+"""Types of settings that are an amount or a unit, as they are written."""

@@ -1,10 +1,11 @@
 """How many in how long, as people write it: `50/s`, `100/min`, `10/5m`."""
 
 import re
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from holdfast.duration import milliseconds
 from holdfast.errors import InvalidValue, shown
+from holdfast.formats import text_format
 
 _RATE = re.compile(r"\s*([0-9]{1,7})\s*/\s*([0-9.]*\s*[a-z]+)\s*", re.ASCII)
 _WORDS = {"sec": "s", "second": "s", "min": "m", "minute": "m", "hour": "h", "day": "d", "week": "w"}
@@ -40,3 +41,7 @@ def read_rate(value: str, what: str) -> Rate:
         message = f"{what}: expected a time from 1 ms to 31 days, got {shown(value)}"
         raise InvalidValue(message)
     return Rate(int(found[1]), period_ms)
+
+
+RateText = Annotated[str, text_format(read_rate, r"^\s*[0-9]{1,7}\s*/\s*[0-9.]*\s*[A-Za-z]+\s*$")]
+"""The type of a setting that is a rate, as it is written."""

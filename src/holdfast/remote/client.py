@@ -204,10 +204,6 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
                 if event.kind in TERMINAL_EVENTS and event.life >= seen.life:
                     return
 
-    # ---- workers -----------------------------------------------------------------------------------------------------
-
-    # -------------------------------------------------------------------------------------------------------------------
-
 
 def _shown(job: _Id) -> str:
     return public_id.encode(job) if isinstance(job, int) else job

@@ -4,18 +4,25 @@ import ipaddress
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
+from msgspec import Meta
+
 from holdfast import names
-from holdfast.duration import Duration, positive_ms
+from holdfast.app_options import LARGEST_PAYLOAD
+from holdfast.duration import PositiveDuration, positive_ms
 from holdfast.errors import ConfigError, shown
-from holdfast.policies.rate import Rate, read_rate
+from holdfast.formats import OR_NONE, text_format
+from holdfast.policies.channels import WebUrl
+from holdfast.policies.rate import Rate, RateText, read_rate
 from holdfast.server.principal import Principal
 from holdfast.server.roles import Role, read_role
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+else:
+    Request = Any  # the package comes with the extra `server`, and the types of settings are read without it
 
 Authorized = Principal | Role | None
 Authorize = Callable[["Request"], Authorized | Awaitable[Authorized]]
@@ -25,6 +32,10 @@ _LARGEST_PORT = 65_535
 _LEAST_BODY = 1_024
 _LONGEST_NAME = 60
 _HOST = re.compile(r"[A-Za-z0-9_.-]+|(?=[^:]*:[^:]*:)[0-9A-Fa-f:.]+")
+
+RoleName = Literal["viewer", "operator", "admin"]
+Title = Annotated[str, text_format(lambda value, what: names.text(value, what, _LONGEST_NAME), minLength=1)]
+Network = Annotated[str, text_format(lambda value, _: _network(value))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,24 +54,24 @@ class ServerSettings:
     many requests each of those may make in a time, None for as many as they like.
     """
 
-    host: str = "127.0.0.1"
-    port: int = PORT
-    title: str | None = None
-    instances: Mapping[str, str] = field(default_factory=dict)
-    url: str | None = None
-    hosts: tuple[str, ...] = ()
-    proxies: tuple[str, ...] = ()
-    user_header: str | None = None
-    role_header: str | None = None
-    users: Mapping[str, str] = field(default_factory=dict)
-    default_role: str | None = "viewer"
+    host: names.Text = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=_LARGEST_PORT)] = PORT
+    title: Annotated[Title | None, OR_NONE] = None
+    instances: Mapping[Title, names.ServerAddress] = field(default_factory=dict)
+    url: Annotated[WebUrl | None, OR_NONE] = None
+    hosts: tuple[names.Text, ...] = ()
+    proxies: tuple[Network, ...] = ()
+    user_header: Annotated[names.Text | None, OR_NONE] = None
+    role_header: Annotated[names.Text | None, OR_NONE] = None
+    users: Mapping[str, RoleName] = field(default_factory=dict)
+    default_role: Annotated[RoleName | None, OR_NONE] = "viewer"
     authorize: Authorize | None = field(default=None, repr=False)
-    session: Duration = "12h"
-    max_body: int = 1_000_000
+    session: PositiveDuration = "12h"
+    max_body: Annotated[int, Meta(ge=_LEAST_BODY, le=LARGEST_PAYLOAD)] = 1_000_000
     allow_unknown: bool = False
-    max_streams: int = 1_000
-    max_streams_each: int = 100
-    rate: str | None = "5000/10s"
+    max_streams: names.Count = 1_000
+    max_streams_each: names.Count = 100
+    rate: Annotated[RateText | None, OR_NONE] = "5000/10s"
 
     networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = field(init=False, repr=False, compare=False)
     session_ms: int = field(init=False, repr=False, compare=False)

@@ -14,9 +14,9 @@ from holdfast.job import Job, JobState
 from holdfast.server.kinds import KindRegistry
 from holdfast.server.principal import Principal
 from holdfast.server.problems import not_found
+from holdfast.server.scoped.budgets import ScopedBudgets
 from holdfast.server.scoped.escalations import ScopedEscalations
 from holdfast.server.scoped.kinds import ScopedKinds
-from holdfast.server.scoped.budgets import ScopedBudgets
 from holdfast.server.scoped.limits import ScopedLimits
 from holdfast.server.scoped.locks import ScopedLocks
 from holdfast.server.scoped.queues import ScopedQueues

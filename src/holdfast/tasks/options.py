@@ -13,7 +13,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from holdfast import names
-from holdfast.config import OnError, checked_on_error
+from holdfast.app_options import OnError
+from holdfast.config import checked_on_error
 from holdfast.duration import Duration, milliseconds, timeout_ms
 from holdfast.errors import InvalidValue
 from holdfast.policies.keys import key_path

@@ -2,17 +2,19 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
-from holdfast.duration import Duration, milliseconds
+from holdfast.duration import Duration, PositiveDuration, milliseconds
 from holdfast.errors import ConfigError, InvalidValue
 from holdfast.webhooks.address import Target, check_url
 from holdfast.webhooks.allowed import Allowed, read_allowed
-from holdfast.webhooks.signature import read_secret
+from holdfast.webhooks.signature import SigningSecret, read_secret
 
-Secrets = str | Sequence[str]
+Secrets = SigningSecret | Sequence[SigningSecret]
 """One secret (`whsec_...`), or several while one takes the place of another: each signs."""
 
-EVENTS = ("job:completed", "job:failed", "job:cancelled")
+EventName = Literal["job:completed", "job:failed", "job:cancelled"]
+EVENTS: tuple[EventName, ...] = get_args(EventName)
 _LONGEST_DEADLINE_MS = 60_000
 
 
@@ -28,7 +30,7 @@ class WebhookSettings:
     secret: Secrets | None = field(default=None, repr=False)
     endpoints: Mapping[str, Secrets] = field(default_factory=dict, repr=False)
     allow: Iterable[str] = ()
-    deadline: Duration = "20s"
+    deadline: PositiveDuration = "20s"
     allowed: Allowed = field(init=False, repr=False, compare=False)
     deadline_s: float = field(init=False, repr=False, compare=False)
     keys: tuple[bytes, ...] = field(init=False, repr=False, compare=False)

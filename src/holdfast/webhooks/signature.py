@@ -7,8 +7,10 @@ import re
 import secrets as randomness
 import time
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 from holdfast.errors import HoldfastError, InvalidValue, shown
+from holdfast.formats import text_format
 
 ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER = "webhook-id", "webhook-timestamp", "webhook-signature"
 _PREFIX = "whsec_"
@@ -95,3 +97,7 @@ def _required(headers: Mapping[str, str], name: str) -> str:
 def _signed(secret: bytes, head: str, body: bytes) -> str:
     digest = hmac.digest(secret, head.encode(errors="replace") + body, hashlib.sha256)
     return f"v1,{base64.b64encode(digest).decode()}"
+
+
+SigningSecret = Annotated[str, text_format(lambda value, _: read_secret(value))]
+"""The type of a setting that is a secret to sign with."""

@@ -1,6 +1,7 @@
 """Channels and escalation policies as plain values, for the supervisor, which runs the services and imports no app."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from holdfast.policies.channels import Channel, Email, PagerDuty, SignedWebhook, Slack
@@ -42,4 +43,4 @@ def read_escalations(written: list[Written]) -> list[Escalation]:
 
 
 def _given(value: Any) -> Written:
-    return {name: getattr(value, name) for name, field in value.__dataclass_fields__.items() if field.init}
+    return {field.name: getattr(value, field.name) for field in fields(value) if field.init}

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.app_options import AppOptions
 from holdfast.arq_delivery import ArqDelivery
 from holdfast.cadence import Service
 from holdfast.config import Settings, read_settings
@@ -14,8 +15,6 @@ from holdfast.retry import Backoff
 from holdfast.shards import RedisDelivery, Shard
 from holdfast.stores.values import Held
 from holdfast.telemetry.meter import Counts, Gauge
-from holdfast.telemetry.settings import TelemetrySettings
-from holdfast.webhooks.settings import WebhookSettings
 from holdfast.worker import escalations
 from holdfast.worker.leaving import Until
 from holdfast.worker.parts import Parts, instance_bounds, queues_of
@@ -186,31 +185,23 @@ def wire_of(parts: Parts) -> Wire:
 def settings_of(wire: Wire) -> Settings:
     """Read the settings that a child sent."""
     return read_settings(
-        url=wire.url,
-        schema=wire.schema,
-        queues=[Queue(name, workers=workers) for name, workers in wire.bounds.items()],
-        deadline=wire.deadline_s,
-        pool_size=wire.pool_size,
-        synchronous="full" if wire.synchronous == "full" else "normal",
-        max_payload=1,
-        max_depth=1,
-        max_attempts=1,
-        max_crashes=1,
-        timeout=None,
-        on_error="retry",
-        retry=wire.retry,
-        worker=WorkerSettings(**wire.worker),
-        webhooks=WebhookSettings(),
-        listen_dsn=wire.listen_dsn,
-        delivery=_delivery_of(wire),
-        leader=None if wire.leader is None else RedisElection(*wire.leader),
-        services={name: Service(**service) for name, service in wire.services.items()},
-        limits=(),
-        budgets=(),
-        channels=escalations.read_channels(wire.channels),
-        escalations=escalations.read_escalations(wire.escalations),
-        kinds=(),
-        telemetry=TelemetrySettings(),
+        AppOptions(
+            wire.url,
+            schema=wire.schema,
+            queues=[Queue(name, workers=workers) for name, workers in wire.bounds.items()],
+            deadline=wire.deadline_s,
+            pool_size=wire.pool_size,
+            synchronous="full" if wire.synchronous == "full" else "normal",
+            timeout=None,
+            retry=wire.retry,
+            worker=WorkerSettings(**wire.worker),
+            listen_dsn=wire.listen_dsn,
+            delivery=_delivery_of(wire),
+            leader=None if wire.leader is None else RedisElection(*wire.leader),
+            services={name: Service(**service) for name, service in wire.services.items()},
+            channels=escalations.read_channels(wire.channels),
+            escalations=escalations.read_escalations(wire.escalations),
+        )
     )
 
 

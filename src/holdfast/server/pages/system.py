@@ -6,7 +6,6 @@ from starlette.responses import Response
 
 from holdfast.resources.health import HealthLevel
 from holdfast.resources.redaction import redact
-from holdfast.resources.redaction import redact
 from holdfast.server.api.audit import deed_shape
 from holdfast.server.api.settings import list_settings
 from holdfast.server.api.tokens import NewToken, create_token, is_within, revoke_token
