@@ -2,12 +2,12 @@
 
 HoldfastError
 ├── ConfigError               a setting, URL or definition is wrong
-│   ├── ConfigMistakes        a configuration file has mistakes: all of them are listed
+│   ├── InvalidConfig         a configuration file has errors: all of them are listed
 │   ├── DuplicateKind         two tasks claim the same kind
 │   └── NotOpen               the app was used outside `async with app`
 ├── InvalidValue              a name, key, time or option is outside its limits
 │   ├── ArgumentError         the arguments of a task are wrong
-│   └── FilterMistakes        a filter of jobs has mistakes: all of them are listed
+│   └── InvalidFilter         a filter of jobs has errors: all of them are listed
 ├── UnknownKind               no task is registered under that kind
 ├── JobNotFound               no such job, or its retention has ended
 ├── DeadLetterNotFound        no such group of failed jobs
@@ -45,7 +45,7 @@ HoldfastError
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from dataclasses import dataclass
 
 _LONGEST_SHOWN = 80
 
@@ -58,7 +58,8 @@ class ConfigError(HoldfastError, ValueError):
     """A setting, a URL or a definition is wrong."""
 
 
-class Mistake(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class WrongSetting:
     """What is wrong at a path of a configuration, and where that was written."""
 
     path: str
@@ -69,12 +70,12 @@ class Mistake(NamedTuple):
         return f"{self.place}: {self.path}: {self.message}" if self.path else f"{self.place}: {self.message}"
 
 
-class ConfigMistakes(ConfigError):
-    """A configuration file has mistakes; `mistakes` holds all of them, one line of the message each."""
+class InvalidConfig(ConfigError):
+    """A configuration file has errors; `errors` holds all of them, one line of the message each."""
 
-    def __init__(self, message: str, mistakes: Sequence[Mistake]) -> None:
-        super().__init__("\n".join([message, *(f"  {mistake}" for mistake in mistakes)]))
-        self.mistakes = tuple(mistakes)
+    def __init__(self, message: str, errors: Sequence[WrongSetting]) -> None:
+        super().__init__("\n".join([message, *(f"  {error}" for error in errors)]))
+        self.errors = tuple(errors)
 
 
 class DuplicateKind(ConfigError):
@@ -93,7 +94,8 @@ class ArgumentError(InvalidValue):
     """The arguments do not fit the task, or cannot be kept as JSON."""
 
 
-class FilterMistake(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class WrongTerm:
     """What is wrong with one term of a filter; without a term, with the filter as a whole."""
 
     term: str
@@ -103,13 +105,13 @@ class FilterMistake(NamedTuple):
         return f"{shown(self.term)}: {self.message}" if self.term else self.message
 
 
-class FilterMistakes(InvalidValue):
-    """A filter of jobs has mistakes; `mistakes` holds all of them, one line of the message each."""
+class InvalidFilter(InvalidValue):
+    """A filter of jobs has errors; `errors` holds all of them, one line of the message each."""
 
-    def __init__(self, mistakes: Sequence[FilterMistake]) -> None:
-        lines = [f"filter: {mistakes[0]}"] if len(mistakes) == 1 else [f"filter: {len(mistakes)} mistakes"]
-        super().__init__("\n".join([*lines, *(f"  {mistake}" for mistake in mistakes[:20] if len(mistakes) > 1)]))
-        self.mistakes = tuple(mistakes)
+    def __init__(self, errors: Sequence[WrongTerm]) -> None:
+        lines = [f"filter: {errors[0]}"] if len(errors) == 1 else [f"filter: {len(errors)} errors"]
+        super().__init__("\n".join([*lines, *(f"  {error}" for error in errors[:20] if len(errors) > 1)]))
+        self.errors = tuple(errors)
 
 
 class UnknownKind(HoldfastError, LookupError):

@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast import letters, names, payload, public_id
 from holdfast.duration import milliseconds
-from holdfast.errors import FilterMistake, FilterMistakes, InvalidValue, shown
+from holdfast.errors import InvalidFilter, InvalidValue, WrongTerm, shown
 from holdfast.job import LIVE, TERMINAL, WAITING, JobState
 from holdfast.letters import Letter, cut, joined, parted, split
 from holdfast.stores.values import JobFilter
@@ -88,20 +88,20 @@ class Query:
 
 def parse(text: str, now: datetime) -> Query:
     """Read a filter; everything that is wrong with it is told at once."""
-    mistakes: list[FilterMistake] = []
+    errors: list[WrongTerm] = []
     terms: list[Term] = []
     where = JobFilter()
-    for written in cut(text, mistakes):
+    for written in cut(text, errors):
         spelled = "".join(letter for letter, _ in written)
         try:
             term = _term(written)
             where = _joined(where, term, now)
         except InvalidValue as error:
-            mistakes.append(FilterMistake(spelled[:80], str(error)))
+            errors.append(WrongTerm(spelled[:80], str(error)))
         else:
             terms.append(term)
-    if mistakes:
-        raise FilterMistakes(mistakes)
+    if errors:
+        raise InvalidFilter(errors)
     return Query(tuple(terms), where)
 
 

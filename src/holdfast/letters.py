@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from holdfast.errors import FilterMistake
+from holdfast.errors import WrongTerm
 
 LONGEST = 2_000
 MOST_TERMS = 50
@@ -11,10 +11,10 @@ Letter = tuple[str, bool]
 """One letter of a term, and whether quotes were around it."""
 
 
-def cut(text: str, mistakes: list[FilterMistake]) -> list[list[Letter]]:
+def cut(text: str, errors: list[WrongTerm]) -> list[list[Letter]]:
     """Cut a filter at its spaces, those within quotes apart."""
     if len(text) > LONGEST:
-        mistakes.append(FilterMistake("", f"expected at most {LONGEST:,} letters, got {len(text):,}"))
+        errors.append(WrongTerm("", f"expected at most {LONGEST:,} letters, got {len(text):,}"))
         return []
     found: list[list[Letter]] = []
     term: list[Letter] | None = None
@@ -36,9 +36,9 @@ def cut(text: str, mistakes: list[FilterMistake]) -> list[list[Letter]]:
             term.append((letter, is_quoted))
             is_escaped = False
     if is_quoted:
-        mistakes.append(FilterMistake("", 'expected a " at the end of what is in quotes, got none'))
+        errors.append(WrongTerm("", 'expected a " at the end of what is in quotes, got none'))
     if len(found) > MOST_TERMS:
-        mistakes.append(FilterMistake("", f"expected at most {MOST_TERMS} terms, got {len(found)}"))
+        errors.append(WrongTerm("", f"expected at most {MOST_TERMS} terms, got {len(found)}"))
         return []
     return found
 

@@ -19,7 +19,7 @@ def _all(kind: type[HoldfastError]) -> Iterator[type[HoldfastError]]:
 
 
 def test_every_error_has_a_code() -> None:
-    usage = {"InvalidValue", "ArgumentError", "ConfigMistakes", "FilterMistakes", "Refused"}
+    usage = {"InvalidValue", "ArgumentError", "InvalidConfig", "InvalidFilter", "Refused"}
     conflict = {"Conflict", "KeyConflict", "RateLimited", "UniqueConflict", "WrongState"}
     missing, late = (
         {"JobNotFound", "LimitNotFound", "ScheduleNotFound", "UnknownKind"},

@@ -235,7 +235,7 @@ def test_every_list_has_every_form(sqlite_shop: Shop) -> None:
     (job,) = shop.ok("jobs", "list", "-o", "id").split()
     assert shop.ok("jobs", "list", "--quiet") == shop.ok("jobs", "list", "-oid") == f"{job}\n"
     for form in (("-o", "jsonl"), ("-ojson",), ("--format=json",)):
-        assert json.loads(shop("jobs", "list", "colour:red", *form).stderr)["error"]["type"] == "FilterMistakes"
+        assert json.loads(shop("jobs", "list", "colour:red", *form).stderr)["error"]["type"] == "InvalidFilter"
 
 
 # ---- completion ----------------------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import ConfigMistakes, Holdfast
-from holdfast.errors import Mistake
+from holdfast import Holdfast, InvalidConfig
+from holdfast.errors import WrongSetting
 
 Write = Callable[..., Path]
 
@@ -30,7 +30,7 @@ def write(tmp_path: Path) -> Write:
     return write
 
 
-def mistakes_of(file: Path) -> tuple[Mistake, ...]:
-    with pytest.raises(ConfigMistakes) as caught:
+def errors_of(file: Path) -> tuple[WrongSetting, ...]:
+    with pytest.raises(InvalidConfig) as caught:
         Holdfast(config=file)
-    return caught.value.mistakes
+    return caught.value.errors

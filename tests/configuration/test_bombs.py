@@ -1,4 +1,4 @@
-"""Files that are made to be costly: they end with a mistake, at a cost that their size bounds."""
+"""Files that are made to be costly: they end with an error, at a cost that their size bounds."""
 
 import time
 import tracemalloc
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.configuration.mistakes import Report
+from holdfast.configuration.report import Report
 from holdfast.configuration.yaml_file import read_yaml
 from holdfast.deploy.values import read_file
 from holdfast.errors import InvalidValue
-from tests.configuration.conftest import Write, mistakes_of
+from tests.configuration.conftest import Write, errors_of
 
 CPU_S, MEMORY_BYTES = 20, 100_000_000  # each takes a small part of them, and took all there was without its bound
 
@@ -66,19 +66,19 @@ def _bounded() -> Iterator[None]:
 
 @pytest.mark.guards("yaml-values")
 @pytest.mark.parametrize("text, said", YAML.values(), ids=YAML.keys())
-def test_yaml_that_grows_is_a_mistake(write: Write, text: str, said: str) -> None:
-    assert any(said in mistake.message for mistake in mistakes_of(write(text)))
+def test_yaml_that_grows_is_a_error(write: Write, text: str, said: str) -> None:
+    assert any(said in error.message for error in errors_of(write(text)))
 
 
 @pytest.mark.parametrize("text, said", TOML.values(), ids=TOML.keys())
-def test_toml_that_grows_is_a_mistake(write: Write, text: str, said: str) -> None:
-    assert any(said in mistake.message for mistake in mistakes_of(write(text, "holdfast.toml")))
+def test_toml_that_grows_is_a_error(write: Write, text: str, said: str) -> None:
+    assert any(said in error.message for error in errors_of(write(text, "holdfast.toml")))
 
 
 @pytest.mark.parametrize("name", ["aliases", "merged mappings", "open lists"])
 def test_what_grows_takes_little_memory(write: Write, name: str) -> None:
     tracemalloc.start()
-    mistakes_of(write(YAML[name][0]))
+    errors_of(write(YAML[name][0]))
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < MEMORY_BYTES
@@ -95,5 +95,5 @@ def test_aliases_and_merges_that_people_write_are_read() -> None:
     text = "base: &base {attempts: 3, timeout: 1m}\nkinds:\n"
     text += "".join(f"  k{number}: {{<<: *base, n: {number}}}\n" for number in range(2_000))
     read = read_yaml(text, report)
-    assert report.mistakes == []
+    assert report.errors == []
     assert read["kinds"]["k1999"] == {"attempts": 3, "timeout": "1m", "n": 1999}

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from holdfast import Holdfast
 from holdfast.cli.main import standalone
 from tests.configuration.conftest import Write
-from tests.configuration.test_mistakes import TEN
+from tests.configuration.test_errors import TEN
 
 SECRETS = """
 store: "sqlite:///{0}/jobs.db"
@@ -34,25 +34,29 @@ def run(*args: str) -> Result:
 def test_check(write: Write, tmp_path: Path) -> None:
     assert run("config", "check").exit_code == 1, "there is none"
     file = write("store: sqlite:///jobs.db\n")
-    assert run("config", "check").stdout == "holdfast.yaml: no mistakes\n"
+    assert run("config", "check").stdout == "holdfast.yaml: no errors\n"
     assert run("config", "check", str(file)).exit_code == 0
     write(TEN)
     wrong = run("config", "check")
-    assert (wrong.exit_code, wrong.stderr) == (2, "10 mistakes\n")
+    assert (wrong.exit_code, wrong.stderr) == (2, "10 errors\n")
     assert len(wrong.stdout.splitlines()) == 10
     assert wrong.stdout.startswith("holdfast.yaml:2:1: workr: unknown key; did you mean worker?\n")
     as_json = run("config", "check", "--json")
     assert as_json.exit_code == 2
     read = json.loads(as_json.stdout)
     assert read["file"] == str(file)
-    assert read["mistakes"][0] == ["workr", "unknown key; did you mean worker?", "holdfast.yaml:2:1"]
+    assert read["errors"][0] == {
+        "path": "workr",
+        "message": "unknown key; did you mean worker?",
+        "place": "holdfast.yaml:2:1",
+    }
 
 
-def test_any_command_says_all_mistakes(write: Write) -> None:
+def test_any_command_says_all_errors(write: Write) -> None:
     write(TEN)
     result = run("jobs", "list")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.splitlines()[0] == "Error: holdfast.yaml: 10 mistakes"
+    assert result.stderr.splitlines()[0] == "Error: holdfast.yaml: 10 errors"
     assert len(result.stderr.splitlines()) == 11
 
 
@@ -110,7 +114,7 @@ def test_show_of_an_app(write: Write, tmp_path: Path, monkeypatch: pytest.Monkey
     ]
     checked = run("config", "check", "-A", "configured_shop:app")
     sys.modules.pop("configured_shop", None)
-    assert (checked.exit_code, checked.stdout) == (0, "holdfast.yaml: no mistakes\n")
+    assert (checked.exit_code, checked.stdout) == (0, "holdfast.yaml: no errors\n")
     assert checked.stderr == "kinds.nobody: the app has no such task\nschedules.part: the app has no such task\n"
     write("queues: {high: {priorty: 2}}\n")
     assert run("config", "check", "-A", "configured_shop:app").exit_code == 2

@@ -6,9 +6,9 @@ import pytest
 
 from holdfast import ConfigError, Holdfast
 from holdfast.configuration import files
-from holdfast.configuration.mistakes import Report
+from holdfast.configuration.report import Report
 from holdfast.configuration.yaml_file import read_yaml
-from tests.configuration.conftest import Write, mistakes_of
+from tests.configuration.conftest import Write, errors_of
 
 TOML = """
 [{0}store]
@@ -71,10 +71,10 @@ def test_yaml_means_what_people_mean() -> None:
         "j": {"k": 1},
         "l": {"k": 1, "m": 2},
     }
-    assert report.mistakes == []
+    assert report.errors == []
     assert report.places["l", "m"] == "x:11:13"
 
 
 def test_an_empty_file_says_nothing(write: Write) -> None:
     assert Holdfast("sqlite://", config=write("# nothing\n")).settings.url == "sqlite://"
-    assert [mistake.path for mistake in mistakes_of(write(""))] == ["store.url"]
+    assert [error.path for error in errors_of(write(""))] == ["store.url"]

@@ -13,7 +13,7 @@ from holdfast.about import About
 from holdfast.app_options import StoreOptions, TaskDefaults
 from holdfast.configuration.checking import check
 from holdfast.configuration.forms import form_of, path_of
-from holdfast.configuration.mistakes import Report
+from holdfast.configuration.report import Report
 from holdfast.configuration.schema import json_schema
 from holdfast.configuration.yaml_file import read_yaml
 from holdfast.policies.budgets import Budget
@@ -22,8 +22,8 @@ from holdfast.policies.escalation import BusinessHours, Escalation
 from holdfast.policies.kinds import Kind
 from holdfast.policies.limits import Limit
 from holdfast.telemetry.settings import TelemetrySettings
-from tests.configuration.conftest import Write, mistakes_of
-from tests.configuration.test_mistakes import TEN
+from tests.configuration.conftest import Write, errors_of
+from tests.configuration.test_errors import TEN
 from tests.support.doc_pages import ROOT
 
 VILLAGE = ROOT / "examples" / "village" / "holdfast.yaml"
@@ -55,7 +55,7 @@ def test_a_new_field_is_checked_and_described() -> None:
     sections = {"server": Changed}
     assert check(sections, {"server": {"backlog": 7}}, (), report) == {"server": {"backlog": 7}}
     check(sections, {"server": {"backlog": "many"}}, (), report)
-    assert [mistake.message for mistake in report.mistakes] == ["expected a whole number from 1 to 10, got 'many'"]
+    assert [error.message for error in report.errors] == ["expected a whole number from 1 to 10, got 'many'"]
     described = json_schema(Changed)["properties"]["server"]["properties"]["backlog"]
     assert described["description"] == "How many callers wait."
     assert described["anyOf"][0] == {"type": "integer", "minimum": 1, "maximum": 10}
@@ -99,12 +99,12 @@ def test_the_village_is_valid_for_editors(editor: jsonschema.Draft202012Validato
         *("schedules: {a: {window: ['09:00']}}", "defaults: {retry: {jitter: 2}}", "worker: {logs: some}"),
     ],
 )
-def test_an_editor_sees_mistakes_too(editor: jsonschema.Draft202012Validator, write: Write, text: str) -> None:
+def test_an_editor_sees_errors_too(editor: jsonschema.Draft202012Validator, write: Write, text: str) -> None:
     assert not editor.is_valid(read(text))
-    assert len(mistakes_of(write(f"store: sqlite:///jobs.db\n{text}\n"))) == 1
+    assert len(errors_of(write(f"store: sqlite:///jobs.db\n{text}\n"))) == 1
 
 
-def test_an_editor_sees_most_of_ten_mistakes(editor: jsonschema.Draft202012Validator) -> None:
+def test_an_editor_sees_most_of_ten_errors(editor: jsonschema.Draft202012Validator) -> None:
     places = {".".join(map(str, list(error.absolute_path)[:3])) for error in editor.iter_errors(read(TEN))}
     assert places == {"", "queues.high.workers", "queues.bulk.sla"}
 

@@ -1,4 +1,4 @@
-"""Configuration files that hypothesis writes: each is used or refused with its mistakes, and costs little."""
+"""Configuration files that hypothesis writes: each is used or refused with its errors, and costs little."""
 
 from pathlib import Path
 

@@ -16,7 +16,7 @@ PAGE = DOCS / "operate" / "configure.md"
 
 
 @pytest.mark.parametrize("block", blocks(PAGE, "yaml"), ids=lambda block: str(block.line))
-def test_files_on_the_page_have_no_mistakes(write: Write, block: Block) -> None:
+def test_files_on_the_page_have_no_errors(write: Write, block: Block) -> None:
     assert Holdfast(config=write(block.code)).settings.url == "sqlite:///jobs.db"
 
 

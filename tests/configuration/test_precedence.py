@@ -9,7 +9,7 @@ from holdfast import Holdfast, Queue, Role, Schedule, ServerSettings, WorkerSett
 from holdfast.policies.channels import PagerDuty
 from holdfast.policies.limits import Limit
 from holdfast.presets import FIVE_QUEUES
-from tests.configuration.conftest import Write, mistakes_of
+from tests.configuration.conftest import Write, errors_of
 
 
 def test_default_code_file_environment(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +217,7 @@ limits: {a: {rate: 1/s}, b: {rate: 1/s}}
     assert settings.queues["low"].tell_retention
     assert settings.kinds["resize"].limits == ("a", "b")
     monkeypatch.setenv("WORKERS", "seven")
-    (found,) = mistakes_of(file)
+    (found,) = errors_of(file)
     assert (found.path, "got 'seven'" in found.message) == ("queues.high.workers", True)
 
 
@@ -270,7 +270,7 @@ def test_a_wrong_variable_is_named(
     write: Write, monkeypatch: pytest.MonkeyPatch, name: str, path: str, said: str
 ) -> None:
     monkeypatch.setenv(name, "x")
-    (found,) = mistakes_of(write(FILE))
+    (found,) = errors_of(write(FILE))
     assert (found.place, found.path) == (f"environment {name}", path)
     assert said in found.message
 
@@ -299,6 +299,6 @@ server:
     assert Holdfast("sqlite://").server_settings() == ServerSettings()
 
 
-def test_mistakes_of_a_server_are_found_with_all_others(write: Write) -> None:
+def test_errors_of_a_server_are_found_with_all_others(write: Write) -> None:
     text = "store: sqlite:///jobs.db\nserver: {prot: 1, proxies: [here], url: ftp://x, default_role: root}\n"
-    assert len(mistakes_of(write(text))) == 4
+    assert len(errors_of(write(text))) == 4

@@ -76,7 +76,7 @@ async def test_the_file_is_read_again(write: Write, tmp_path: Path) -> None:
         write(FILE.format("many"))
         process.send_signal(signal.SIGHUP)
         heard(process, "what was read is not used, and the worker goes on as it was")
-        heard(process, "importing reread_app: holdfast.yaml: 2 mistakes")
+        heard(process, "importing reread_app: holdfast.yaml: 2 errors")
         heard(process, "worker.concurrency: expected a whole number from 1 to 10000, got 'many'")
         heard(process, "defaults.max_attempts: expected a whole number")
         assert await ran("who") == ("completed", 1, 7)

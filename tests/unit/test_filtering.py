@@ -1,4 +1,4 @@
-"""The filter language: what each term means, what is said of mistakes, and that every filter survives its own text."""
+"""The filter language: what each term means, what is said of errors, and that every filter survives its own text."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast import FilterMistakes, InvalidValue, JobFilter, JobState, public_id
+from holdfast import InvalidFilter, InvalidValue, JobFilter, JobState, public_id
 from holdfast.client.cursors import cursor_text, read_cursor
 from holdfast.filtering import TERMS, both, parse
 from holdfast.job import LIVE, TERMINAL, WAITING
@@ -135,17 +135,17 @@ def test_a_bare_id_alone_names_its_job() -> None:
     ],
 )
 def test_a_mistake_is_explained(text: str, said: str) -> None:
-    with pytest.raises(FilterMistakes) as refused:
+    with pytest.raises(InvalidFilter) as refused:
         parse(text, NOW)
     assert said in str(refused.value)
     assert str(refused.value).isascii()
 
 
 def test_all_mistakes_are_told_at_once() -> None:
-    with pytest.raises(FilterMistakes) as refused:
+    with pytest.raises(InvalidFilter) as refused:
         parse("kind:a stat:x since:never queue:b", NOW)
-    assert [mistake.term for mistake in refused.value.mistakes] == ["stat:x", "since:never"]
-    assert str(refused.value).startswith("filter: 2 mistakes\n")
+    assert [error.term for error in refused.value.errors] == ["stat:x", "since:never"]
+    assert str(refused.value).startswith("filter: 2 errors\n")
     assert isinstance(refused.value, InvalidValue)
 
 
@@ -169,8 +169,8 @@ PIECES = st.one_of(
 def test_whatever_is_typed_is_read_or_refused_in_words_and_survives_its_own_text(text: str) -> None:
     try:
         query = parse(text, NOW)
-    except FilterMistakes as refused:
-        assert refused.mistakes  # noqa: PT017 - either way is right
+    except InvalidFilter as refused:
+        assert refused.errors  # noqa: PT017 - either way is right
         return
     assert parse(query.text(), NOW) == query
 

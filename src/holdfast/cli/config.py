@@ -13,7 +13,7 @@ from holdfast.cli.exits import Exit, Refusal
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell, Column
 from holdfast.configuration.settings import DEFAULT, Setting
-from holdfast.errors import ConfigMistakes, HoldfastError, Mistake
+from holdfast.errors import HoldfastError, InvalidConfig, WrongSetting
 from holdfast.stores.cluster import Override
 
 _COLUMNS = (Column("SETTING", is_flexible=True), Column("VALUE", is_flexible=True), Column("FROM", is_flexible=True))
@@ -24,7 +24,7 @@ class CheckShape(msgspec.Struct, frozen=True):
     """`config check --json`."""
 
     file: str | None
-    mistakes: tuple[Mistake, ...]
+    errors: tuple[WrongSetting, ...]
 
 
 class ShowShape(msgspec.Struct, frozen=True):
@@ -44,15 +44,15 @@ def config() -> None:
 @options.as_json
 @click.pass_context
 def check(ctx: click.Context, *, file: Path | None, as_json: bool) -> None:
-    """Check a configuration and print every mistake in it.
+    """Check a configuration and print every error in it.
 
     Checked is the FILE, or that of the app if one is named, or the nearest holdfast.yaml, holdfast.toml or
     [tool.holdfast]. With an app, kinds and schedules that it has no tasks for are noted. Exit code 0: there is no
-    mistake; 2: there are some.
+    error; 2: there are some.
     """
     from holdfast.configuration import files  # noqa: PLC0415 - other commands do without
 
-    mistakes: tuple[Mistake, ...] = ()
+    errors: tuple[WrongSetting, ...] = ()
     checked = file
     try:
         if file is not None or not locate.names_an_app(ctx):
@@ -62,21 +62,21 @@ def check(ctx: click.Context, *, file: Path | None, as_json: bool) -> None:
             app = locate.app_with_tasks(ctx)
             checked = None if app.configuration is None else app.configuration.file
             _note_strangers(app)
-    except ConfigMistakes as error:
-        mistakes = error.mistakes
+    except InvalidConfig as error:
+        errors = error.errors
     except Refusal as error:  # the app could not be imported, perhaps because of them
-        if not isinstance(error.__cause__, ConfigMistakes):
+        if not isinstance(error.__cause__, InvalidConfig):
             raise
-        mistakes = error.__cause__.mistakes
+        errors = error.__cause__.errors
     if as_json:
-        output.write_json(CheckShape(None if checked is None else str(checked), mistakes))
-    for mistake in () if as_json else mistakes:
-        output.line(output.without_passwords(str(mistake)))
-    if mistakes:
-        output.note(f"{len(mistakes)} mistake{'s' if len(mistakes) > 1 else ''}")
+        output.write_json(CheckShape(None if checked is None else str(checked), errors))
+    for wrong in () if as_json else errors:
+        output.line(output.without_passwords(str(wrong)))
+    if errors:
+        output.note(f"{len(errors)} error{'s' if len(errors) > 1 else ''}")
         ctx.exit(Exit.USAGE)
     if not as_json:
-        output.line("no mistakes" if checked is None else f"{files.shown_path(checked)}: no mistakes")
+        output.line("no errors" if checked is None else f"{files.shown_path(checked)}: no errors")
 
 
 def _note_strangers(app: Holdfast) -> None:

@@ -10,7 +10,7 @@ from holdfast.cadence import Service
 from holdfast.configuration.checking import MISSING
 from holdfast.configuration.environment import WRONG
 from holdfast.configuration.forms import Form, form_of, is_required, path_of
-from holdfast.configuration.mistakes import Path, Report
+from holdfast.configuration.report import Path, Report
 from holdfast.election import RedisElection
 from holdfast.errors import InvalidValue
 from holdfast.policies.budgets import Budget

@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.configuration.environment import WRONG, EnvText
 from holdfast.configuration.forms import SHORT, Form, form_of
-from holdfast.configuration.mistakes import Path, Report, among, described
+from holdfast.configuration.report import Path, Report, among, described
 from holdfast.errors import ConfigError, InvalidValue
 from holdfast.formats import OR_NONE
 

@@ -14,9 +14,9 @@ from holdfast.configuration.building import Values, build, values_of
 from holdfast.configuration.checking import check
 from holdfast.configuration.document import sections
 from holdfast.configuration.environment import WRONG, expanded
-from holdfast.configuration.mistakes import Path, Report
 from holdfast.configuration.overlay import overlaid
 from holdfast.configuration.references import check_references
+from holdfast.configuration.report import Path, Report
 from holdfast.presets import PRESETS
 from holdfast.schedules import Schedule
 
@@ -37,7 +37,7 @@ class Configured:
 
 
 def configure(file: str | File, code: AppOptions, server: type) -> Configured:
-    """Read a file and lay it over the options of code; ConfigMistakes lists everything that is wrong.
+    """Read a file and lay it over the options of code; InvalidConfig lists everything that is wrong.
 
     `server` is ServerSettings.
     """
@@ -45,7 +45,7 @@ def configure(file: str | File, code: AppOptions, server: type) -> Configured:
     code = replace(code, **several)
     report = Report(files.shown_path(File(file)))
     raw = expanded(files.read(File(file), report), os.environ, report)
-    readable = not report.mistakes or bool(raw)
+    readable = not report.errors or bool(raw)
     origins: dict[Path, str] = dict.fromkeys(_leaves(raw, ()), f"file {File(file).name}")
     known = {name: _names_of(getattr(code, name)) for name in _NAMED} | _ALSO
     raw, from_environment = overlaid(raw, os.environ, known, report)
@@ -61,7 +61,7 @@ def configure(file: str | File, code: AppOptions, server: type) -> Configured:
     schedules = _schedules(document.get("schedules") or {}, code.schedules, report)
     if options.url is None and readable and _missing_url(checked):
         report.add(("store", "url"), "expected the URL of the store, got nothing; add it, or set HOLDFAST_STORE")
-    if not report.mistakes:
+    if not report.errors:
         with report.at(()):
             read_settings(options)
     report.refuse()

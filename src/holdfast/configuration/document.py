@@ -23,7 +23,7 @@ from holdfast.webhooks.settings import WebhookSettings
 from holdfast.worker_settings import WorkerSettings
 
 
-class Delivery(TypedDict, total=False):
+class DeliverySection(TypedDict, total=False):
     """How ids of waiting jobs reach workers, if not by hints of the store: by Redis, or by Arq."""
 
     redis: RedisUrl
@@ -54,7 +54,7 @@ def sections(server: type) -> dict[str, Any]:
         "kinds": Mapping[names.Name, Kind],
         "schedules": Mapping[names.Name, Schedule],
         "services": Mapping[ServiceName, Service],
-        "delivery": Delivery,
+        "delivery": DeliverySection,
         "leader": RedisElection,
         "webhooks": WebhookSettings,
         "server": server,

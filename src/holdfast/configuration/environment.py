@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.configuration.mistakes import Path, Report
+from holdfast.configuration.report import Path, Report
 
 PREFIX = "HOLDFAST_"
 _STEP = "__"

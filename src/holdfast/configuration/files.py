@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import ownership
-from holdfast.configuration.mistakes import DEEPEST, LONGEST, TOO_DEEP, Report
+from holdfast.configuration.report import DEEPEST, LONGEST, TOO_DEEP, Report
 from holdfast.errors import ConfigError
 
 NAMES = ("holdfast.yaml", "holdfast.yml", "holdfast.toml")
@@ -69,7 +69,7 @@ def shown_path(file: Path) -> str:
 
 
 def read(file: Path, report: Report) -> dict[str, Any]:
-    """Read a file as plain values; what cannot be read at all is one mistake."""
+    """Read a file as plain values; what cannot be read at all is one error."""
     try:
         content = file.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

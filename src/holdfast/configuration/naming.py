@@ -5,7 +5,7 @@ from pathlib import Path
 
 from holdfast.configuration import files
 from holdfast.configuration.environment import WRONG, expanded
-from holdfast.configuration.mistakes import Report
+from holdfast.configuration.report import Report
 
 
 def named_app(file: Path) -> str | None:

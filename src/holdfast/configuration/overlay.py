@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from holdfast.configuration.environment import EnvText, overrides
 from holdfast.configuration.forms import SHORT
-from holdfast.configuration.mistakes import Path, Report, among
+from holdfast.configuration.report import Path, Report, among
 from holdfast.presets import PRESETS
 from holdfast.queues import Outcome
 

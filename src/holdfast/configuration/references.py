@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from holdfast.configuration.mistakes import Path, Report, among
+from holdfast.configuration.report import Path, Report, among
 
 _REFERENCES: tuple[tuple[str, str, str, str], ...] = (
     ("queues", "escalation", "escalations", "an escalation"),

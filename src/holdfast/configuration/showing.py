@@ -11,7 +11,7 @@ from msgspec import UNSET
 from holdfast.app_options import StoreOptions, TaskDefaults
 from holdfast.config import Settings
 from holdfast.configuration.forms import form_of, path_of
-from holdfast.configuration.mistakes import Path
+from holdfast.configuration.report import Path
 from holdfast.configuration.settings import CODE, DEFAULT, Setting
 from holdfast.locations import masked
 from holdfast.queues import Queue

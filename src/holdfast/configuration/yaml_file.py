@@ -7,7 +7,7 @@ import yaml
 from yaml.nodes import MappingNode, Node, SequenceNode
 
 from holdfast.configuration.environment import WRONG
-from holdfast.configuration.mistakes import DEEPEST, LONGEST, TOO_DEEP, Path, Report
+from holdfast.configuration.report import DEEPEST, LONGEST, TOO_DEEP, Path, Report
 
 _MOST_VALUES = 50_000
 _MERGE = "tag:yaml.org,2002:merge"

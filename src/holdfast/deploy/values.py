@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from holdfast import names
-from holdfast.configuration.mistakes import Report
+from holdfast.configuration.report import Report
 from holdfast.configuration.yaml_file import read_yaml
 from holdfast.errors import InvalidValue, shown
 from holdfast.worker_settings import MOST_CONCURRENT, MOST_PROCESSES
@@ -83,8 +83,8 @@ def read_file(text: str, source: str) -> dict[str, Any]:
     """Read a values file: a mapping in YAML."""
     report = Report(source)
     read = read_yaml(text, report)
-    if report.mistakes:
-        message = f"{report.mistakes[0]}; a line of a values file looks like image: shop:1.0"
+    if report.errors:
+        message = f"{report.errors[0]}; a line of a values file looks like image: shop:1.0"
         raise InvalidValue(message)
     return read
 

@@ -151,12 +151,12 @@ async def _on_unexpected(request: Request, error: Exception) -> Response:
 
 async def _on_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for it
-    mistakes = [
+    errors = [
         {"where": ".".join(str(part) for part in mistake["loc"]), "what": mistake["msg"]}
         for mistake in error.errors()[:_MISTAKES]
     ]
-    detail = "; ".join(f"{mistake['where']}: {mistake['what']}" for mistake in mistakes)
-    return _answered(request, Problem(422, detail, "invalid-request", extra={"mistakes": mistakes}))
+    detail = "; ".join(f"{one['where']}: {one['what']}" for one in errors)
+    return _answered(request, Problem(422, detail, "invalid-request", extra={"errors": errors}))
 
 
 async def _on_http(request: Request, error: Exception) -> Response:

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from holdfast import filtering, public_id
 from holdfast.client.cursors import cursor_text, read_cursor
 from holdfast.client.searching import meant
-from holdfast.errors import FilterMistakes, InvalidValue, JobNotFound
+from holdfast.errors import InvalidFilter, InvalidValue, JobNotFound
 from holdfast.job import JobState
 from holdfast.resources.queue import QueueInfo
 from holdfast.server.pages.recent import recent
@@ -100,8 +100,8 @@ async def jobs_page(
     try:
         asked = read_query(q)
         cursor = None if after is None else read_cursor(after)
-    except FilterMistakes as error:
-        return _with_mistake(request, q, "\n".join(map(str, error.mistakes)))
+    except InvalidFilter as error:
+        return _with_mistake(request, q, "\n".join(map(str, error.errors)))
     except InvalidValue as error:
         return _with_mistake(request, q, str(error))
     if (named := await _named(request, sight, asked)) is not None:

@@ -1,4 +1,4 @@
-"""Mistakes in a configuration: all of them are collected, each with where it stands."""
+"""Errors in a configuration: all of them are collected, each with where it stands."""
 
 import difflib
 import re
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from holdfast.errors import ConfigError, ConfigMistakes, InvalidValue, Mistake, shown
+from holdfast.errors import ConfigError, InvalidConfig, InvalidValue, WrongSetting, shown
 
 Path = tuple[str, ...]
 
@@ -21,18 +21,18 @@ _DEFINED = re.compile(r"(?:[a-z ]+ '[^']*'|[A-Z]\w+\(\.\.\.\)|service|business h
 
 
 class Report:
-    """Collects mistakes; `places` tells where the value of a path was written."""
+    """Collects errors; `places` tells where the value of a path was written."""
 
     def __init__(self, source: str) -> None:
         self.source = source
         self.places: dict[Path, str] = {}
-        self.mistakes: list[Mistake] = []
+        self.errors: list[WrongSetting] = []
 
     def add(self, path: Path, message: str) -> None:
         """Take note of one."""
-        mistake = Mistake(".".join(path), message, self.place_of(path))
-        if len(self.mistakes) < _MOST and mistake not in self.mistakes:
-            self.mistakes.append(mistake)
+        error = WrongSetting(".".join(path), message, self.place_of(path))
+        if len(self.errors) < _MOST and error not in self.errors:
+            self.errors.append(error)
 
     def place_of(self, path: Path) -> str:
         """Where a path, or else what surrounds it, was written."""
@@ -53,16 +53,16 @@ class Report:
             self.add(*((path, message) if place is None else ((*path, *place), rest)))
 
     def refuse(self) -> None:
-        """Raise all mistakes together, if there are any."""
-        if self.mistakes:
-            count = len(self.mistakes)
-            summary = f"{self.source}: {count} mistake{'s' if count > 1 else ''}"
-            raise ConfigMistakes(summary, sorted(self.mistakes, key=_position))
+        """Raise all errors together, if there are any."""
+        if self.errors:
+            count = len(self.errors)
+            summary = f"{self.source}: {count} error{'s' if count > 1 else ''}"
+            raise InvalidConfig(summary, sorted(self.errors, key=_position))
 
 
-def _position(mistake: Mistake) -> tuple[int, int]:
+def _position(error: WrongSetting) -> tuple[int, int]:
     """Order by line and column; what has none, such as the environment, comes last."""
-    found = _MARK.search(mistake.place)
+    found = _MARK.search(error.place)
     return (sys.maxsize, 0) if found is None else (int(found[1]), int(found[2]))
 
 

@@ -1,11 +1,11 @@
-"""Every mistake of a configuration is reported, at once, with its place; no secret is."""
+"""Every error of a configuration is reported, at once, with its place; no secret is."""
 
 from pathlib import Path
 
 import pytest
 
-from holdfast import ConfigError, ConfigMistakes, Holdfast
-from tests.configuration.conftest import Write, mistakes_of
+from holdfast import ConfigError, Holdfast, InvalidConfig
+from tests.configuration.conftest import Write, errors_of
 
 TEN = """\
 store: sqlite:///jobs.db
@@ -27,9 +27,9 @@ channels:
 """
 
 
-def test_ten_mistakes_are_ten_mistakes(write: Write) -> None:
-    found = mistakes_of(write(TEN))
-    assert [(mistake.place, mistake.path) for mistake in found] == [
+def test_ten_errors_are_ten_errors(write: Write) -> None:
+    found = errors_of(write(TEN))
+    assert [(error.place, error.path) for error in found] == [
         ("holdfast.yaml:2:1", "workr"),
         ("holdfast.yaml:5:10", "queues.high.workers"),
         ("holdfast.yaml:6:28", "queues.low.workers.max"),
@@ -41,7 +41,7 @@ def test_ten_mistakes_are_ten_mistakes(write: Write) -> None:
         ("holdfast.yaml:14:8", "budgets.ai.amount"),
         ("holdfast.yaml:16:28", "channels.pager.key"),
     ]
-    assert [mistake.message for mistake in found] == [
+    assert [error.message for error in found] == [
         "unknown key; did you mean worker?",
         "expected a whole number from 1 to 10000, got 'many'",
         "expected at least workers (20), got 10",
@@ -56,10 +56,10 @@ def test_ten_mistakes_are_ten_mistakes(write: Write) -> None:
 
 
 def test_they_are_one_error_with_a_line_each(write: Write) -> None:
-    with pytest.raises(ConfigMistakes) as caught:
+    with pytest.raises(InvalidConfig) as caught:
         Holdfast.from_config(write(TEN))
     lines = str(caught.value).splitlines()
-    assert lines[0] == "holdfast.yaml: 10 mistakes"
+    assert lines[0] == "holdfast.yaml: 10 errors"
     assert lines[1] == "  holdfast.yaml:2:1: workr: unknown key; did you mean worker?"
     assert len(lines) == 11
     assert isinstance(caught.value, ConfigError)
@@ -131,27 +131,27 @@ def test_they_are_one_error_with_a_line_each(write: Write) -> None:
         ("queues: {high: {description: '${oops'}}", "queues.high.description", "expected ${NAME}"),
     ],
 )
-def test_a_mistake(write: Write, text: str, path: str, said: str) -> None:
+def test_a_error(write: Write, text: str, path: str, said: str) -> None:
     file = write(f"store: sqlite:///jobs.db\n{text}" if not text.startswith("-") else text)
-    found = mistakes_of(file)
-    assert [mistake.path for mistake in found] == [path]
+    found = errors_of(file)
+    assert [error.path for error in found] == [path]
     assert said in found[0].message
 
 
 def test_broken_yaml_names_line_and_column(write: Write) -> None:
-    (found,) = mistakes_of(write("store: sqlite:///jobs.db\nqueues: {high: [}\n"))
+    (found,) = errors_of(write("store: sqlite:///jobs.db\nqueues: {high: [}\n"))
     assert found.place == "holdfast.yaml:2:17"
     assert found.message.startswith("expected YAML: ")
 
 
 def test_broken_toml_names_line_and_column(write: Write) -> None:
-    (found,) = mistakes_of(write("[store]\nurl = \n", "holdfast.toml"))
+    (found,) = errors_of(write("[store]\nurl = \n", "holdfast.toml"))
     assert found.message.startswith("expected TOML: ")
     assert "line 2" in found.message
 
 
 def test_the_store_is_needed(write: Write) -> None:
-    (found,) = mistakes_of(write("queues: {high: {}}\n"))
+    (found,) = errors_of(write("queues: {high: {}}\n"))
     assert (found.path, found.place) == ("store.url", "holdfast.yaml")
     with pytest.raises(ConfigError, match="expected a URL"):
         Holdfast()
@@ -174,7 +174,7 @@ def test_the_store_is_needed(write: Write) -> None:
     ],
 )
 def test_no_secret_is_shown(write: Write, text: str) -> None:
-    found = mistakes_of(write(text if text.startswith("store") else f"store: sqlite:///jobs.db\n{text}"))
+    found = errors_of(write(text if text.startswith("store") else f"store: sqlite:///jobs.db\n{text}"))
     assert "hunter2" not in " ".join(map(str, found))
 
 
