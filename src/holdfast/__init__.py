@@ -71,6 +71,7 @@ from holdfast.policies.limits import Limit
 from holdfast.queues import Queue
 from holdfast.release import RELEASE
 from holdfast.resources.budget import BudgetInfo, LedgerEntry, LedgerPage, LostSpend, SpendPart
+from holdfast.resources.bulk import BulkOperation, BulkState, BulkVerb
 from holdfast.resources.escalation import (
     ChannelTest,
     EscalationDetail,
@@ -92,7 +93,6 @@ from holdfast.server.principal import Principal
 from holdfast.server.roles import Role
 from holdfast.server.settings import ServerSettings
 from holdfast.shards import RedisDelivery, Shard
-from holdfast.stores.bulk import BulkRun, BulkState, BulkVerb
 from holdfast.stores.failures import DeadCursor, DeadLetter, DeadPage
 from holdfast.stores.values import Answer, Answered, Count, Counted, Cursor, Found, JobFilter, Page
 from holdfast.stream import EventResponse, EventStream
@@ -122,7 +122,7 @@ __all__ = [
     "BudgetInfo",
     "BudgetNotFound",
     "BulkNotFound",
-    "BulkRun",
+    "BulkOperation",
     "BulkState",
     "BulkVerb",
     "BusinessHours",

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from holdfast.client.budgets import Budgets
+from holdfast.client.bulk import BulkOperations
 from holdfast.client.client import Client
 from holdfast.client.escalations import Escalations
 from holdfast.client.jobs import EVERY_JOB
@@ -96,6 +97,11 @@ class Asking(ABC):
         """The escalations: read them, acknowledge and snooze them, test their policies."""
         return self.client.escalations
 
+    @property
+    def bulk(self) -> BulkOperations:
+        """Bulk operations: one change to many jobs, previewed, started, followed and stopped."""
+        return self.client.bulk
+
     async def enqueue(self, call: Call[R]) -> JobHandle[R]:
         """Store one job; when this returns, it is on disk or in the caller's transaction."""
         return await self.client.enqueue(call)
@@ -155,10 +161,7 @@ class Asking(ABC):
         """Follow one job: everything that happens to it from here on, to the end of its life."""
         return self.client.watch(job)
 
-    bulk_run = _asks(Client.bulk_run)
-    bulk_runs = _asks(Client.bulk_runs)
     cancel = _asks(Client.cancel)
-    cancel_bulk = _asks(Client.cancel_bulk)
     cancel_many = _asks(Client.cancel_many)
     close_schedules = _asks(Client.close_schedules)
     count = _asks(Client.count)
@@ -180,8 +183,6 @@ class Asking(ABC):
     maintenance = _asks(Client.maintenance)
     open_schedules = _asks(Client.open_schedules)
     overrides = _asks(Client.overrides)
-    pause_bulk = _asks(Client.pause_bulk)
-    preview_bulk = _asks(Client.preview_bulk)
     prune = _asks(Client.prune)
     purge = _asks(Client.purge)
     replay = _asks(Client.replay)
@@ -192,13 +193,11 @@ class Asking(ABC):
     reschedule_many = _asks(Client.reschedule_many)
     reset_policy = _asks(Client.reset_policy)
     reset_schedule = _asks(Client.reset_schedule)
-    resume_bulk = _asks(Client.resume_bulk)
     retry = _asks(Client.retry)
     retry_many = _asks(Client.retry_many)
     run_schedule = _asks(Client.run_schedule)
     search = _asks(Client.search)
     set_policy = _asks(Client.set_policy)
-    start_bulk = _asks(Client.start_bulk)
     stored_schedules = _asks(Client.stored_schedules)
     wait = _asks(Client.wait)
     why = _asks(Client.why)

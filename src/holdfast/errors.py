@@ -15,7 +15,7 @@ HoldfastError
 ├── LockNotFound              no such lock is held
 ├── BudgetNotFound            no such budget holds
 ├── LimitNotFound             no such limit is in force
-├── BulkNotFound              no such bulk run, or it ended long ago
+├── BulkNotFound              no such bulk operation, or it ended long ago
 ├── WorkerNotFound            no such worker is alive
 ├── EndpointNotFound          no webhook was to be posted to such an endpoint
 ├── Conflict                  the request does not fit the state it met
@@ -147,7 +147,7 @@ class DeadLetterNotFound(HoldfastError, LookupError):
 
 
 class BulkNotFound(HoldfastError, LookupError):
-    """There is no bulk run of that number, or it ended long ago."""
+    """There is no bulk operation of that number, or it ended long ago."""
 
 
 class EscalationNotFound(HoldfastError, LookupError):

@@ -75,16 +75,16 @@ def test_a_group_is_replayed_after_it_was_asked(shop: Shop) -> None:
     assert (asked.exit_code, asked.stdout) == (2, "")
     assert "this would replay 3 failed jobs; say --yes" in asked.stderr
     started = shop.ok("dlq", "replay", GROUP, "--yes", "--rate", "1000/s", "--actor", "alice", "--reason", "fixed")
-    assert started == "run 1: retry running, 0 of 3 done\n"
+    assert started == "bulk operation 1: retry running, 0 of 3 done\n"
     assert [state(shop, job) for job in ids] == ["failed"] * 3
     work(shop)
-    assert shop.ok("bulk", "show", "1", "--wait") == "run 1: retry ended, 3 of 3 done\n"
+    assert shop.ok("bulk", "show", "1", "--wait") == "bulk operation 1: retry ended, 3 of 3 done\n"
     assert [state(shop, job) for job in ids] == ["queued"] * 3
-    (run,) = json.loads(shop.ok("bulk", "list", "--json"))["runs"]
+    (run,) = json.loads(shop.ok("bulk", "list", "--json"))["operations"]
     assert (run["actor"], run["reason"], run["per_second"]) == ("alice", "fixed", 1000.0)
     assert run["which"]["fingerprint"] == WHY.fingerprint
     heading, row = [line.split("\t") for line in shop.ok("bulk", "list").splitlines()]
-    assert heading[:6] == ["RUN", "VERB", "STATE", "DONE", "REFUSED", "OF"]
+    assert heading[:6] == ["ID", "VERB", "STATE", "DONE", "REFUSED", "OF"]
     assert row[:6] == ["1", "retry", "ended", "3", "0", "3"]
     assert "no failed job fits" in shop("dlq", "replay", GROUP, "--yes").stderr
 
@@ -94,8 +94,8 @@ def test_jobs_that_fit_are_purged(sqlite_shop: Shop) -> None:
     ids = fail(shop, 2)
     assert shop("dlq", "purge", "--yes").exit_code == 2
     started = json.loads(shop.ok("dlq", "purge", "--kind", "send_email", "--yes", "--json"))
-    assert (started["verb"], started["expected"]) == ("delete", 2)
-    assert shop.ok("bulk", "pause", "1") == "run 1: delete paused, 0 of 2 done\n"
+    assert (started["verb"], started["expected"]["jobs"]) == ("delete", 2)
+    assert shop.ok("bulk", "pause", "1") == "bulk operation 1: delete paused, 0 of 2 done\n"
     work(shop)
     assert state(shop, ids[0]) == "failed"
     shop.ok("bulk", "resume", "1")
@@ -118,9 +118,9 @@ def test_a_run_that_meets_errors_says_so(sqlite_shop: Shop) -> None:
         await store.fail_bulk(found, "DataRefused: no room", 60_000)
 
     shop.on_store(meet_error)
-    told = "run 1: delete running, 0 of 2 done; errors in a row: 1, the last: DataRefused: no room\n"
+    told = "bulk operation 1: delete running, 0 of 2 done; errors in a row: 1, the last: DataRefused: no room\n"
     assert shop.ok("bulk", "show", "1") == told
-    (run,) = json.loads(shop.ok("bulk", "list", "--json"))["runs"]
+    (run,) = json.loads(shop.ok("bulk", "list", "--json"))["operations"]
     assert (run["errors"], run["error"]) == (1, "DataRefused: no room")
     assert shop.ok("bulk", "list").splitlines()[1].endswith("\tDataRefused: no room")
 

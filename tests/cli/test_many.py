@@ -41,21 +41,24 @@ def test_a_run_is_previewed_asked_for_and_does_all_that_fit(shop: Shop) -> None:
     chosen = ("--filter", "kind:send_email")
     assert shop.ok("jobs", "reschedule", *chosen, "--in", "1h", "--dry-run") == "this would reschedule 3 jobs\n"
     preview = json.loads(shop.ok("jobs", "cancel", mails[0], video, "--dry-run", "--json"))
-    assert preview == {"verb": "cancel", "jobs": 2, "capped": False}
+    assert preview == {"jobs": 2, "capped": False}
     asked = shop("jobs", "reschedule", *chosen, "--in", "1h")
     assert (asked.exit_code, "say --yes" in asked.stderr) == (2, True)
-    assert json.loads(shop.ok("bulk", "list", "--json"))["runs"] == [], "nothing was started"
+    assert json.loads(shop.ok("bulk", "list", "--json"))["operations"] == [], "nothing was started"
     run = json.loads(shop.ok("jobs", "reschedule", *chosen, "--in", "1h", "--yes", "--json"))
-    assert (run["verb"], run["delay_ms"], run["expected"]) == ("reschedule", 3_600_000, 3)
+    assert (run["verb"], run["delay_ms"], run["expected"]["jobs"]) == ("reschedule", 3_600_000, 3)
     work(shop)
     assert states(shop) == {**dict.fromkeys(mails, "scheduled"), video: "queued"}
     started = shop("jobs", "priority", *chosen, "0", "--yes")
-    assert (started.stdout, "--wait" in started.stderr) == ("run 2: reprioritise running, 0 of 3 done\n", True)
+    assert (started.stdout, "--wait" in started.stderr) == (
+        "bulk operation 2: reprioritise running, 0 of 3 done\n",
+        True,
+    )
     work(shop)
     assert {job["priority"] for job in json.loads(shop.ok("jobs", "list", *chosen[1:], "--json"))["jobs"]} == {0}
     shop.ok("jobs", "cancel", *chosen, "--reason", "enough", "--yes")
     work(shop)
-    assert shop.ok("bulk", "show", "3", "--wait") == "run 3: cancel ended, 3 of 3 done\n"
+    assert shop.ok("bulk", "show", "3", "--wait") == "bulk operation 3: cancel ended, 3 of 3 done\n"
     assert json.loads(shop.ok("jobs", "show", mails[0], "--json"))["cancel_reason"] == "enough"
     shop.ok("jobs", "retry", *chosen, "--rate", "1000/s", "--yes")
     work(shop)
@@ -117,7 +120,7 @@ def test_a_person_is_asked_and_has_to_type_what_cannot_be_undone(
         asked = shop("jobs", verb, "--filter", "kind:send_email", stdin=f"{said}\n")
         assert (asked.exit_code, f"{verb} 1 job?" in asked.stderr) == (code, True), (verb, said)
     assert shop("jobs", "delete", "--filter", "kind:send_email", stdin="delete\n").exit_code == 0
-    assert [run["verb"] for run in json.loads(shop.ok("bulk", "list", "--json"))["runs"]] == ["delete", "retry"]
+    assert [run["verb"] for run in json.loads(shop.ok("bulk", "list", "--json"))["operations"]] == ["delete", "retry"]
 
 
 def test_a_job_is_replayed_with_other_arguments(sqlite_shop: Shop) -> None:

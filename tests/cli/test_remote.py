@@ -333,7 +333,7 @@ def test_a_job_is_put_off_moved_and_replayed_with_other_arguments(served: Place)
     assert served.there("jobs", "edit", job, "n=2").exit_code == 4
     run = served.there("jobs", "reschedule", "--filter", f"id:{job}", "--in", "2h", "--yes", "--json")
     assert (json.loads(run.stdout)["verb"], json.loads(run.stdout)["delay_ms"]) == ("reschedule", 7_200_000), run.stderr
-    assert served.there("bulk", "cancel", str(json.loads(run.stdout)["run"])).exit_code == 0
+    assert served.there("bulk", "cancel", json.loads(run.stdout)["id"]).exit_code == 0
     assert served.there("jobs", "cancel", job).exit_code == 0
     assert served.there("jobs", "edit", job, "n=x").exit_code == 2
     made = served.there("jobs", "edit", job, "n=2").stdout.strip()
@@ -429,10 +429,10 @@ def test_a_bulk_run_is_started_and_looked_at(served: Place) -> None:
     (group,) = json.loads(served.there("dlq", "list", "--json").stdout)["groups"]
     started = served.there("dlq", "replay", group["group"], "--yes", "--json")
     run = json.loads(started.stdout)
-    assert (run["verb"], run["expected"]) == ("retry", 1)
+    assert (run["verb"], run["expected"]["jobs"]) == ("retry", 1)
     for verb, state in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelled")):
-        assert json.loads(served.there("bulk", verb, str(run["run"]), "--json").stdout)["state"] == state
-    here, there = (one("bulk", "show", str(run["run"]), "--json").stdout for one in (served.here, served.there))
+        assert json.loads(served.there("bulk", verb, run["id"], "--json").stdout)["state"] == state
+    here, there = (one("bulk", "show", run["id"], "--json").stdout for one in (served.here, served.there))
     assert json.loads(here) == json.loads(there)
 
 

@@ -1,4 +1,4 @@
-"""Bulk runs: each batch is done once and with its cursor, whoever dies, stalls or works beside."""
+"""Bulk operations: each batch is done once and with its cursor, whoever dies, stalls or works beside."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -10,8 +10,9 @@ import pytest
 from holdfast.delivery.in_store import InStore
 from holdfast.errors import DataRefused, StoreUnavailable
 from holdfast.job import JobState
+from holdfast.resources.bulk import BulkState, BulkVerb
 from holdfast.services.bulk import BulkWork
-from holdfast.stores.bulk import MOST_ERRORS, BulkRun, BulkState, BulkVerb, Due, NewBulk, written
+from holdfast.stores.bulk import MOST_ERRORS, BulkOperationRow, Due, NewBulk, written
 from holdfast.stores.store import Store
 from holdfast.stores.values import Cursor, JobFilter
 from holdfast.transitions import failed
@@ -33,7 +34,9 @@ async def fail_many(store: Store, count: int, **changes: Any) -> list[int]:
     return ids
 
 
-async def start(store: Store, verb: BulkVerb = BulkVerb.RETRY, which: JobFilter = FAILED, **changes: Any) -> BulkRun:
+async def start(
+    store: Store, verb: BulkVerb = BulkVerb.RETRY, which: JobFilter = FAILED, **changes: Any
+) -> BulkOperationRow:
     """Begin a run."""
     new = NewBulk(key=str(changes.pop("key", id(changes))), verb=verb, which=which, expected=0)
     return await store.start_bulk(msgspec.structs.replace(new, **changes))
@@ -56,7 +59,7 @@ async def work(store: Store, batch: int = 100, rounds: int = 100) -> int:
     return changed
 
 
-async def look(store: Store, run: BulkRun) -> BulkRun:
+async def look(store: Store, run: BulkOperationRow) -> BulkOperationRow:
     """Read a run."""
     (found,) = await store.list_bulk(1, run=run.id)
     return found
@@ -293,7 +296,7 @@ def stuck(store: Store, monkeypatch: pytest.MonkeyPatch) -> set[int]:
     stuck: set[int] = set()
     doing = store.work_bulk
 
-    async def work_bulk(run: BulkRun, ids: Sequence[int], *, cursor: Cursor | None) -> Any:
+    async def work_bulk(run: BulkOperationRow, ids: Sequence[int], *, cursor: Cursor | None) -> Any:
         if run.id in stuck:
             message = "no room\x1b"
             raise DataRefused(message)

@@ -7,9 +7,10 @@ import msgspec
 
 from holdfast import Holdfast
 from holdfast.client.client import Client
+from holdfast.resources.bulk import BulkState, BulkVerb
 from holdfast.services.retaining import Retaining
 from holdfast.stores.access import NewPass
-from holdfast.stores.bulk import BulkState, BulkVerb, NewBulk
+from holdfast.stores.bulk import NewBulk
 from holdfast.stores.cluster import LockRequest
 from holdfast.stores.limits import LimitRow
 from holdfast.stores.sla import TuningRow

@@ -13,10 +13,11 @@ from holdfast.job import Job, JobState
 from holdfast.journal import Changes, ItemsNote
 from holdfast.moving.comparing import differences
 from holdfast.moving.sides import Side
+from holdfast.resources.bulk import BulkState, BulkVerb
 from holdfast.rollup import Rollup
 from holdfast.stores.access import Deed
 from holdfast.stores.alarms import Alarm, NewNotice, Pace
-from holdfast.stores.bulk import BulkState, BulkVerb, NewBulk
+from holdfast.stores.bulk import NewBulk
 from holdfast.stores.moving import BATCH, READY, MoveProgress, Row, Table
 from holdfast.stores.values import Cursor, JobFilter, ProgressReport, QueueTerms, Verdict
 from holdfast.transitions import Transition, completed, failed, interrupted, retried
@@ -225,7 +226,7 @@ async def escalate(store: Side, job_id: int) -> None:
 
 
 async def begin_runs(store: Side) -> None:
-    """Leave bulk runs that have begun, are paused, and have ended."""
+    """Leave bulk operations that have begun, are paused, and have ended."""
     for key in ("ended", "begun", "paused"):
         which = JobFilter(states=(JobState.FAILED,), queues=("no such",))
         run = await store.start_bulk(NewBulk(key=key, verb=BulkVerb.RETRY, which=which, expected=7, spacing_us=5))

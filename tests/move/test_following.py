@@ -1,4 +1,4 @@
-"""What people are told and what they have begun goes on where the jobs come to: escalations, messages, bulk runs."""
+"""Escalations, messages and bulk operations go on where the jobs come to."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,10 @@ from holdfast.moving.copying import numbered
 from holdfast.moving.move import Wishes, abort, move
 from holdfast.moving.sides import Side
 from holdfast.public_id import LARGEST
+from holdfast.resources.bulk import BulkState, BulkVerb
 from holdfast.services.bulk import BulkWork
 from holdfast.stores.alarms import Alarm, EscalationRow
-from holdfast.stores.bulk import BulkState, BulkVerb, NewBulk
+from holdfast.stores.bulk import NewBulk
 from holdfast.stores.moving import BULK_RUNS, NOTICES, PENDING_NOTICES, Move, MoveProgress, Release, Row, Stage, Table
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sqlite.store import SqliteStore
@@ -196,7 +197,7 @@ async def test_numbers_stay_when_a_move_is_given_up_and_begun_anew(sides: tuple[
     assert {name: after[name].id for name in before} == {name: row.id for name, row in before.items()}
 
 
-# ---- bulk runs -------------------------------------------------------------------------------------------------------
+# ---- bulk operations -----------------------------------------------------------------------------------------------
 
 
 async def test_a_bulk_run_goes_on_where_it_was(sides: tuple[Side, Side]) -> None:

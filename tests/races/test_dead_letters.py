@@ -1,11 +1,12 @@
-"""Jobs fail while two fold what failed, and two work on the same bulk run: every failure and batch counts once."""
+"""Jobs fail while two fold what failed, and two work on one bulk operation: every failure and batch counts once."""
 
 import asyncio
 
 from holdfast.delivery.in_store import InStore
 from holdfast.job import Job, JobState
+from holdfast.resources.bulk import BulkState, BulkVerb
 from holdfast.services.bulk import BulkWork
-from holdfast.stores.bulk import BulkState, BulkVerb, NewBulk
+from holdfast.stores.bulk import NewBulk
 from holdfast.stores.failures import DeadFilter
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.values import JobFilter

@@ -19,7 +19,7 @@ from tests.server.draining import QUEUES
 from tests.support.sizes import size
 
 FIRST = 10_001
-"""The number of the first worker, escalation and bulk run."""
+"""The number of the first worker, escalation and bulk operation."""
 KINDS = tuple(f"work_{number}" for number in range(20))
 GROUP = group_id("work_0", "app.E0@f")
 _BATCH = 50_000

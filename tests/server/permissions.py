@@ -39,10 +39,10 @@ DELETE /api/v1/jobs/{id}                             admin    404
 POST   /api/v1/bulk/preview                          viewer   narrowed
 POST   /api/v1/bulk                                  operator narrowed
 GET    /api/v1/bulk                                  viewer   narrowed
-GET    /api/v1/bulk/{run}                            viewer   404
-POST   /api/v1/bulk/{run}/pause                      operator 404
-POST   /api/v1/bulk/{run}/resume                     operator 404
-POST   /api/v1/bulk/{run}/cancel                     operator 404
+GET    /api/v1/bulk/{operation}                      viewer   404
+POST   /api/v1/bulk/{operation}/pause                operator 404
+POST   /api/v1/bulk/{operation}/resume               operator 404
+POST   /api/v1/bulk/{operation}/cancel               operator 404
 GET    /api/v1/health                                viewer   403
 GET    /api/v1/kinds                                 viewer   narrowed
 GET    /api/v1/kinds/{kind}                          viewer   404
@@ -147,14 +147,14 @@ POST   /budgets/{name}/reset                         admin    403
 POST   /budgets/{name}/settle                        operator 403
 GET    /jobs/bulk                                    operator narrowed
 POST   /jobs/bulk                                    operator narrowed
-POST   /jobs/runs/{run}/{verb}                       operator 403
+POST   /jobs/bulk/{operation}/{verb}                 operator 403
 GET    /dead-letters                                 viewer   narrowed
 GET    /dead-letters/export                          viewer   narrowed
 GET    /dead-letters/replay                          operator narrowed
 GET    /dead-letters/purge                           admin    narrowed
 POST   /dead-letters/replay                          operator narrowed
 POST   /dead-letters/purge                           admin    narrowed
-POST   /dead-letters/runs/{run}/{verb}               operator 404
+POST   /dead-letters/bulk/{operation}/{verb}         operator 404
 GET    /dead-letters/{group}                         viewer   404
 GET    /dead-letters/{group}/{job}                   operator 404
 POST   /dead-letters/{group}/{job}/replay            operator 404
@@ -213,19 +213,19 @@ POST   /workers/{worker}/drain                       operator 403
 
 MORE_THAN_THE_ROUTE = """
 POST   /api/v1/bulk                                  delete  admin
-POST   /api/v1/bulk/{run}/pause                      delete  admin
-POST   /api/v1/bulk/{run}/resume                     delete  admin
-POST   /api/v1/bulk/{run}/cancel                     delete  operator
+POST   /api/v1/bulk/{operation}/pause                delete  admin
+POST   /api/v1/bulk/{operation}/resume               delete  admin
+POST   /api/v1/bulk/{operation}/cancel               delete  operator
 GET    /jobs/bulk                                    delete  admin
 POST   /jobs/bulk                                    delete  admin
-POST   /jobs/runs/{run}/pause                        delete  admin
-POST   /jobs/runs/{run}/resume                       delete  admin
-POST   /jobs/runs/{run}/cancel                       delete  operator
-POST   /dead-letters/runs/{run}/pause                delete  admin
-POST   /dead-letters/runs/{run}/resume               delete  admin
-POST   /dead-letters/runs/{run}/cancel               delete  operator
+POST   /jobs/bulk/{operation}/pause                  delete  admin
+POST   /jobs/bulk/{operation}/resume                 delete  admin
+POST   /jobs/bulk/{operation}/cancel                 delete  operator
+POST   /dead-letters/bulk/{operation}/pause          delete  admin
+POST   /dead-letters/bulk/{operation}/resume         delete  admin
+POST   /dead-letters/bulk/{operation}/cancel         delete  operator
 """
-"""Where the verb of a bulk run asks for a role, beside the route: method, path, verb, least role."""
+"""Where the verb of a bulk operation asks for a role, beside the route: method, path, verb, least role."""
 
 _VERBS = """
 viewer    look at everything but the audit and tokens, with secrets covered
@@ -234,7 +234,7 @@ operator  enqueue jobs
 operator  cancel jobs
 operator  retry and replay jobs, also with other arguments
 operator  run jobs now or at another time, change their priority
-operator  start, pause, resume and cancel bulk runs that do not delete
+operator  start, pause, resume and cancel bulk operations that do not delete
 operator  pause and resume queues
 operator  make, change, enable, disable, reset and run schedules
 operator  set and delete maintenance windows
@@ -242,7 +242,7 @@ operator  drain workers
 operator  acknowledge, snooze and test escalations
 operator  settle what jobs took of budgets
 operator  enable endpoints of webhooks
-admin     delete jobs and purge dead letters, also by bulk runs
+admin     delete jobs and purge dead letters, also by bulk operations
 admin     delete schedules
 admin     purge queues
 admin     release locks

@@ -18,7 +18,13 @@ from holdfast.server.shield import Shield
 OPEN = {"/healthz", "/readyz", "/login", "/logout"}
 """What anybody may ask for: it tells nothing, or is the way in."""
 
-EXAMPLES = {"id": "htcx-2s16-z48b-09", "group": "3f9a0c71be42", "number": "17", "run": "17", "path": "limits.x.burst"}
+EXAMPLES = {
+    "id": "htcx-2s16-z48b-09",
+    "group": "3f9a0c71be42",
+    "number": "17",
+    "operation": "17",
+    "path": "limits.x.burst",
+}
 
 
 class Reached(NamedTuple):

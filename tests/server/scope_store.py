@@ -4,9 +4,9 @@ from typing import Any
 
 from holdfast import Escalation, Holdfast, Queue
 from holdfast.policies.channels import Slack
+from holdfast.resources.bulk import BulkVerb
 from holdfast.stores.access import Deed
 from holdfast.stores.alarms import Alarm
-from holdfast.stores.bulk import BulkVerb
 from holdfast.stores.values import JobFilter, WorkerProcess
 from tests.support import raw
 from tests.support.web import made
@@ -105,7 +105,7 @@ class Stock:
         )
         await app.tasks.get("own").using(run_in="1h").enqueue()
         await app.tasks.get(WAITS).using(run_in="1h", tags={"a": CANARY}, actor=CANARY).enqueue()
-        for path in ("/schedules/{name}", "/escalations/{number}", "/bulk/{run}", "/tokens/{number}"):
+        for path in ("/schedules/{name}", "/escalations/{number}", "/bulk/{operation}", "/tokens/{number}"):
             await self.named(path)
 
     async def named(self, path: str) -> dict[str, str]:
@@ -123,8 +123,8 @@ class Stock:
             found["number"] = await self._escalation()
         elif "/tokens/" in path:
             found["number"] = str((await made(self._app, "viewer", queues=(THEIRS,), name=CANARY))[1].id)
-        if "{run}" in path:
-            found["run"] = await self._run(is_paused=path.endswith("/resume"))
+        if "{operation}" in path:
+            found["operation"] = await self._run(is_paused=path.endswith("/resume"))
             found["verb"] = "pause"
         return found
 
@@ -151,9 +151,9 @@ class Stock:
 
     async def _run(self, *, is_paused: bool) -> str:
         client = self._app.client
-        run = await client.start_bulk(BulkVerb.CANCEL, JobFilter(queues=(THEIRS,), kinds=("nothing",)), reason=CANARY)
+        run = await client.bulk.start(BulkVerb.CANCEL, JobFilter(queues=(THEIRS,), kinds=("nothing",)), reason=CANARY)
         if is_paused:
-            await client.pause_bulk(run.id)
+            await client.bulk.pause(run.id)
         return str(run.id)
 
 

@@ -13,15 +13,16 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from holdfast import Holdfast
+from holdfast import Holdfast, JobFilter
 from holdfast.cli import command
 from holdfast.remote.client import RemoteClient
 from holdfast.remote.link import Link
+from holdfast.resources.bulk import BulkOperationList
 from holdfast.resources.escalation import EscalationPage
 from holdfast.resources.redaction import redact
 from holdfast.resources.webhook import EndpointList
 from holdfast.server.settings import ServerSettings
-from tests.server.furnished import furnish, furnished_app
+from tests.server.furnished import PLAIN, furnish, furnished_app
 from tests.support.web import made_pass
 
 
@@ -37,6 +38,10 @@ async def endpoints(client: Any) -> EndpointList:
     return EndpointList(endpoints=await client.webhooks.list())
 
 
+async def operations(client: Any) -> BulkOperationList:
+    return BulkOperationList(operations=await client.bulk.list(limit=20))
+
+
 async def opened(client: Any) -> EscalationPage:
     page: EscalationPage = await client.escalations.list(is_open=True, policy="ops")
     return page
@@ -46,6 +51,8 @@ READINGS = (
     Reading("webhooks list", "webhooks", endpoints),
     Reading("escalations list", "escalations", lambda client: client.escalations.list()),
     Reading("escalations list --limit 1", "escalations?limit=1", lambda client: client.escalations.list(limit=1)),
+    Reading("bulk list", "bulk?limit=20", operations),
+    Reading("bulk show 1", "bulk/1", lambda client: client.bulk.get(1)),
     Reading("escalations show 1", "escalations/1", lambda client: client.escalations.get(1)),
     Reading("escalations list --open --policy ops", "escalations?open=true&policy=ops", opened),
 )
@@ -62,6 +69,10 @@ class Place:
     async def _furnish(self) -> None:
         async with self.app:
             await furnish(self.app)
+            job = (await self.app.list()).jobs[0]
+            chosen = JobFilter(ids=(job.id,), queues=("high",))
+            await self.app.bulk.start("retry", chosen, rate="5/s", actor="ada", reason=PLAIN)
+            await self.app.bulk.start("reschedule", JobFilter(tags=(("a", "b"),)), delay="1h")
 
     async def read(self, reading: Reading) -> tuple[Any, Any, Any]:
         """Read by the local client, by the API, and by the remote client."""

@@ -1,4 +1,4 @@
-"""Bulk runs over HTTP: previewed, started, followed, stopped, within roles and queues."""
+"""Bulk operations over HTTP: previewed, started, followed, stopped, within roles and queues."""
 
 from collections.abc import Sequence
 
@@ -61,7 +61,12 @@ async def test_a_run_is_previewed_started_and_followed(memory_app: Holdfast) -> 
         answer = await web.post(BULK, json={"verb": "cancel", "q": "queue:low", "reason": "no more", "rate": "1000/s"})
         run = answer.json()
         assert (answer.status_code, answer.headers["location"]) == (201, f"{BULK}/{run['id']}")
-        assert (run["verb"], run["state"], run["expected"], run["actor"]) == ("cancel", "running", 3, "operator")
+        assert (run["verb"], run["state"], run["expected"]["jobs"], run["actor"]) == (
+            "cancel",
+            "running",
+            3,
+            "operator",
+        )
         assert (await web.post(f"{BULK}/{run['id']}/pause")).json()["state"] == "paused"
         await worked(memory_app)
         assert set((await states(web)).values()) == {"queued"}
@@ -79,7 +84,11 @@ async def test_a_run_is_previewed_started_and_followed(memory_app: Holdfast) -> 
         assert (later.status_code, later.json()["delay_ms"], later.json()["run_at"]) == (201, 3_600_000, None)
         await worked(memory_app)
         assert [(await states(web))[one] for one in ids[:2]] == ["scheduled", "scheduled"]
-        assert [one["verb"] for one in (await web.get(BULK)).json()["runs"]] == ["reschedule", "reprioritise", "cancel"]
+        assert [one["verb"] for one in (await web.get(BULK)).json()["operations"]] == [
+            "reschedule",
+            "reprioritise",
+            "cancel",
+        ]
         for wrong in (
             {"verb": "cancel"},
             {"verb": "cancel", "q": "", "ids": ids},
@@ -116,7 +125,7 @@ async def test_runs_keep_to_roles_and_queues(memory_app: Holdfast) -> None:
         assert problem(await web.get(f"{BULK}/{everything}")) == (404, "not-found")
         assert problem(await web.post(f"{BULK}/{everything}/resume")) == (404, "not-found")
         mine = (await web.post(BULK, json={"verb": "cancel", "ids": ids})).json()["id"]
-        assert [run["id"] for run in (await web.get(BULK)).json()["runs"]] == [mine]
+        assert [run["id"] for run in (await web.get(BULK)).json()["operations"]] == [mine]
         await worked(memory_app)
     found = await memory_app.get_many(ids)
     assert sorted((job.queue, job.state.value) for job in found.values()) == [
@@ -126,6 +135,6 @@ async def test_runs_keep_to_roles_and_queues(memory_app: Holdfast) -> None:
     ]
     async with asking(memory_app) as web:
         assert (await web.post(BULK, json={"verb": "delete", "q": "state:cancelled"})).status_code == 201
-        purge = (await web.get(BULK)).json()["runs"][0]["id"]
+        purge = (await web.get(BULK)).json()["operations"][0]["id"]
     async with asking(memory_app, "operator") as web:
         assert problem(await web.post(f"{BULK}/{purge}/pause")) == (403, "role")

@@ -69,12 +69,12 @@ async def test_replay_and_purge_are_bulk_runs(app: Holdfast) -> None:
         await fail(app)
         (group,) = (await web.get("/api/v1/dead-letters?kind=send_mail")).json()["groups"]
         run = await web.post(f"/api/v1/dead-letters/{group['group']}/replay", json={"rate": "50/s", "reason": "back"})
-        assert (run.status_code, run.json()["verb"], run.json()["expected"]) == (201, "retry", 2)
+        assert (run.status_code, run.json()["verb"], run.json()["expected"]["jobs"]) == (201, "retry", 2)
         assert (run.json()["per_second"], run.json()["actor"], run.json()["reason"]) == (50.0, "admin", "back")
         run = await web.post("/api/v1/dead-letters/purge", json={"queue": "low"})
-        assert (run.json()["verb"], run.json()["expected"]) == ("delete", 1)
+        assert (run.json()["verb"], run.json()["expected"]["jobs"]) == ("delete", 1)
         assert (await web.post("/api/v1/dead-letters/purge", json={})).status_code == 422
-        assert len(await app.bulk_runs()) == 2
+        assert len(await app.bulk.list()) == 2
 
 
 async def test_export_has_a_line_for_each_and_no_secret(app: Holdfast) -> None:
@@ -149,5 +149,7 @@ async def test_one_queue_is_all_that_is_touched(app: Holdfast) -> None:
             for path in ("export?", "preview?"):
                 assert "send_mail" not in (await web.get(f"/api/v1/dead-letters/{path}")).text
             assert (await web.get("/api/v1/dead-letters/preview")).json()["jobs"] == 1
-            assert (await web.post("/api/v1/dead-letters/purge", json={"kind": "send_mail"})).json()["expected"] == 0
+            assert (await web.post("/api/v1/dead-letters/purge", json={"kind": "send_mail"})).json()["expected"][
+                "jobs"
+            ] == 0
             assert (await web.post("/api/v1/dead-letters/purge", json={"queue": "high"})).status_code == 404

@@ -56,7 +56,11 @@ async def test_queues_are_set_reset_and_purged(app: Holdfast) -> None:
             await app.tasks.get("wait").using(run_in="1h").enqueue()
         assert (await web.get("/api/v1/queues/high/purge")).json() == {"jobs": 3, "capped": False}
         run = await web.post("/api/v1/queues/high/purge", json={"reason": "old"})
-        assert (run.json()["verb"], run.json()["which"]["queues"], run.json()["expected"]) == ("cancel", ["high"], 3)
+        assert (run.json()["verb"], run.json()["which"]["queues"], run.json()["expected"]["jobs"]) == (
+            "cancel",
+            ["high"],
+            3,
+        )
         assert (await web.get("/api/v1/queues/none/purge")).status_code == 404
         async with asking(app, "admin", ("low",)) as other:
             for method, path in (("PUT", "settings/workers"), ("DELETE", "settings/workers"), ("POST", "purge")):

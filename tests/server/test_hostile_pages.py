@@ -38,7 +38,7 @@ ODD = (
     "",
 )
 FORM = {"content-type": "application/x-www-form-urlencoded"}
-KNOWN = {"queue": "high", "name": "high", "number": "1", "run": "1"}
+KNOWN = {"queue": "high", "name": "high", "number": "1", "operation": "1"}
 
 
 def asked_by(dependant: Dependant) -> list[str]:

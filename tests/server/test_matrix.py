@@ -69,7 +69,7 @@ async def fill(app: Holdfast) -> dict[str, str]:
     alarm = Alarm(source="failed", title=CANARY, policy="ops", queue=QUEUE, kind="k", fingerprint="f")
     await raw.raise_alarm(store, alarm)
     await store.fold_alarms({"ops": ("failed",)}, 10)
-    await app.client.start_bulk("cancel", JobFilter(queues=(QUEUE,), kinds=("nothing",)), reason=CANARY)
+    await app.client.bulk.start("cancel", JobFilter(queues=(QUEUE,), kinds=("nothing",)), reason=CANARY)
     await app.tasks.get("waits").using(run_in="1h").enqueue()
     return {"id": waiting.public_id, "group": group.id, "name": QUEUE, "queue": QUEUE, "kind": f"waits_{CANARY}"}
 
@@ -93,8 +93,8 @@ class Asker:
         self.web = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=asgi), base_url="http://127.0.0.1")
 
     def address(self, route: Reached) -> str:
-        """Where a route is asked for what there is; the first escalation, worker and run are number 1."""
-        given = {**self._found, "job": self._found["id"], "run": "1", "worker": "1"}
+        """Where a route is asked for what there is; the first escalation, worker and bulk operation are number 1."""
+        given = {**self._found, "job": self._found["id"], "operation": "1", "worker": "1"}
         given |= {"number": "1"} if "/tokens/" not in route.path else {}  # nobody loses the one they came with
         given |= {"name": f"s-{CANARY}"} if "/schedules/" in route.path else {}
         if not {"queues", "schedules"} & set(route.path.split("/")):
@@ -152,14 +152,14 @@ async def test_a_verb_may_need_more_than_its_route(memory_app: Holdfast, line: s
     method, path, verb, least = line.split()
     async with visit(memory_app) as web:
         for role in (Role.OPERATOR, Role.ADMIN):
-            run = await memory_app.client.start_bulk(verb, JobFilter(kinds=("nothing",)))
+            run = await memory_app.client.bulk.start(verb, JobFilter(kinds=("nothing",)))
             if path.endswith("/resume"):
-                await memory_app.client.pause_bulk(run.id)
+                await memory_app.client.bulk.pause(run.id)
             asked = {"verb": verb, "q": "kind:nothing"}
             form = asked | {"all": "1", "confirm": "delete"}
             answer = await web.request(
                 method,
-                path.format(run=run.id),
+                path.format(operation=run.id),
                 params=form if method == "GET" else None,
                 json=asked if path.startswith("/api") else None,
                 data=form if method == "POST" and not path.startswith("/api") else None,
@@ -169,8 +169,8 @@ async def test_a_verb_may_need_more_than_its_route(memory_app: Holdfast, line: s
                 assert answer.status_code in (200, 201, 303), answer.text
             else:
                 assert (answer.status_code, answer.json()["type"]) == (403, "urn:holdfast:role")
-                assert await memory_app.client.bulk_runs() == [await memory_app.client.bulk_run(run.id)]
-                assert (await memory_app.client.bulk_run(run.id)).state == ("paused" if "resume" in path else "running")
+                assert await memory_app.client.bulk.list() == [await memory_app.client.bulk.get(run.id)]
+                assert (await memory_app.client.bulk.get(run.id)).state == ("paused" if "resume" in path else "running")
 
 
 async def test_pages_offer_what_their_reader_may_do(full_app: Holdfast) -> None:

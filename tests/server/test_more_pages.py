@@ -98,13 +98,13 @@ async def test_pages_show_only_the_queues_of_whoever_looks(town: Holdfast) -> No
         for path in ("/queues/theirs/pause", "/schedules/theirs_only/run", f"/escalations/{alarm}/ack"):
             assert (await asked.post(path, data={})).status_code == 404, path
         assert (await asked.post("/failures/retry", data={"kind": "foreign", "fingerprint": "x"})).status_code == 303
-        run = (await town.bulk_runs())[0]
-        assert (run.which.queues, run.expected) == (("high",), 0)
+        run = (await town.bulk.list())[0]
+        assert (run.which["queues"], run.expected.jobs) == (["high"], 0)
         lines = (await asked.get("/dead-letters/export")).text
         assert "foreign" not in lines
         await town.replay(kind="foreign")
         assert "foreign" not in (await asked.get("/dead-letters")).text
-        answer = await asked.post(f"/dead-letters/runs/{(await town.bulk_runs())[0].id}/cancel", data={})
+        answer = await asked.post(f"/dead-letters/bulk/{(await town.bulk.list())[0].id}/cancel", data={})
         assert answer.status_code == 404
 
 

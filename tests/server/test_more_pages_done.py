@@ -104,10 +104,10 @@ async def test_failures_are_grouped_retried_and_discarded(town: Holdfast, web: h
     await sent(web, discard, "/failures/discard")
     assert "mended" in (await shown(web, "/failures")).text  # as a run that goes on
     assert (await web.get("/failures/nothing?kind=sink")).status_code == 404
-    runs = await town.bulk_runs()
-    assert [(run.verb, run.which.kinds, run.expected, run.actor) for run in runs] == [
-        ("cancel", ("stumble",), 1, "local"),
-        ("retry", ("sink",), 1, "local"),
+    runs = await town.bulk.list()
+    assert [(run.verb, run.which["kinds"], run.expected.jobs, run.actor) for run in runs] == [
+        ("cancel", ["stumble"], 1, "local"),
+        ("retry", ["sink"], 1, "local"),
     ]
     assert "No job of kind none" in (await shown(web, "/failures?kind=none")).text
 
@@ -125,8 +125,8 @@ async def test_dead_letters_are_replayed_edited_exported_and_purged(town: Holdfa
     group = await group_of(town, "sink")
     answer = await sent(web, f"/dead-letters/replay?group={group}", "/dead-letters/replay", rate="5/s", reason="mended")
     assert answer.status_code == 303
-    (run,) = await town.bulk_runs()
-    assert (run.verb, run.expected, run.spacing_us, run.reason) == ("retry", 1, 200_000, "mended")
+    (run,) = await town.bulk.list()
+    assert (run.verb, run.expected.jobs, run.per_second, run.reason) == ("retry", 1, 5.0, "mended")
     page = await shown(web, "/dead-letters")
     assert "mended" in page.text
     for verb in ("pause", "resume", "cancel"):
@@ -134,7 +134,7 @@ async def test_dead_letters_are_replayed_edited_exported_and_purged(town: Holdfa
             form for form in (await shown(web, "/dead-letters")).forms if form.action.endswith(f"/{run.id}/{verb}")
         ]
         assert (await posted(web, form)).status_code == 303
-    assert (await town.bulk_run(run.id)).state == "cancelled"
+    assert (await town.bulk.get(run.id)).state == "cancelled"
     job = (await town.list(JobFilter(kinds=("sink",), states=(JobState.FAILED,)))).jobs[0]
     answer = await sent(web, f"/dead-letters/{group}/{job.public_id}", "/edit", arguments='{"token": "other"}')
     new = await town.get(answer.headers["location"].rpartition("/")[2])
@@ -146,9 +146,9 @@ async def test_dead_letters_are_replayed_edited_exported_and_purged(town: Holdfa
     assert job.public_id in lines[0]
     refused = await sent(web, f"/dead-letters/purge?group={group}", "/dead-letters/purge", confirmation="sink")
     assert refused.status_code == 422
-    assert len(await town.bulk_runs()) == 1
+    assert len(await town.bulk.list()) == 1
     await sent(web, f"/dead-letters/purge?group={group}", "/dead-letters/purge", confirmation=group)
-    assert (await town.bulk_runs())[0].verb == "delete"
+    assert (await town.bulk.list())[0].verb == "delete"
     await sent(web, f"/dead-letters/{group}", f"/{job.public_id}/replay")
     assert (await town.get(job.id)).life == 2
 

@@ -86,7 +86,7 @@ async def furnish(app: Holdfast, queue: str, word: str, shared: int) -> dict[str
     await raw.raise_alarm(store, alarm)
     await store.fold_alarms({"ops": ("failed",)}, 100)
     (escalation, *_) = (await app.escalations.list(limit=1)).escalations
-    run = await app.client.start_bulk("cancel", JobFilter(queues=(queue,), kinds=("nothing",)), reason=word, actor=word)
+    run = await app.client.bulk.start("cancel", JobFilter(queues=(queue,), kinds=("nothing",)), reason=word, actor=word)
     deed = Deed(actor=word, role="", action="a", target=word, queue=queue, status=200, detail="{}", request="r")
     await store.add_deed(deed)
     await app.queues.pause(queue, actor=word, reason=word)
@@ -94,7 +94,7 @@ async def furnish(app: Holdfast, queue: str, word: str, shared: int) -> dict[str
     await store.lead(f"office-{word}", f"{word}/1/x", None, 600_000)
     (group,) = (await app.dead_letters(queue=queue)).groups
     given = {"id": failed.public_id, "job": failed.public_id, "group": group.id, "queue": queue, "kind": waits.name}
-    given |= {"name": name, "worker": str(worker), "escalation": escalation.id, "run": str(run.id)}
+    given |= {"name": name, "worker": str(worker), "escalation": escalation.id, "operation": run.id}
     return given | {"running": running[0].public_id}
 
 

@@ -176,7 +176,7 @@ async def test_a_part_comes_alone(shop: Holdfast, web: httpx2.AsyncClient) -> No
     job = await enqueued(shop, "greet", name="ann")
     for address, parts in {
         "/": ("attention", "series", "cards", "failures"),
-        "/jobs": ("rows", "runs", "tabs"),
+        "/jobs": ("rows", "operations", "tabs"),
         f"/jobs/{job.public_id}": (
             "header",
             "progress",
@@ -291,17 +291,17 @@ async def test_many_jobs_at_once(shop: Holdfast, web: httpx2.AsyncClient) -> Non
     assert "Delete 2 jobs" in ask.text
     refused = await web.post("/jobs/bulk", data={"verb": "delete", "q": "kind:greet", "all": "yes", "confirm": "yes"})
     assert refused.status_code == 422
-    assert await shop.bulk_runs() == []
+    assert await shop.bulk.list() == []
     await web.post("/jobs/bulk", data={"verb": "delete", "q": "kind:greet", "all": "yes", "confirm": "delete"})
-    (run,) = await shop.bulk_runs()
-    assert (run.verb.value, run.expected, run.which.kinds) == ("delete", 2, ("greet",))
+    (run,) = await shop.bulk.list()
+    assert (run.verb.value, run.expected.jobs, run.which["kinds"]) == ("delete", 2, ["greet"])
     page = (await web.get("/jobs")).text
-    assert f"Run {run.id}: delete" in page
-    answer = await web.post(f"/jobs/runs/{run.id}/pause", data={"q": "kind:greet"})
+    assert f"Bulk operation {run.id}: delete" in page
+    answer = await web.post(f"/jobs/bulk/{run.id}/pause", data={"q": "kind:greet"})
     assert answer.headers["location"] == "/jobs?q=kind%3Agreet"  # the filter is not lost
-    assert (await shop.bulk_run(run.id)).state.value == "paused"
+    assert (await shop.bulk.get(run.id)).state.value == "paused"
     await web.post("/jobs/bulk", data=later | {"run_in": "1h"})
-    assert [(run.verb.value, run.expected) for run in await shop.bulk_runs()] == [("reschedule", 3), ("delete", 2)]
+    assert [(run.verb.value, run.expected.jobs) for run in await shop.bulk.list()] == [("reschedule", 3), ("delete", 2)]
     for wrong in (
         {"verb": "explode"},
         {"verb": "retry", "q": "sate:x", "all": "yes"},

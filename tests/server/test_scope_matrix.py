@@ -10,8 +10,8 @@ import httpx2
 import pytest
 
 from holdfast import Holdfast
+from holdfast.resources.bulk import BulkOperation
 from holdfast.server.settings import ServerSettings
-from holdfast.stores.bulk import BulkRun
 from tests.server.permissions import NARROWED, PERMISSIONS, Permission
 from tests.server.reaching import EXAMPLES, Reached, reached
 from tests.server.scope_store import (
@@ -103,7 +103,14 @@ async def test_each_route_that_looks_hides_other_queues_as_the_table_says(visito
 
 
 _ABSENT = {"id": EXAMPLES["id"], "job": EXAMPLES["id"], "group": EXAMPLES["group"], "worker": "999999"}
-_ABSENT |= {"number": "999999", "run": "999999", "name": "gone", "queue": "gone", "kind": "gone", "policy": "gone"}
+_ABSENT |= {
+    "number": "999999",
+    "operation": "999999",
+    "name": "gone",
+    "queue": "gone",
+    "kind": "gone",
+    "policy": "gone",
+}
 
 
 def gone(value: Any) -> Any:
@@ -160,11 +167,11 @@ async def test_each_route_that_changes_something_leaves_other_queues_alone_as_th
     wrong: list[tuple[object, ...]] = []
     for route, line in routes_of(visitor, is_look=False):
         address = route.address(**await visitor.stock.named(route.path))
-        before, runs = await contents(app, _OWN_TRACES), await app.bulk_runs()
+        before, runs = await contents(app, _OWN_TRACES), await app.bulk.list()
         answer = await visitor.ask(route, address, visitor.narrow)
         if answer.status_code not in line.statuses:
             wrong.append((line, answer.status_code, answer.text[:300]))
-        if await contents(app, _OWN_TRACES) != before or not are_narrow(runs, await app.bulk_runs()):
+        if await contents(app, _OWN_TRACES) != before or not are_narrow(runs, await app.bulk.list()):
             wrong.append((line, "something of the other queue was changed"))
         if line.outside != "403" or "tokens" in route.path:  # what is closed as a whole needs no example that is done
             whole = await visitor.ask(route, address, visitor.whole)
@@ -173,12 +180,12 @@ async def test_each_route_that_changes_something_leaves_other_queues_alone_as_th
     assert not wrong, "\n".join(map(str, wrong))
 
 
-def are_narrow(before: Sequence[BulkRun], after: Sequence[BulkRun]) -> bool:
+def are_narrow(before: Sequence[BulkOperation], after: Sequence[BulkOperation]) -> bool:
     """Whether runs are as they were, and new ones are of the asker's queue or of none."""
     states = {run.id: run.state for run in before}
     new = [run for run in after if run.id not in states]
     is_unchanged = all(run.state == states[run.id] for run in after if run.id in states)
-    return is_unchanged and all(run.which.queues and THEIRS not in run.which.queues for run in new)
+    return is_unchanged and all(THEIRS not in run.which.get("queues", [THEIRS]) for run in new)
 
 
 @pytest.mark.guards("scope-chosen")

@@ -8,13 +8,13 @@ import httpx2
 import pytest
 
 from holdfast import Budget, BudgetNotFound, Fatal, Holdfast, Limit, LimitNotFound, LockNotFound, Queue, public_id
+from holdfast.resources.bulk import BulkVerb
 from holdfast.server.principal import Principal
 from holdfast.server.roles import Role
 from holdfast.server.scoped.budgets import ScopedBudgets
 from holdfast.server.scoped.limits import ScopedLimits
 from holdfast.server.scoped.locks import ScopedLocks
 from holdfast.stores.alarms import Alarm
-from holdfast.stores.bulk import BulkVerb
 from holdfast.stores.cluster import LockRequest
 from holdfast.stores.limits import LimitRow
 from holdfast.stores.values import JobFilter, WorkerProcess
@@ -25,23 +25,23 @@ from tests.support.wait import until
 from tests.support.web import bearing, made_pass, visit
 from tests.support.workers import MakeApp, drained
 
-RESUMING = ("/api/v1/bulk/{run}/resume", "/jobs/runs/{run}/resume", "/dead-letters/runs/{run}/resume")
+RESUMING = ("/api/v1/bulk/{operation}/resume", "/jobs/bulk/{operation}/resume", "/dead-letters/bulk/{operation}/resume")
 
 
 @pytest.mark.guards("api-run-role")
 @pytest.mark.parametrize("path", RESUMING)
 async def test_a_run_that_deletes_goes_on_for_admins_only(memory_app: Holdfast, path: str) -> None:
-    run = await memory_app.client.start_bulk(BulkVerb.DELETE, JobFilter(kinds=("nothing",)))
-    await memory_app.client.pause_bulk(run.id)
+    run = await memory_app.client.bulk.start(BulkVerb.DELETE, JobFilter(kinds=("nothing",)))
+    await memory_app.client.bulk.pause(run.id)
     async with visit(memory_app) as web:
 
         async def ask(role: str, path: str) -> httpx2.Response:
             secret = await made_pass(memory_app, role)
-            return await web.post(path.format(run=run.id), headers=bearing(secret))
+            return await web.post(path.format(operation=run.id), headers=bearing(secret))
 
         refused = await ask("operator", path)
         assert (refused.status_code, refused.json()["type"]) == (403, "urn:holdfast:role")
-        assert (await memory_app.client.bulk_run(run.id)).state == "paused"
+        assert (await memory_app.client.bulk.get(run.id)).state == "paused"
         assert (await ask("admin", path)).status_code in (200, 303)
         assert (await ask("operator", path.replace("resume", "cancel"))).status_code in (200, 303), "that does no harm"
 
@@ -224,14 +224,14 @@ async def test_what_is_done_to_a_group_is_done_to_the_queues_that_one_may_see(sp
         mine = bearing(await made_pass(spread, "admin", queues=("mine",)))
         for path in (f"/api/v1/dead-letters/{whole.id}/replay", f"/api/v1/dead-letters/{whole.id}/purge"):
             run = (await web.post(path, headers=mine)).json()
-            assert (run["expected"], run["which"]["queues"]) == (2, ["mine"])
+            assert (run["expected"]["jobs"], run["which"]["queues"]) == (2, ["mine"])
         for path in ("/dead-letters/replay", "/dead-letters/purge"):
             assert (await web.post(path, headers=mine, data=forms)).status_code == 303
-        assert {run.which.queues for run in await spread.bulk_runs()} == {("mine",)}
+        assert all(operation.which["queues"] == ["mine"] for operation in await spread.bulk.list())
         nobody = bearing(await made_pass(spread, "admin", queues=("elsewhere",)))
         for path in ("/dead-letters/replay", "/dead-letters/purge", f"/api/v1/dead-letters/{whole.id}/purge"):
             assert (await web.post(path, headers=nobody, data=forms)).status_code in (404, 422), path
-        assert len(await spread.bulk_runs()) == 4
+        assert len(await spread.bulk.list()) == 4
 
 
 @pytest.mark.guards("scope-escalation")

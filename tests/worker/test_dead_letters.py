@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from holdfast import Holdfast, JobState
 from holdfast.client.dead_letters import edited
 from holdfast.errors import ArgumentError, DeadLetterNotFound, InvalidValue, WrongState
-from holdfast.stores.bulk import BulkState
+from holdfast.resources.bulk import BulkState
 from tests.support.wait import until
 from tests.support.workers import MakeApp, drained, working
 
@@ -36,16 +36,16 @@ async def test_a_group_is_replayed_in_the_background(make_app: MakeApp) -> None:
         (group,) = (await app.dead_letters(kind="Send")).groups
         assert (group.kind, group.seen, group.left, group.error_class) == ("send", 12, 12, "LookupError")
         assert group.fingerprint == f"LookupError@{__file__}:send"
-        assert await app.preview_bulk("retry", await app.dead_jobs(group.id)) == 12
+        assert str(await app.bulk.preview("retry", await app.dead_jobs(group.id))) == "12"
         run = await app.replay(group.id, rate="1000/s", actor="alice")
         async with working(app):
 
             async def is_over() -> bool:
-                return (await app.bulk_run(run.id)).state is BulkState.ENDED
+                return (await app.bulk.get(run.id)).state is BulkState.ENDED
 
             await until(is_over, "the end of the run")
-            ended = await app.bulk_run(run.id)
-            assert (ended.done, ended.refused, ended.expected, ended.actor) == (12, 0, 12, "alice")
+            ended = await app.bulk.get(run.id)
+            assert (ended.done, ended.refused, ended.expected.jobs, ended.actor) == (12, 0, 12, "alice")
 
             async def failed_again() -> bool:
                 return (await app.dead_letter(group.id)).seen == 24
@@ -117,11 +117,11 @@ async def test_wrong_words_are_refused(make_sqlite_memory: MakeApp) -> None:
         with pytest.raises(InvalidValue, match="expected twelve digits like"):
             await app.replay("x")
         with pytest.raises(InvalidValue, match="verb: expected one of retry"):
-            await app.preview_bulk("burn", await app.dead_jobs())
+            await app.bulk.preview("burn", await app.dead_jobs())
         with pytest.raises(InvalidValue, match="states: cancel takes"):
-            await app.start_bulk("cancel", await app.dead_jobs())
+            await app.bulk.start("cancel", await app.dead_jobs())
         with pytest.raises(InvalidValue, match="priority: expected one for reprioritise"):
-            await app.start_bulk("retry", await app.dead_jobs(), priority=1)
+            await app.bulk.start("retry", await app.dead_jobs(), priority=1)
 
 
 def test_without_an_event_loop(make_sqlite_file: MakeApp) -> None:
@@ -130,7 +130,7 @@ def test_without_an_event_loop(make_sqlite_file: MakeApp) -> None:
     with app.blocking() as queue:
         assert queue.dead_letters().groups == []
         assert list(queue.export_dead_letters(queue.dead_jobs())) == []
-        assert queue.purge().expected == 0
+        assert queue.purge().expected.jobs == 0
         job = queue.enqueue(app.tasks.get("send").call_json('{"to": "nobody"}'))
         job.cancel()
         with pytest.raises(ArgumentError):

@@ -15,15 +15,16 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast import ages
-from holdfast.cli import dead_shapes, listing, options, output
+from holdfast.cli import listing, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.exits import Exit
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell, Column
+from holdfast.client.bulk import filter_of
 from holdfast.client.client import Client
 from holdfast.errors import InvalidValue
 from holdfast.remote import filters
-from holdfast.stores.bulk import COUNT_CAP, BulkRun, BulkState
+from holdfast.resources.bulk import BulkOperation, BulkOperationList, BulkState
 
 _LOOK_S = 0.5
 _PATIENCE_S = 10.0
@@ -36,7 +37,7 @@ _STYLES = {
     BulkState.FAILED: "red",
 }
 _COLUMNS = (
-    Column("RUN", is_number=True),
+    Column("ID", is_number=True),
     Column("VERB"),
     Column("STATE"),
     Column("DONE", is_number=True),
@@ -48,10 +49,12 @@ _COLUMNS = (
     Column("ERROR", is_flexible=True),
 )
 
+_number = click.argument("number", type=click.IntRange(1), metavar="ID")
+
 
 @click.group("bulk", cls=Noun, examples=("list", "pause 17", "show 17 --wait"))
 def bulk() -> None:
-    """Follow, pause and cancel what is done to many jobs."""
+    """Follow, pause and cancel bulk operations."""
 
 
 @bulk.command("list", examples=("", "-o id", "--json"))
@@ -60,30 +63,30 @@ def bulk() -> None:
 )
 @listing.form
 @click.pass_context
-def list_runs(ctx: click.Context, *, limit: int, form: listing.Form) -> None:
-    """List bulk runs of the last 30 days, newest first."""
-    runs = with_store(ctx, lambda session: session.client.bulk_runs(limit))
+def list_operations(ctx: click.Context, *, limit: int, form: listing.Form) -> None:
+    """List bulk operations of the last 30 days, newest first."""
+    operations = with_store(ctx, lambda session: session.client.bulk.list(limit))
     now = ages.now()
-    shape = dead_shapes.BulkRunsShape([dead_shapes.bulk_run(run) for run in runs])
-    empty = "there was no run within the last 30 days"
-    listing.write(form, shape, _COLUMNS, [_row(run, now) for run in runs], empty=empty)
+    empty = "there was no bulk operation within the last 30 days"
+    rows = [_row(operation, now) for operation in operations]
+    listing.write(form, BulkOperationList(operations=operations), _COLUMNS, rows, empty=empty)
 
 
 @bulk.command("show", examples=("17", "17 --wait", "17 --json"))
-@click.argument("run", type=int)
+@_number
 @click.option("--wait", is_flag=True, help="Wait until it has ended.")
 @options.as_json
 @click.pass_context
-def show(ctx: click.Context, *, run: int, wait: bool, as_json: bool) -> None:
-    """Show one bulk run: how far it is.
+def show(ctx: click.Context, *, number: int, wait: bool, as_json: bool) -> None:
+    """Show one bulk operation: how far it is.
 
-    With --wait its progress is told until it has ended, and exit code 1 says that it was given up; Ctrl-C stops the
-    waiting and not the run.
+    With --wait the command shows its progress until it has ended, and exit code 1 says that it failed. Ctrl-C stops
+    the waiting, not the operation.
     """
-    seen: list[BulkRun] = []
+    seen: list[BulkOperation] = []
 
-    async def look(session: Session) -> BulkRun:
-        seen.append(await session.client.bulk_run(run))
+    async def look(session: Session) -> BulkOperation:
+        seen.append(await session.client.bulk.get(number))
         return await follow(session.client, seen[0], quiet=as_json) if wait else seen[0]
 
     try:
@@ -99,129 +102,132 @@ def show(ctx: click.Context, *, run: int, wait: bool, as_json: bool) -> None:
 
 
 @bulk.command("pause", examples=("17",))
-@click.argument("run", type=int)
+@_number
 @options.as_json
 @click.pass_context
-def pause(ctx: click.Context, *, run: int, as_json: bool) -> None:
-    """Let a run stand still."""
-    _change(ctx, lambda client: client.pause_bulk(run), as_json=as_json)
+def pause(ctx: click.Context, *, number: int, as_json: bool) -> None:
+    """Pause an operation after the batch that it is at."""
+    _change(ctx, lambda client: client.bulk.pause(number), as_json=as_json)
 
 
 @bulk.command("resume", examples=("17",))
-@click.argument("run", type=int)
+@_number
 @options.as_json
 @click.pass_context
-def resume(ctx: click.Context, *, run: int, as_json: bool) -> None:
-    """Let a paused run go on where it was."""
-    _change(ctx, lambda client: client.resume_bulk(run), as_json=as_json)
+def resume(ctx: click.Context, *, number: int, as_json: bool) -> None:
+    """Let a paused operation go on where it was."""
+    _change(ctx, lambda client: client.bulk.resume(number), as_json=as_json)
 
 
 @bulk.command("cancel", examples=("17",))
-@click.argument("run", type=int)
+@_number
 @options.as_json
 @click.pass_context
-def cancel(ctx: click.Context, *, run: int, as_json: bool) -> None:
-    """End a run before its time; what is done stays done."""
-    _change(ctx, lambda client: client.cancel_bulk(run), as_json=as_json)
+def cancel(ctx: click.Context, *, number: int, as_json: bool) -> None:
+    """End an operation before its time; what is done stays done."""
+    _change(ctx, lambda client: client.bulk.cancel(number), as_json=as_json)
 
 
-def _change(ctx: click.Context, change: Callable[[Client], Awaitable[BulkRun]], *, as_json: bool) -> None:
+def _change(ctx: click.Context, change: Callable[[Client], Awaitable[BulkOperation]], *, as_json: bool) -> None:
     write(with_store(ctx, lambda session: change(session.client)), as_json=as_json)
 
 
-async def follow(client: Client, run: BulkRun, *, quiet: bool) -> BulkRun:
-    """Tell on stderr how far a run is until it has ended, or nobody waits for it any more."""
+async def follow(client: Client, operation: BulkOperation, *, quiet: bool) -> BulkOperation:
+    """Show on stderr how far an operation is, until it has ended."""
     with _drawn(quiet=quiet) as draw:
-        moved, moved_at = run.step, time.monotonic()
-        while run.state is BulkState.RUNNING:
-            draw(run)
+        moved, moved_at = _step(operation), time.monotonic()
+        while operation.state is BulkState.RUNNING:
+            draw(operation)
             await asyncio.sleep(_LOOK_S)
             with contextlib.suppress(TimeoutError):
-                run = await client.bulk_run(run.id)
-            if run.step != moved:
-                moved, moved_at = run.step, math.inf  # somebody works on it
+                operation = await client.bulk.get(operation.id)
+            if _step(operation) != moved:
+                moved, moved_at = _step(operation), math.inf  # a service works on it
             elif time.monotonic() - moved_at > _PATIENCE_S:
-                output.note("it has not begun yet: does a worker, or `services run`, run?")
+                output.note("no service has begun with it: does a worker run, or `services run`?")
                 moved_at = math.inf
-    return run
+    return operation
 
 
-def leave(ctx: click.Context, run: BulkRun) -> None:
-    """Stop waiting after Ctrl-C; the run goes on."""
+def leave(ctx: click.Context, operation: BulkOperation) -> None:
+    """Stop waiting after Ctrl-C; the operation goes on."""
     output.note(
-        f"stopped waiting: run {run.id} goes on; see `bulk show {run.id}`, or end it with `bulk cancel {run.id}`"
+        f"stopped waiting: bulk operation {operation.id} goes on; see `bulk show {operation.id}`, or end it with"
+        f" `bulk cancel {operation.id}`"
     )
     ctx.exit(Exit.INTERRUPTED)
 
 
-@contextlib.contextmanager
-def _drawn(*, quiet: bool) -> Iterator[Callable[[BulkRun], None]]:
-    """Draw a bar where a person reads along, or else write a line whenever something has moved."""
-    told: list[tuple[int, int]] = []
+def _step(operation: BulkOperation) -> tuple[int, int]:
+    return operation.done + operation.refused, operation.errors
 
-    def tell(run: BulkRun) -> None:
-        if not quiet and (run.step, run.errors) not in told:
-            told[:] = [(run.step, run.errors)]
-            output.note(f"run {run.id}: {_progress(run)}")
+
+@contextlib.contextmanager
+def _drawn(*, quiet: bool) -> Iterator[Callable[[BulkOperation], None]]:
+    """Draw a bar on a terminal, or else write a line whenever something has moved."""
+    last: list[tuple[int, int]] = []
+
+    def tell(operation: BulkOperation) -> None:
+        if not quiet and _step(operation) not in last:
+            last[:] = [_step(operation)]
+            output.note(f"bulk operation {operation.id}: {_progress(operation)}")
 
     console = None if quiet else output.live_console(sys.stderr)
     if console is None:
         yield tell
         return
     with Live(console=console, transient=True, auto_refresh=False, redirect_stdout=False) as live:
-        yield lambda run: live.update(_bar(run), refresh=True)
+        yield lambda operation: live.update(_bar(operation), refresh=True)
 
 
-def _bar(run: BulkRun) -> Table:
-    is_counted = run.expected < COUNT_CAP
+def _bar(operation: BulkOperation) -> Table:
+    expected = operation.expected
     bar = ProgressBar(
-        total=max(run.expected, 1),
-        completed=min(run.done + run.refused, run.expected),
-        pulse=not is_counted,
+        total=max(expected.jobs, 1),
+        completed=min(operation.done + operation.refused, expected.jobs),
+        pulse=expected.capped,
         width=_BAR,
     )
     line = Table.grid(padding=(0, 2))
-    line.add_row(Text(f"run {run.id}", style="bold"), Text(run.verb), bar, Text(output.one_line(_progress(run))))
+    title = Text(f"bulk operation {operation.id}", style="bold")
+    line.add_row(title, Text(operation.verb), bar, Text(output.one_line(_progress(operation))))
     return line
 
 
-def write(run: BulkRun, *, as_json: bool) -> None:
-    """Print a run."""
+def write(operation: BulkOperation, *, as_json: bool) -> None:
+    """Print an operation."""
     if as_json:
-        output.write_json(dead_shapes.bulk_run(run))
+        output.write_json(operation)
     else:
-        output.line(f"run {run.id}: {run.verb} {run.state}, {_progress(run)}")
+        output.line(f"bulk operation {operation.id}: {operation.verb} {operation.state}, {_progress(operation)}")
 
 
-def number(count: int) -> str:
-    """Write a count that was bounded."""
-    return f"{COUNT_CAP - 1:,}+" if count >= COUNT_CAP else f"{count:,}"
+def _progress(operation: BulkOperation) -> str:
+    refused = f", {operation.refused:,} refused" if operation.refused else ""
+    error = ""
+    if operation.error is not None:
+        error = f"; errors in a row: {operation.errors}, the last: {operation.error}"
+    return f"{operation.done:,} of {operation.expected} done{refused}{error}"
 
 
-def _progress(run: BulkRun) -> str:
-    refused = f", {run.refused:,} refused" if run.refused else ""
-    error = "" if run.error is None else f"; errors in a row: {run.errors}, the last: {run.error}"
-    return f"{run.done:,} of {number(run.expected)} done{refused}{error}"
-
-
-def _row(run: BulkRun, now: datetime) -> list[Cell]:
+def _row(operation: BulkOperation, now: datetime) -> list[Cell]:
     return [
-        Cell(str(run.id)),
-        Cell(run.verb),
-        Cell(run.state, style=_STYLES[run.state]),
-        Cell(f"{run.done:,}", str(run.done)),
-        Cell(f"{run.refused:,}", str(run.refused)),
-        Cell(number(run.expected)),
-        Cell(ages.age(run.started_at, now), ages.iso(run.started_at)),
-        Cell(run.actor or ""),
-        Cell(_which(run)),
-        Cell(run.error or ""),
+        Cell(operation.id),
+        Cell(operation.verb),
+        Cell(operation.state, style=_STYLES[operation.state]),
+        Cell(f"{operation.done:,}", str(operation.done)),
+        Cell(f"{operation.refused:,}", str(operation.refused)),
+        Cell(str(operation.expected)),
+        Cell(ages.age(operation.started_at, now), ages.iso(operation.started_at)),
+        Cell(operation.actor or ""),
+        Cell(_which(operation)),
+        Cell(operation.error or ""),
     ]
 
 
-def _which(run: BulkRun) -> str:
-    """Write the filter of a run as it is typed; one that has no such form is told by its conditions."""
+def _which(operation: BulkOperation) -> str:
+    """Write the filter of an operation as it is typed; one that has no such form is written as its conditions."""
     try:
-        return filters.written(run.which)
+        return filters.written(filter_of(operation))
     except InvalidValue:
-        return output.json_line(dead_shapes.bulk_run(run).which)
+        return output.json_line(operation.which)

@@ -15,7 +15,7 @@ from holdfast.client.client import Client
 from holdfast.client.refusals import require_done
 from holdfast.duration import milliseconds
 from holdfast.errors import HoldfastError
-from holdfast.stores.bulk import BulkVerb
+from holdfast.resources.bulk import BulkVerb
 from holdfast.stores.values import Answer, Answered, JobFilter
 
 _Change = Callable[[Client, list[int]], Awaitable[list[Answered]]]
@@ -94,9 +94,8 @@ def reschedule(
         raise click.UsageError(message, ctx)
     at = None if run_at is None else moments.due(run_at, "--at")
     delay = None if at is not None else timedelta(milliseconds=milliseconds(run_in or "0s", "--in"))
-    due: dict[str, Any] = {"run_at": at, "run_in": delay}
-    deed = many.Deed(BulkVerb.RESCHEDULE, "reschedule", terms=due)
-    _change(ctx, deed, ids, given, lambda client, jobs: client.reschedule_many(jobs, **due))
+    deed = many.Deed(BulkVerb.RESCHEDULE, "reschedule", terms={"run_at": at, "delay": delay})
+    _change(ctx, deed, ids, given, lambda client, jobs: client.reschedule_many(jobs, run_at=at, run_in=delay))
 
 
 @click.command(
@@ -133,7 +132,7 @@ def delete(ctx: click.Context, /, *, ids: Sequence[str], **given: Any) -> None:
 
 
 def _change(ctx: click.Context, deed: many.Deed, ids: Sequence[str], given: dict[str, Any], change: _Change) -> None:
-    """Change the jobs that are named at once, or start a run for all that fit."""
+    """Change the jobs that are named at once, or start a bulk operation for all that fit."""
     query: str | None = given["query"]
     if bool(ids) == (query is not None):
         got = "both" if ids else "neither"
@@ -147,7 +146,9 @@ def _change(ctx: click.Context, deed: many.Deed, ids: Sequence[str], given: dict
 
         many.start(ctx, deed, choose, given)
         return
-    kept = () if deed.verb is BulkVerb.CANCEL else ("actor", "reason")  # with a job that is cancelled, or with a run
+    kept = (
+        () if deed.verb is BulkVerb.CANCEL else ("actor", "reason")
+    )  # with a job that is cancelled, or with an operation
     if idle := [name for name in ("rate", "wait", *kept) if given[name]]:
         message = f"--{idle[0]} goes with --filter; jobs that are named are changed at once"
         raise click.UsageError(message, ctx)

@@ -29,7 +29,7 @@ from holdfast.client.client import Client
 from holdfast.client.refusals import require_done
 from holdfast.errors import InvalidValue
 from holdfast.job import Job
-from holdfast.stores.bulk import BulkVerb
+from holdfast.resources.bulk import BulkVerb
 from holdfast.stores.failures import LEFT_CAP, DeadCursor, DeadLetter
 from holdfast.stores.values import JobFilter
 
@@ -235,7 +235,7 @@ _REPLAY_EXAMPLES = (
 
 
 def _running(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of a bulk run."""
+    """Give a command the options of a bulk operation."""
     for option in (
         options.as_json,
         options.reason,
@@ -256,9 +256,9 @@ def _running(command: Callable[..., Any]) -> Callable[..., Any]:
 def replay(ctx: click.Context, /, *, which: Sequence[str], pairs: Sequence[str], **given: Any) -> None:
     """Give failed jobs a new life.
 
-    Of a group, or all that fit the conditions: it says how many, asks, and starts a run that workers do in the
-    background; see `bulk`. Jobs that are named are replayed at once. With --set a job is enqueued anew with other
-    arguments (KEY=VALUE, or KEY:=JSON) and names the old one, which stays.
+    Of a group, or all that fit the conditions: it says how many, asks, and starts a bulk operation that workers
+    do in the background; see `bulk`. Jobs that are named are replayed at once. With --set a
+    new job is enqueued with other arguments (KEY=VALUE, or KEY:=JSON) and names the old one, which stays.
     """
     jobs = [name for name in which if not _GROUP.fullmatch(name)]
     if pairs:
@@ -282,8 +282,8 @@ def replay(ctx: click.Context, /, *, which: Sequence[str], pairs: Sequence[str],
 def purge(ctx: click.Context, /, *, which: Sequence[str], **given: Any) -> None:
     """Delete failed jobs.
 
-    Of a group, or all that fit the conditions: it says how many, asks, and starts a run that workers do in the
-    background; see `bulk`. Jobs that are named are deleted at once.
+    Of a group, or all that fit the conditions: it says how many, asks, and starts a bulk operation that workers
+    do in the background; see `bulk`. Jobs that are named are deleted at once.
     """
     jobs = [name for name in which if not _GROUP.fullmatch(name)]
     if jobs and not given["dry_run"]:
@@ -293,11 +293,11 @@ def purge(ctx: click.Context, /, *, which: Sequence[str], **given: Any) -> None:
 
 
 def _start(ctx: click.Context, deed: many.Deed, which: Sequence[str], given: dict[str, Any]) -> None:
-    """Say how many jobs there are, ask, and start the run."""
+    """Say how many jobs there are, ask, and start the operation."""
     choice = Choice(given["kind"], given["queue"], given["error"], given["since"])
     ids = tuple(public_id.decode(name) for name in which if not _GROUP.fullmatch(name))
     if len(ids) < len(which) and len(which) > 1:
-        message = f"expected one group, got {len(which)}; start a run for each"
+        message = f"expected one group, got {len(which)}; name each by itself"
         raise click.UsageError(message, ctx)
     if not which and not choice.is_given and not given["every"]:
         message = (

@@ -1,4 +1,4 @@
-"""Doing one thing to many jobs: it is said how many there are, asked, and started as a run that goes on by itself."""
+"""Starts a bulk operation from a command: says how many jobs there are, asks, and perhaps waits for the end."""
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping
@@ -8,11 +8,12 @@ from typing import Any
 import click
 
 from holdfast import ages, filtering
-from holdfast.cli import bulk, dead_shapes, options, output
+from holdfast.cli import bulk, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.exits import Exit
 from holdfast.client.client import Client
-from holdfast.stores.bulk import COUNT_CAP, BulkRun, BulkState, BulkVerb
+from holdfast.resources.bulk import BulkOperation, BulkState, BulkVerb
+from holdfast.resources.queue import JobCount
 from holdfast.stores.values import JobFilter
 
 
@@ -26,9 +27,9 @@ class Deed:
     typed: str | None = None
     terms: Mapping[str, Any] = field(default_factory=dict)
 
-    def of(self, count: int) -> str:
+    def of(self, count: JobCount) -> str:
         """Say to how many it is done."""
-        return f"{self.word} 1 {self.jobs}" if count == 1 else f"{self.word} {bulk.number(count)} {self.jobs}s"
+        return f"{self.word} 1 {self.jobs}" if str(count) == "1" else f"{self.word} {count} {self.jobs}s"
 
 
 def choosing(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -44,14 +45,14 @@ def choosing(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def running(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of a run."""
+    """Give a command the options of a bulk operation."""
     for option in _RUNNING:
         command = option(command)
     return command
 
 
 _RUNNING = (
-    click.option("--wait", is_flag=True, help="Wait until the run is done, and tell how far it is."),
+    click.option("--wait", is_flag=True, help="Wait until it is done, and show how far it is."),
     click.option("--rate", metavar="N/TIME", help="At most so many: 50/s, 100/min. [default: as fast as it goes]"),
     click.option("--yes", "-y", is_flag=True, help="Do not ask."),
     click.option("--dry-run", is_flag=True, help="Say how many jobs it would be, and change nothing."),
@@ -69,21 +70,21 @@ def start(
     choose: Callable[[Client], Awaitable[JobFilter]],
     given: Mapping[str, Any],
 ) -> None:
-    """Say how many jobs there are, ask, start the run, and wait for its end if that is wanted."""
+    """Say how many jobs there are, ask, start the operation, and wait for its end if that is wanted."""
     as_json: bool = given["as_json"]
     terms = {name: given.get(name) for name in ("rate", "actor", "reason")} | dict(deed.terms)
-    begun: list[BulkRun] = []
+    begun: list[BulkOperation] = []
 
-    async def run(session: Session) -> BulkRun | None:
+    async def run(session: Session) -> BulkOperation | None:
         client = session.client
         which = await choose(client)
-        count = await client.preview_bulk(deed.verb, which)
-        if given["dry_run"] or not count:
+        count = await client.bulk.preview(deed.verb, which)
+        if given["dry_run"] or not count.jobs:
             _write_preview(deed, count, as_json=as_json)
             return None
         if not given["yes"]:
             _ask(ctx, deed, count)
-        begun.append(await client.start_bulk(deed.verb, which, **terms))
+        begun.append(await client.bulk.start(deed.verb, which, **terms))
         return await bulk.follow(client, begun[0], quiet=as_json) if given["wait"] else begun[0]
 
     try:
@@ -102,17 +103,16 @@ def start(
         output.note(f"workers or `services run` do it in the background; follow it with `bulk show {ended.id} --wait`")
 
 
-def _write_preview(deed: Deed, count: int, *, as_json: bool) -> None:
+def _write_preview(deed: Deed, count: JobCount, *, as_json: bool) -> None:
     if as_json:
-        capped = count >= COUNT_CAP
-        output.write_json(dead_shapes.PreviewShape(deed.verb.value, min(count, COUNT_CAP - 1), capped))
-    elif count:
+        output.write_json(count)
+    elif count.jobs:
         output.line(f"this would {deed.of(count)}")
     else:
         output.note(f"no {deed.jobs} fits that it could be done to")
 
 
-def _ask(ctx: click.Context, deed: Deed, count: int) -> None:
+def _ask(ctx: click.Context, deed: Deed, count: JobCount) -> None:
     """Ask a person; where nobody can answer, nothing is done."""
     if not sys.stdin.isatty():
         message = f"this would {deed.of(count)}; say --yes to do it where nobody can be asked"

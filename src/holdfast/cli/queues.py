@@ -15,8 +15,8 @@ from holdfast.cli.output import Cell, Column
 from holdfast.client.client import Client
 from holdfast.health.checks import paused_by
 from holdfast.job import WAITING, JobState
+from holdfast.resources.bulk import BulkVerb
 from holdfast.resources.queue import QueueInfo, QueueList
-from holdfast.stores.bulk import BulkVerb
 from holdfast.stores.values import JobFilter
 from holdfast.worker_settings import MOST_CONCURRENT
 

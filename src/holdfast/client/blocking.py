@@ -11,6 +11,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from holdfast.client.blocking_namespaces import (
     BlockingBudgets,
+    BlockingBulkOperations,
     BlockingEscalations,
     BlockingKinds,
     BlockingLimits,
@@ -119,6 +120,7 @@ class BlockingClient:
         self.services = BlockingServices(client.services, loop)
         self.workers = BlockingWorkers(client.workers, loop)
         self.escalations = BlockingEscalations(client.escalations, loop)
+        self.bulk = BlockingBulkOperations(client.bulk, loop)
 
     def enqueue(self, call: Call[R]) -> BlockingHandle[R]:
         """Store one job; when this returns, it is on disk or in the caller's transaction."""
@@ -172,10 +174,7 @@ class BlockingClient:
             raise ConfigError(message)
         return True
 
-    bulk_run = _waits_for(Client.bulk_run)
-    bulk_runs = _waits_for(Client.bulk_runs)
     cancel = _waits_for(Client.cancel)
-    cancel_bulk = _waits_for(Client.cancel_bulk)
     cancel_many = _waits_for(Client.cancel_many)
     close_schedules = _waits_for(Client.close_schedules)
     count = _waits_for(Client.count)
@@ -197,8 +196,6 @@ class BlockingClient:
     maintenance = _waits_for(Client.maintenance)
     open_schedules = _waits_for(Client.open_schedules)
     overrides = _waits_for(Client.overrides)
-    pause_bulk = _waits_for(Client.pause_bulk)
-    preview_bulk = _waits_for(Client.preview_bulk)
     prune = _waits_for(Client.prune)
     purge = _waits_for(Client.purge)
     replay = _waits_for(Client.replay)
@@ -209,13 +206,11 @@ class BlockingClient:
     reschedule_many = _waits_for(Client.reschedule_many)
     reset_policy = _waits_for(Client.reset_policy)
     reset_schedule = _waits_for(Client.reset_schedule)
-    resume_bulk = _waits_for(Client.resume_bulk)
     retry = _waits_for(Client.retry)
     retry_many = _waits_for(Client.retry_many)
     run_schedule = _waits_for(Client.run_schedule)
     search = _waits_for(Client.search)
     set_policy = _waits_for(Client.set_policy)
-    start_bulk = _waits_for(Client.start_bulk)
     stored_schedules = _waits_for(Client.stored_schedules)
     wait = _waits_for(Client.wait)
     why = _waits_for(Client.why)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from holdfast.client.budgets import Budgets
+from holdfast.client.bulk import BulkOperations
 from holdfast.client.escalations import Escalations
 from holdfast.client.kinds import Kinds
 from holdfast.client.limits import Limits
@@ -121,3 +122,15 @@ class BlockingEscalations(Blocking[Escalations]):
     ack = _waits_for(Escalations.ack)
     snooze = _waits_for(Escalations.snooze)
     test = _waits_for(Escalations.test)
+
+
+class BlockingBulkOperations(Blocking[BulkOperations]):
+    """`queue.bulk`: see `BulkOperations`."""
+
+    preview = _waits_for(BulkOperations.preview)
+    start = _waits_for(BulkOperations.start)
+    list = _waits_for(BulkOperations.list)
+    get = _waits_for(BulkOperations.get)
+    pause = _waits_for(BulkOperations.pause)
+    resume = _waits_for(BulkOperations.resume)
+    cancel = _waits_for(BulkOperations.cancel)

@@ -1,7 +1,7 @@
 """What operators do with jobs that have failed: look at groups, replay them, edit one, purge, export.
 
 A group is known by a short id, which is the same as long as kind and error are. Whatever is done to many jobs is a bulk
-run (see `client.bulk`).
+operation (see `client.bulk`).
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from holdfast import names, payload
-from holdfast.client.bulk import BulkVerbs
+from holdfast.client.bulk import BulkOperations, LocalBulkOperations
 from holdfast.client.hints import announce_inserted
 from holdfast.client.jobs import LARGEST_PAGE, JobId, JobVerbs
 from holdfast.client.repeat import until_answered
@@ -28,7 +28,8 @@ from holdfast.errors import (
     shown,
 )
 from holdfast.job import Job, JobState, NewJob
-from holdfast.stores.bulk import BulkRun, BulkStore, BulkVerb
+from holdfast.resources.bulk import BulkOperation, BulkVerb
+from holdfast.stores.bulk import BulkStore
 from holdfast.stores.failures import DeadCursor, DeadFilter, DeadLetter, DeadPage, FailureStore, group_id
 from holdfast.stores.store import JobStore
 from holdfast.stores.values import Insertion, JobFilter
@@ -43,12 +44,12 @@ class DeadStore(JobStore, FailureStore, BulkStore, Protocol):
     """What dead letters need of a store."""
 
 
-class DeadLetterVerbs(JobVerbs, BulkVerbs):
+class DeadLetterVerbs(JobVerbs):
     """The verbs of dead letters, on one store."""
 
     def __init__(self, store: DeadStore, settings: Settings, delivery: Delivery, tasks: Registry | None = None) -> None:
         JobVerbs.__init__(self, store, settings.deadline_s, delivery)
-        BulkVerbs.__init__(self, store, settings.deadline_s)
+        self.bulk: BulkOperations = LocalBulkOperations(store, settings.deadline_s)
         self._dead_store = store
         self._dead_settings = settings
         self._known_tasks = Registry() if tasks is None else tasks
@@ -88,7 +89,7 @@ class DeadLetterVerbs(JobVerbs, BulkVerbs):
         error: str | None = None,
         since: datetime | None = None,
     ) -> JobFilter:
-        """Choose failed jobs, for `list`, `iterate` and bulk runs: of a group, or by conditions that must all hold."""
+        """Choose failed jobs, for `list` and bulk operations: of a group, or by conditions that must all hold."""
         found = None if group is None else await self.dead_letter(group)
         return failed_jobs(found, kind=kind, queue=queue, error=error, since=since)
 
@@ -103,10 +104,10 @@ class DeadLetterVerbs(JobVerbs, BulkVerbs):
         rate: str | None = None,
         actor: str | None = None,
         reason: str | None = None,
-    ) -> BulkRun:
-        """Give failed jobs a new life, as a bulk run: of a group, or all that fit; one job is `retry`."""
+    ) -> BulkOperation:
+        """Give failed jobs a new life, as a bulk operation: of a group, or all that fit; one job is `retry`."""
         which = await self.dead_jobs(group, kind=kind, queue=queue, error=error, since=since)
-        return await self.start_bulk(BulkVerb.RETRY, which, rate=rate, actor=actor, reason=reason)
+        return await self.bulk.start(BulkVerb.RETRY, which, rate=rate, actor=actor, reason=reason)
 
     async def purge(
         self,
@@ -119,10 +120,10 @@ class DeadLetterVerbs(JobVerbs, BulkVerbs):
         rate: str | None = None,
         actor: str | None = None,
         reason: str | None = None,
-    ) -> BulkRun:
-        """Delete failed jobs, as a bulk run: of a group, or all that fit; one job is `delete`."""
+    ) -> BulkOperation:
+        """Delete failed jobs, as a bulk operation: of a group, or all that fit; one job is `delete`."""
         which = await self.dead_jobs(group, kind=kind, queue=queue, error=error, since=since)
-        return await self.start_bulk(BulkVerb.DELETE, which, rate=rate, actor=actor, reason=reason)
+        return await self.bulk.start(BulkVerb.DELETE, which, rate=rate, actor=actor, reason=reason)
 
     async def replay_edited(self, job: JobId, changes: Mapping[str, Any], *, actor: str | None = None) -> Job:
         """Enqueue a finished job anew with other arguments, as a new job that names it as its `origin`.

@@ -21,6 +21,7 @@ from holdfast.events import TERMINAL_EVENTS, Event
 from holdfast.job import Job, JobState
 from holdfast.remote import filters, shapes
 from holdfast.remote.budgets import RemoteBudgets
+from holdfast.remote.bulk import RemoteBulkOperations
 from holdfast.remote.dead_letters import RemoteDeadLetters
 from holdfast.remote.escalations import RemoteEscalations
 from holdfast.remote.kinds import RemoteKinds
@@ -61,6 +62,7 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
         self.services = RemoteServices(link)
         self.workers = RemoteWorkers(link)
         self.escalations = RemoteEscalations(link)
+        self.bulk = RemoteBulkOperations(link)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):

@@ -1,4 +1,4 @@
-"""Dead letters and bulk runs, asked of a server."""
+"""Dead letters, asked of a server."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime
@@ -8,20 +8,17 @@ import msgspec
 
 from holdfast import public_id
 from holdfast.client.dead_letters import failed_jobs
-from holdfast.duration import Duration, milliseconds
 from holdfast.job import Job
-from holdfast.remote import filters, shapes
+from holdfast.remote import shapes
 from holdfast.remote.link import Link, refuse_actor
-from holdfast.stores.bulk import COUNT_CAP, BulkRun, BulkState, BulkVerb, Due
 from holdfast.stores.failures import DeadCursor, DeadLetter, DeadPage, group_id
 from holdfast.stores.values import JobFilter
 
 _MARK = "~"
-_SECOND = 1_000_000  # microseconds
 
 
 class RemoteDeadLetters:
-    """The verbs of dead letters and bulk runs."""
+    """The verbs of dead letters."""
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -82,88 +79,9 @@ class RemoteDeadLetters:
         shown = public_id.encode(job) if isinstance(job, int) else job
         return shapes.job(await self.link.post("jobs", shown, "replay", body={"args": changes}))
 
-    # ---- bulk runs -------------------------------------------------------------------------------------------------
-
-    async def preview_bulk(self, verb: BulkVerb, which: JobFilter) -> int:
-        """Count the jobs that a run would change."""
-        body = {"verb": verb.value, "q": filters.written(which)}
-        told = await self.link.post("bulk", "preview", body=body)
-        return COUNT_CAP if told["capped"] else int(told["jobs"])
-
-    async def start_bulk(
-        self,
-        verb: BulkVerb,
-        which: JobFilter,
-        *,
-        rate: str | None = None,
-        priority: int | None = None,
-        run_at: datetime | None = None,
-        run_in: Duration | None = None,
-        actor: str | None = None,
-        reason: str | None = None,
-    ) -> BulkRun:
-        """Start a run."""
-        refuse_actor(actor)
-        terms = {
-            "rate": rate,
-            "priority": priority,
-            "run_at": run_at,
-            "delay": run_in if run_in is None else milliseconds(run_in) / 1_000,
-            "reason": reason,
-        }
-        return _run(await self.link.post("bulk", body={"verb": verb.value, "q": filters.written(which), **terms}))
-
-    async def bulk_runs(self, limit: int = 100) -> list[BulkRun]:
-        """Read the runs of the last 30 days."""
-        return [_run(run) for run in (await self.link.get("bulk", limit=limit))["runs"]]
-
-    async def bulk_run(self, run: int) -> BulkRun:
-        """Read one run."""
-        return _run(await self.link.get("bulk", str(run)))
-
-    async def pause_bulk(self, run: int) -> BulkRun:
-        """Let a run stand still."""
-        return _run(await self.link.post("bulk", str(run), "pause"))
-
-    async def resume_bulk(self, run: int) -> BulkRun:
-        """Let it go on."""
-        return _run(await self.link.post("bulk", str(run), "resume"))
-
-    async def cancel_bulk(self, run: int) -> BulkRun:
-        """End it."""
-        return _run(await self.link.post("bulk", str(run), "cancel"))
-
 
 def _cursor(text: str | None) -> DeadCursor | None:
     if text is None:
         return None
     at, _, group = text.partition(_MARK)
     return DeadCursor(shapes.instant(at), group)
-
-
-def _run(told: shapes.Told) -> BulkRun:
-    which = dict(told["which"])
-    if "ids" in which:
-        which["ids"] = [public_id.decode(job) for job in which["ids"]]
-    names = ("priority", "actor", "reason", "done", "refused", "errors", "error")
-    started_at = shapes.instant(told["started_at"])
-    return BulkRun(
-        id=int(told["id"]),
-        verb=BulkVerb(told["verb"]),
-        state=BulkState(told["state"]),
-        which=msgspec.convert(which, JobFilter),
-        **{name: told[name] for name in names},
-        expected=COUNT_CAP if told["expected_capped"] else told["expected"],
-        spacing_us=round(_SECOND / told["per_second"]) if told["per_second"] else 0,
-        step=told["done"] + told["refused"],
-        cursor=None,
-        started_at=started_at,
-        next_at=started_at,
-        ended_at=shapes.moment(told["ended_at"]),
-        due=_due(told),
-    )
-
-
-def _due(told: shapes.Told) -> Due | None:
-    run_at, delay_ms = shapes.moment(told.get("run_at")), told.get("delay_ms")
-    return None if run_at is None and delay_ms is None else Due(run_at, delay_ms)

@@ -36,7 +36,7 @@ class Permission(Enum):
     CANCEL_JOBS = "cancel jobs", Role.OPERATOR
     RETRY_JOBS = "retry and replay jobs, also with other arguments", Role.OPERATOR
     RESCHEDULE_JOBS = "run jobs now or at another time, change their priority", Role.OPERATOR
-    CHANGE_MANY_JOBS = "start, pause, resume and cancel bulk runs that do not delete", Role.OPERATOR
+    CHANGE_MANY_JOBS = "start, pause, resume and cancel bulk operations that do not delete", Role.OPERATOR
     PAUSE_QUEUES = "pause and resume queues", Role.OPERATOR
     CHANGE_SCHEDULES = "make, change, enable, disable, reset and run schedules", Role.OPERATOR
     SET_MAINTENANCE = "set and delete maintenance windows", Role.OPERATOR
@@ -44,7 +44,7 @@ class Permission(Enum):
     ANSWER_ESCALATIONS = "acknowledge, snooze and test escalations", Role.OPERATOR
     SETTLE_BUDGETS = "settle what jobs took of budgets", Role.OPERATOR
     ENABLE_ENDPOINTS = "enable endpoints of webhooks", Role.OPERATOR
-    DELETE_JOBS = "delete jobs and purge dead letters, also by bulk runs", Role.ADMIN
+    DELETE_JOBS = "delete jobs and purge dead letters, also by bulk operations", Role.ADMIN
     DELETE_SCHEDULES = "delete schedules", Role.ADMIN
     PURGE_QUEUES = "purge queues", Role.ADMIN
     RELEASE_LOCKS = "release locks", Role.ADMIN

@@ -132,7 +132,11 @@ def _answering(handler: Callable[..., Any], status: int) -> Callable[..., Any]:
         value = await handler(*args, **kwargs)
         if not is_dataclass(value):
             return value
-        return Response(msgspec.json.encode(redact(value)), status, media_type="application/json")
+        answer = Response(msgspec.json.encode(redact(value)), status, media_type="application/json")
+        for given in kwargs.values():
+            if isinstance(given, Response):  # a handler that takes a response sets headers on it
+                answer.headers.update(given.headers)
+        return answer
 
     return answer
 

@@ -9,12 +9,13 @@ import msgspec
 from holdfast.client.client import Client
 from holdfast.client.dead_letters import failed_jobs, group_named, only_group
 from holdfast.client.jobs import missing
-from holdfast.errors import BulkNotFound, JobNotFound, UniqueConflict
+from holdfast.errors import JobNotFound, UniqueConflict
 from holdfast.job import Job, JobState
 from holdfast.server.kinds import KindRegistry
 from holdfast.server.principal import Principal
 from holdfast.server.problems import not_found
 from holdfast.server.scoped.budgets import ScopedBudgets
+from holdfast.server.scoped.bulk import ScopedBulkOperations
 from holdfast.server.scoped.escalations import ScopedEscalations
 from holdfast.server.scoped.kinds import ScopedKinds
 from holdfast.server.scoped.limits import ScopedLimits
@@ -22,7 +23,6 @@ from holdfast.server.scoped.locks import ScopedLocks
 from holdfast.server.scoped.queues import ScopedQueues
 from holdfast.server.scoped.workers import ScopedWorkers
 from holdfast.server.served import Opened
-from holdfast.stores.bulk import BulkRun
 from holdfast.stores.failures import DeadFilter, DeadLetter
 from holdfast.stores.store import Store
 from holdfast.stores.values import Found, JobFilter
@@ -43,6 +43,7 @@ class Sight:
         self.locks = ScopedLocks(self.client, principal)
         self.queues = ScopedQueues(self.client.queues, principal)
         self.escalations = ScopedEscalations(self.client.escalations, self.client.get_many, principal)
+        self.bulk = ScopedBulkOperations(self.client.bulk, self.store, self.asked, principal)
         self.webhooks = self.client.webhooks  # only those who may see all queues get to its routes
         self.kinds = ScopedKinds(kinds, self.store, principal)
         self.services = self.client.services  # of all queues: their routes are closed to callers who see only some
@@ -140,17 +141,3 @@ class Sight:
         """Choose failed jobs that they may see: of a group, or by conditions that must all hold."""
         found = None if group is None else await self.dead_letter(group)
         return self.narrowed(failed_jobs(found, kind=kind, queue=queue, error=error, since=since))
-
-    async def bulk_run(self, number: int) -> BulkRun:
-        """Read a bulk run; one that touches queues which are not theirs is not there."""
-        run = await self.client.bulk_run(number)
-        if not self.sees_run(run):  # guard: scope-run
-            message = f"bulk run {run.id}: there is no such run; those that ended 30 days ago are forgotten"
-            raise BulkNotFound(message)  # in the words of one that is not there
-        return run
-
-    def sees_run(self, run: BulkRun) -> bool:
-        """Whether they may see a bulk run: all its jobs must be of queues of theirs."""
-        if self.principal.queues is None:
-            return True
-        return bool(run.which.queues) and all(self.principal.sees(queue) for queue in run.which.queues)

@@ -1,7 +1,7 @@
-"""Working on bulk runs: a batch at a time, each in one commit with the place where the next one begins.
+"""Works on bulk operations: a batch at a time, each in one commit with the place where the next one begins.
 
-A process that dies between two batches has lost nothing, and two that work on the same one do it once. A run whose
-batch cannot be done waits for longer and longer while others go on, and is given up in the end.
+A process that dies between two batches has lost nothing, and two that work on the same one do it once. An operation
+whose batch cannot be done waits for longer and longer while others go on, and fails in the end.
 """
 
 import logging
@@ -14,8 +14,9 @@ from holdfast.delivery.delivery import CANCEL_HINT, Delivery, Ready
 from holdfast.errors import NotOpen, SchemaError, StoreMoved, StoreUnavailable
 from holdfast.failure import from_exception
 from holdfast.job import Job, JobState
+from holdfast.resources.bulk import BulkState, BulkVerb
 from holdfast.services.service import Round
-from holdfast.stores.bulk import BulkRun, BulkState, BulkStore, BulkVerb
+from holdfast.stores.bulk import BulkOperationRow, BulkStore
 from holdfast.stores.store import JobStore
 
 _logger = logging.getLogger("holdfast")
@@ -27,11 +28,11 @@ _OF_THE_STORE = (NotOpen, SchemaError, StoreMoved, StoreUnavailable)  # which no
 
 
 class WorkedStore(JobStore, BulkStore, Protocol):
-    """What bulk runs need of a store."""
+    """What bulk operations need of a store."""
 
 
 class BulkWork:
-    """Works on the run whose turn it is."""
+    """Works on the operation whose turn it is."""
 
     name: ClassVar[str] = "bulk"
 
@@ -40,7 +41,7 @@ class BulkWork:
         self._delivery = delivery
 
     async def run(self, batch: int) -> Round:
-        """Do one batch of one run."""
+        """Do one batch of one operation."""
         turn = await self._store.next_bulk()
         if turn is None:
             return Round()
@@ -55,7 +56,7 @@ class BulkWork:
             await self._fail(run, error)
             return Round(failures=1, has_more=True)
 
-    async def _work(self, run: BulkRun, batch: int) -> Round:
+    async def _work(self, run: BulkOperationRow, batch: int) -> Round:
         page = await self._store.list_jobs(run.open_to, limit=_size(run, batch), after=run.cursor)
         worked = await self._store.work_bulk(run, [job.id for job in page.jobs], cursor=page.next)
         if worked is None:  # somebody else did it, or the run was stopped
@@ -64,7 +65,7 @@ class BulkWork:
         self._tell(run, [job for job in page.jobs if job.id in changed])
         return Round(scanned=len(page.jobs), moved=len(changed), has_more=True)
 
-    async def _fail(self, run: BulkRun, error: Exception) -> None:
+    async def _fail(self, run: BulkOperationRow, error: Exception) -> None:
         why = from_exception(error)
         said = f"{why.error_class}: {why.message}"
         delay_ms = _FIRST_MS << min(run.errors, _DOUBLINGS)
@@ -72,11 +73,11 @@ class BulkWork:
         if failed is None:  # it was done after all, or by somebody else
             return
         if failed.state is BulkState.FAILED:
-            _logger.error("bulk run %s is given up after %s errors in a row: %s", run.id, failed.errors, said)
+            _logger.error("bulk operation %s failed after %s errors in a row: %s", run.id, failed.errors, said)
         else:
-            _logger.warning("bulk run %s goes on in %g s: %s", run.id, delay_ms / 1_000, said)
+            _logger.warning("bulk operation %s goes on in %g s: %s", run.id, delay_ms / 1_000, said)
 
-    def _tell(self, run: BulkRun, changed: Iterable[Job]) -> None:
+    def _tell(self, run: BulkOperationRow, changed: Iterable[Job]) -> None:
         """Hint at what may run now, or has to stop."""
         if run.verb is BulkVerb.CANCEL:
             if any(job.state is JobState.RUNNING for job in changed):
@@ -87,7 +88,7 @@ class BulkWork:
             self._delivery.announce([Ready(job.id, job.queue, _priority(run, job), now, job.claim) for job in queued])
 
 
-def _may_run(run: BulkRun, job: Job) -> bool:
+def _may_run(run: BulkOperationRow, job: Job) -> bool:
     """Whether a job that was changed may run at once; `job` is what it was before."""
     if run.verb is BulkVerb.RETRY:
         return True
@@ -97,10 +98,10 @@ def _may_run(run: BulkRun, job: Job) -> bool:
     return job.state is JobState.QUEUED
 
 
-def _size(run: BulkRun, batch: int) -> int:
+def _size(run: BulkOperationRow, batch: int) -> int:
     fewer = max(1, batch >> min(run.errors, _DOUBLINGS))  # what was too much for one commit may be done in several
     return fewer if run.spacing_us == 0 else max(1, min(fewer, _SMOOTH_US // run.spacing_us))
 
 
-def _priority(run: BulkRun, job: Job) -> int:
+def _priority(run: BulkOperationRow, job: Job) -> int:
     return job.priority if run.priority is None else run.priority

@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 from secrets import token_hex
 from typing import Any
 
+from holdfast.resources.bulk import BulkState, BulkVerb
 from holdfast.stores.access import AccessStore, AuditFilter, Deed, NewPass
 from holdfast.stores.alarms import Alarm, AlarmStore, EscalationRow, Notice, NoticeStore
 from holdfast.stores.budgets import BudgetRow, BudgetStore, Reservation, Spend
-from holdfast.stores.bulk import BulkRun, BulkState, BulkStore, BulkVerb, NewBulk
+from holdfast.stores.bulk import BulkOperationRow, BulkStore, NewBulk
 from holdfast.stores.cluster import (
     AnnounceStore,
     Fire,
@@ -97,7 +98,7 @@ MESSAGE = Message(
 )
 DUE = RetentionDue(job_id=1, life=1, what="stale", tries=1)
 FIRE = Fire(datetime(2026, 1, 1, tzinfo=UTC), "enqueued", new_job(1))
-RUN = BulkRun(
+RUN = BulkOperationRow(
     id=1,
     verb=BulkVerb.RETRY,
     which=JobFilter(),

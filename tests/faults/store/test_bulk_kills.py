@@ -1,4 +1,4 @@
-"""Whoever works on a bulk run is killed between and within its batches; the next goes on, and no job is done twice."""
+"""A process is killed between and within batches of a bulk operation; the next goes on, and no job is done twice."""
 
 import os
 import signal
@@ -9,8 +9,9 @@ import pytest
 
 from holdfast.delivery.in_store import InStore
 from holdfast.job import JobState
+from holdfast.resources.bulk import BulkState, BulkVerb
 from holdfast.services.bulk import BulkWork
-from holdfast.stores.bulk import BulkState, BulkVerb, NewBulk
+from holdfast.stores.bulk import NewBulk
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.values import JobFilter
 from holdfast.transitions import failed

@@ -1,19 +1,12 @@
-"""Bulk runs: one change to many jobs, previewed, made batch by batch, stopped at any time."""
+"""Bulk operations: one change to many jobs, previewed, made batch by batch, stopped at any time."""
 
 from typing import Annotated, Any
 
 from fastapi import Body, Request, Response
 
-from holdfast.client.bulk import changeable
 from holdfast.errors import InvalidValue
-from holdfast.server.api.bulk_shapes import (
-    BulkList,
-    BulkRequest,
-    BulkShape,
-    PreviewRequest,
-    PreviewShape,
-    bulk_shape,
-)
+from holdfast.resources.bulk import BulkOperation, BulkOperationList, BulkPreviewRequest, BulkRequest, BulkVerb
+from holdfast.resources.queue import JobCount
 from holdfast.server.api.choosing import chosen, named
 from holdfast.server.api.parameters import Limit, Number
 from holdfast.server.pages.rendering import url
@@ -21,13 +14,10 @@ from holdfast.server.principal import Principal
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted, require_role
 from holdfast.server.sight import Sight
-from holdfast.stores.bulk import COUNT_CAP, BulkRun, BulkVerb
 from holdfast.stores.values import JobFilter
 
 routes = Routes("bulk", "/bulk")
 
-COUNTING_MS = 1_000
-_LOOKED_AT = 1_000
 _EXAMPLES: Any = {
     "filter": {
         "summary": "Retry all that failed within the last hour",
@@ -36,91 +26,85 @@ _EXAMPLES: Any = {
 }
 
 
-@routes.post("/preview", Permission.LOOK, summary="Count what a bulk run would change")
-async def preview_bulk(sight: Seen, asked: PreviewRequest) -> PreviewShape:
-    """Count the jobs that a run would change now, at most 10,000 of them and for a second; nothing is changed."""
-    which = changeable(asked.verb, await _which(sight, asked))
-    # Who may only look may not keep the database busy either: a search for words goes through all there is.
-    counted = await sight.store.count_found(which, most=COUNT_CAP, budget_ms=COUNTING_MS)
-    return PreviewShape(jobs=min(counted.jobs, COUNT_CAP - 1), capped=counted.capped)
+@routes.post("/preview", Permission.LOOK, summary="Count what a bulk operation would change")
+async def preview_bulk(sight: Seen, asked: BulkPreviewRequest) -> JobCount:
+    """Count the jobs that an operation would change now, at most 10,000 of them and for a second; nothing changes."""
+    return await sight.bulk.preview(asked.verb, _which(asked))
 
 
-@routes.post("", Permission.CHANGE_MANY_JOBS, summary="Start a bulk run", status_code=201)
+@routes.post("", Permission.CHANGE_MANY_JOBS, summary="Start a bulk operation", status_code=201)
 async def start_bulk(
     request: Request,
     response: Response,
     sight: Seen,
     asked: Annotated[BulkRequest, Body(openapi_examples=_EXAMPLES)],
-) -> BulkShape:
+) -> BulkOperation:
     """Retry, cancel, reprioritise, reschedule or delete all jobs that fit; deleting needs the role admin.
 
-    The run is stored and worked batch by batch by whoever leads the services: it outlives this request, and this
-    server. Jobs that come to fit after it has begun are left alone.
+    The operation is stored, and the leader of the services works on it batch by batch: it outlives this request, and
+    this server. Jobs that fit only after it was started are left alone.
     """
-    which = await _which(sight, asked)
+    which = _which(asked)
     noted(request, verb=asked.verb, q=asked.q, ids=asked.ids, reason=asked.reason)
     noted(request, priority=asked.priority, run_at=asked.run_at, delay=asked.delay)
     require_role_for(sight.principal, asked.verb)  # guard: bulk-delete-role
-    run = await sight.client.start_bulk(
+    operation = await sight.bulk.start(
         asked.verb,
         which,
         rate=asked.rate,
         priority=asked.priority,
         run_at=asked.run_at,
-        run_in=asked.delay,
-        actor=sight.principal.name,
+        delay=asked.delay,
         reason=asked.reason,
     )
-    noted(request, run=run.id, expected=run.expected)
-    response.headers["location"] = url(request, "api", "v1", "bulk", run.id)
-    return bulk_shape(run)
+    noted(request, operation=operation.id, expected=operation.expected.jobs)
+    response.headers["location"] = url(request, "api", "v1", "bulk", operation.id)
+    return operation
 
 
-@routes.get("", Permission.LOOK, summary="List bulk runs")
-async def list_bulk(sight: Seen, limit: Limit = 50) -> BulkList:
-    """Read the runs of the last 30 days, the newest first."""
-    mine = sight.principal.queues
-    runs = await sight.client.bulk_runs(limit if mine is None else _LOOKED_AT)
-    return BulkList(runs=[bulk_shape(run) for run in runs if sight.sees_run(run)][:limit])
+@routes.get("", Permission.LOOK, summary="List bulk operations")
+async def list_bulk(sight: Seen, limit: Limit = 50) -> BulkOperationList:
+    """Read the operations of the last 30 days, newest first."""
+    return BulkOperationList(operations=await sight.bulk.list(limit))
 
 
-@routes.get("/{run}", Permission.LOOK, summary="Read a bulk run")
-async def read_bulk(run: Number, sight: Seen) -> BulkShape:
-    """Read one run: how far it is, and whether it has ended."""
-    return bulk_shape(await sight.bulk_run(int(run)))
+@routes.get("/{operation}", Permission.LOOK, summary="Read a bulk operation")
+async def read_bulk(operation: Number, sight: Seen) -> BulkOperation:
+    """Read one operation: how far it is, and whether it has ended."""
+    return await sight.bulk.get(operation)
 
 
-@routes.post("/{run}/pause", Permission.CHANGE_MANY_JOBS, summary="Pause a bulk run")
-async def pause_bulk(run: Number, sight: Seen) -> BulkShape:
-    """Let a run stand still after the batch that it is at."""
-    return bulk_shape(await sight.client.pause_bulk((await _changeable(sight, run)).id))
+@routes.post("/{operation}/pause", Permission.CHANGE_MANY_JOBS, summary="Pause a bulk operation")
+async def pause_bulk(operation: Number, sight: Seen) -> BulkOperation:
+    """Pause an operation after the batch that it is at."""
+    return await sight.bulk.pause(await _changeable(sight, operation))
 
 
-@routes.post("/{run}/resume", Permission.CHANGE_MANY_JOBS, summary="Resume a bulk run")
-async def resume_bulk(run: Number, sight: Seen) -> BulkShape:
-    """Let a paused run go on where it was, and one that waits because of an error try again now."""
-    return bulk_shape(await sight.client.resume_bulk((await _changeable(sight, run)).id))
+@routes.post("/{operation}/resume", Permission.CHANGE_MANY_JOBS, summary="Resume a bulk operation")
+async def resume_bulk(operation: Number, sight: Seen) -> BulkOperation:
+    """Let a paused operation go on where it was, and one that waits after an error try again now."""
+    return await sight.bulk.resume(await _changeable(sight, operation))
 
 
-@routes.post("/{run}/cancel", Permission.CHANGE_MANY_JOBS, summary="Cancel a bulk run")
-async def cancel_bulk(run: Number, sight: Seen) -> BulkShape:
-    """End a run after the batch that it is at; what is done stays done."""
-    return bulk_shape(await sight.client.cancel_bulk((await sight.bulk_run(int(run))).id))
+@routes.post("/{operation}/cancel", Permission.CHANGE_MANY_JOBS, summary="Cancel a bulk operation")
+async def cancel_bulk(operation: Number, sight: Seen) -> BulkOperation:
+    """End an operation after the batch that it is at; what is done stays done."""
+    return await sight.bulk.cancel(operation)
 
 
-async def _which(sight: Sight, asked: PreviewRequest) -> JobFilter:
+def _which(asked: BulkPreviewRequest | BulkRequest) -> JobFilter:
     if (asked.q is None) == (asked.ids is None):
         message = 'which jobs: expected either q or ids; q "" means all that the verb can change'
         raise InvalidValue(message)
-    return await sight.asked(chosen(asked.q) if asked.ids is None else named(asked.ids))
+    return chosen(asked.q) if asked.ids is None else named(asked.ids)
 
 
 def require_role_for(principal: Principal, verb: BulkVerb) -> None:
-    """Refuse a verb of bulk runs that a role is too small for."""
+    """Refuse a verb of bulk operations that a role is too small for."""
     require_role(principal, Permission.DELETE_JOBS if verb is BulkVerb.DELETE else Permission.CHANGE_MANY_JOBS)
 
 
-async def _changeable(sight: Sight, number: str) -> BulkRun:
-    run = await sight.bulk_run(int(number))
-    require_role_for(sight.principal, run.verb)  # guard: api-run-role
-    return run
+async def _changeable(sight: Sight, number: str) -> str:
+    operation = await sight.bulk.get(number)
+    require_role_for(sight.principal, operation.verb)  # guard: api-run-role
+    return operation.id

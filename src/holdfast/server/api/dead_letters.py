@@ -8,7 +8,8 @@ from starlette.responses import StreamingResponse
 from holdfast import names
 from holdfast.client.cursors import cursor_text as job_cursor
 from holdfast.errors import InvalidValue
-from holdfast.server.api.bulk_shapes import BulkShape, PreviewShape, bulk_shape, preview_shape
+from holdfast.resources.bulk import BulkOperation, BulkVerb
+from holdfast.resources.queue import JobCount
 from holdfast.server.api.dead_letter_shapes import (
     PLAIN,
     ChosenJobs,
@@ -26,7 +27,6 @@ from holdfast.server.exporting import export_lines
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
 from holdfast.server.sight import Sight
-from holdfast.stores.bulk import BulkVerb
 from holdfast.stores.failures import DeadFilter
 from holdfast.stores.values import JobFilter
 
@@ -107,10 +107,10 @@ async def export_dead_letters(
 @routes.get("/preview", Permission.LOOK, summary="Count dead letters")
 async def preview_dead_letters(
     sight: Seen, kind: Kind = None, queue: Queue = None, error: ErrorClass = None, since: Since = None
-) -> PreviewShape:
+) -> JobCount:
     """Count the failed jobs that a replay or a purge would change now, at most 10,000 of them."""
     which = await sight.dead_jobs(kind=kind, queue=queue, error=error, since=since)
-    return preview_shape(await sight.client.preview_bulk(BulkVerb.RETRY, which))
+    return await sight.bulk.preview(BulkVerb.RETRY, which)
 
 
 @routes.get("/{group}", Permission.LOOK, summary="Read a group")
@@ -129,26 +129,26 @@ async def list_group_jobs(group: Group, sight: Seen, limit: Limit = 50, after: A
 
 
 @routes.post("/replay", Permission.RETRY_JOBS, status_code=_STARTED, summary="Replay dead letters")
-async def replay_dead_letters(asked: ChosenJobs, sight: Seen, request: Request) -> BulkShape:
-    """Give all failed jobs that fit a new life, as a bulk run; one job is `POST /jobs/{id}/retry`."""
+async def replay_dead_letters(asked: ChosenJobs, sight: Seen, request: Request) -> BulkOperation:
+    """Give all failed jobs that fit a new life, as a bulk operation; one job is `POST /jobs/{id}/retry`."""
     return await _run(sight, BulkVerb.RETRY, await _chosen(sight, asked), asked, request)
 
 
 @routes.post("/purge", Permission.DELETE_JOBS, status_code=_STARTED, summary="Purge dead letters")
-async def purge_dead_letters(asked: ChosenJobs, sight: Seen, request: Request) -> BulkShape:
-    """Delete all failed jobs that fit, as a bulk run."""
+async def purge_dead_letters(asked: ChosenJobs, sight: Seen, request: Request) -> BulkOperation:
+    """Delete all failed jobs that fit, as a bulk operation."""
     return await _run(sight, BulkVerb.DELETE, await _chosen(sight, asked), asked, request)
 
 
 @routes.post("/{group}/replay", Permission.RETRY_JOBS, status_code=_STARTED, summary="Replay a group")
-async def replay_group(group: Group, sight: Seen, request: Request, asked: Given = None) -> BulkShape:
-    """Give the failed jobs of a group a new life, as a bulk run."""
+async def replay_group(group: Group, sight: Seen, request: Request, asked: Given = None) -> BulkOperation:
+    """Give the failed jobs of a group a new life, as a bulk operation."""
     return await _run(sight, BulkVerb.RETRY, await sight.dead_jobs(group), asked or PLAIN, request)
 
 
 @routes.post("/{group}/purge", Permission.DELETE_JOBS, status_code=_STARTED, summary="Purge a group")
-async def purge_group(group: Group, sight: Seen, request: Request, asked: Given = None) -> BulkShape:
-    """Delete the failed jobs of a group, as a bulk run."""
+async def purge_group(group: Group, sight: Seen, request: Request, asked: Given = None) -> BulkOperation:
+    """Delete the failed jobs of a group, as a bulk operation."""
     return await _run(sight, BulkVerb.DELETE, await sight.dead_jobs(group), asked or PLAIN, request)
 
 
@@ -170,9 +170,8 @@ async def _chosen(sight: Sight, asked: ChosenJobs) -> JobFilter:
     return await sight.dead_jobs(kind=asked.kind, queue=asked.queue, error=asked.error, since=asked.since)
 
 
-async def _run(sight: Sight, verb: BulkVerb, which: JobFilter, asked: Replay, request: Request) -> BulkShape:
-    actor = sight.principal.name
-    run = await sight.client.start_bulk(verb, which, rate=asked.rate, actor=actor, reason=asked.reason)
+async def _run(sight: Sight, verb: BulkVerb, which: JobFilter, asked: Replay, request: Request) -> BulkOperation:
+    operation = await sight.bulk.start(verb, which, rate=asked.rate, reason=asked.reason)
     only = which.queues[0] if len(which.queues) == 1 else None
-    noted(request, queue=only, run=run.id, jobs=run.expected, reason=asked.reason)
-    return bulk_shape(run)
+    noted(request, queue=only, operation=operation.id, jobs=operation.expected.jobs, reason=asked.reason)
+    return operation

@@ -7,11 +7,10 @@ from fastapi import Body, Path, Request
 from holdfast import names
 from holdfast.client.in_force import CHANGEABLE
 from holdfast.job import WAITING
-from holdfast.resources.queue import PauseRequest, PurgeRequest, QueueInfo, QueueList, SettingRequest
-from holdfast.server.api.bulk_shapes import BulkShape, PreviewShape, bulk_shape, preview_shape
+from holdfast.resources.bulk import BulkOperation, BulkVerb
+from holdfast.resources.queue import JobCount, PauseRequest, PurgeRequest, QueueInfo, QueueList, SettingRequest
 from holdfast.server.roles import Permission
-from holdfast.server.routing import Routes, Seen, Who, noted
-from holdfast.stores.bulk import BulkVerb
+from holdfast.server.routing import Routes, Seen, noted
 from holdfast.stores.values import JobFilter
 
 routes = Routes("queues", "/queues")
@@ -68,24 +67,21 @@ async def reset_queue(name: Name, field: SettingName, sight: Seen, request: Requ
 
 
 @routes.get("/{name}/purge", Permission.LOOK, summary="Count what a purge would cancel")
-async def preview_purge(name: Name, sight: Seen) -> PreviewShape:
+async def preview_purge(name: Name, sight: Seen) -> JobCount:
     """Count the jobs of a queue that wait now, at most 10,000 of them."""
-    found = await read_queue(name, sight)
-    return preview_shape(await sight.client.preview_bulk(BulkVerb.CANCEL, _waiting(found.name)))
+    queue = await sight.queues.get(name)
+    return await sight.bulk.preview(BulkVerb.CANCEL, _waiting(queue.name))
 
 
 @routes.post("/{name}/purge", Permission.PURGE_QUEUES, status_code=_STARTED, summary="Purge a queue")
 async def purge_queue(
-    name: Name, sight: Seen, who: Who, request: Request, asked: Annotated[PurgeRequest | None, Body()] = None
-) -> BulkShape:
-    """Cancel all jobs of a queue that wait, as a bulk run; what runs goes on."""
-    found = await read_queue(name, sight)
-    given = asked or PurgeRequest()
-    run = await sight.client.start_bulk(
-        BulkVerb.CANCEL, _waiting(found.name), rate=given.rate, actor=who.name, reason=given.reason
-    )
-    noted(request, queue=found.name, run=run.id, jobs=run.expected, reason=given.reason)
-    return bulk_shape(run)
+    name: Name, sight: Seen, request: Request, asked: Annotated[PurgeRequest | None, Body()] = None
+) -> BulkOperation:
+    """Cancel all jobs of a queue that wait, as a bulk operation; running jobs go on."""
+    queue, given = await sight.queues.get(name), asked or PurgeRequest()
+    operation = await sight.bulk.start(BulkVerb.CANCEL, _waiting(queue.name), rate=given.rate, reason=given.reason)
+    noted(request, queue=queue.name, operation=operation.id, jobs=operation.expected.jobs, reason=given.reason)
+    return operation
 
 
 def _waiting(queue: str) -> JobFilter:

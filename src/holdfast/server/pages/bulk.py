@@ -1,9 +1,8 @@
-"""Doing one thing to many jobs: first a page that says to how many, then the deed."""
+"""Changes many jobs: first a page says how many they are, then the jobs are changed."""
 
 from collections import Counter
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Form, Query, Request
 from starlette.responses import Response
@@ -12,6 +11,7 @@ from holdfast import filtering
 from holdfast.errors import Conflict, InvalidValue
 from holdfast.job import JobState
 from holdfast.public_id import encode
+from holdfast.resources.bulk import BulkVerb
 from holdfast.server.api.bulk import require_role_for
 from holdfast.server.pages.jobs import PAGE, read_query
 from holdfast.server.pages.rendering import page, turned, url
@@ -21,7 +21,7 @@ from holdfast.server.problems import Problem
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, Who, noted
 from holdfast.server.sight import Sight
-from holdfast.stores.bulk import TAKES, BulkVerb
+from holdfast.stores.bulk import TAKES
 from holdfast.stores.values import Answer, Answered
 
 routes = Routes("pages", in_schema=False)
@@ -46,7 +46,6 @@ _REFUSALS = {
     Answer.UNIQUE_CLASH: "whose unique key another live job holds",
     Answer.EXPIRING: "within a day of deletion",
 }
-_MOST = 10_000
 
 Verb = Annotated[str, Query(max_length=20)]
 Text = Annotated[str, Form(max_length=filtering.LONGEST)]
@@ -97,36 +96,31 @@ async def bulk_here(
     confirm: Text = "",
     everything: Annotated[str, Form(alias="all", max_length=10)] = "",
 ) -> Response:
-    """Change many jobs: those that were chosen at once, all that fit as a run that goes on by itself."""
+    """Change many jobs: those that were chosen at once, all that fit as a bulk operation."""
     wanted = Wanted(_verb(verb, who), q, [] if everything else job, bool(everything), priority, run_in, rate, reason)
     noted(request, verb=verb, filter=q or None, jobs=job or None, reason=reason or None)
     if verb == "delete" and confirm.strip() != "delete":
         return await _asked(request, sight, wanted, mistake='type the word "delete" to go on', status=422)
     try:
-        said = await (_run(sight, wanted, who) if wanted.is_all else _each(sight, wanted, who))
+        said = await (_start(sight, wanted) if wanted.is_all else _each(sight, wanted, who))
     except (InvalidValue, Conflict) as error:
         return await _asked(request, sight, wanted, mistake=str(error), status=422)
     return turned(request, url(request, "jobs", q=q), said)
 
 
-@routes.post("/jobs/runs/{run}/{verb}", Permission.CHANGE_MANY_JOBS, whole=True)
-async def change_run_here(request: Request, run: int, verb: str, sight: Seen, q: Text = "") -> Response:
-    """Pause, resume or cancel a run."""
-    client = sight.client
-    known: dict[str, Callable[[int], Coroutine[Any, Any, object]]] = {
-        "pause": client.pause_bulk,
-        "resume": client.resume_bulk,
-        "cancel": client.cancel_bulk,
-    }
-    if verb not in known:
+@routes.post("/jobs/bulk/{operation}/{verb}", Permission.CHANGE_MANY_JOBS, whole=True)
+async def change_operation_here(request: Request, operation: int, verb: str, sight: Seen, q: Text = "") -> Response:
+    """Pause, resume or cancel a bulk operation."""
+    change = {"pause": sight.bulk.pause, "resume": sight.bulk.resume, "cancel": sight.bulk.cancel}
+    if verb not in change:
         raise Problem(404, f"there is nothing at {request.url.path}", "not-found")
     if verb != "cancel":
-        require_role_for(sight.principal, (await client.bulk_run(run)).verb)  # guard: bulk-run-role
+        require_role_for(sight.principal, (await sight.bulk.get(operation)).verb)  # guard: bulk-run-role
     try:
-        await known[verb](run)
+        await change[verb](operation)
     except (InvalidValue, Conflict) as error:
         return turned(request, url(request, "jobs", q=q), Said(f"Not done: {error}", is_bad=True))
-    return turned(request, url(request, "jobs", q=q), f"Run {run}: {verb}.")
+    return turned(request, url(request, "jobs", q=q), f"Bulk operation {operation}: {verb}.")
 
 
 def _verb(verb: str, who: Principal) -> str:
@@ -167,9 +161,9 @@ async def _preview(sight: Sight, wanted: Wanted) -> str:
             message = f"jobs: expected at most {PAGE * 4} that were chosen, got {len(wanted.jobs)}; use a filter"
             raise InvalidValue(message)
         return str(len(dict.fromkeys(wanted.jobs)))
-    which = await sight.asked(read_query(wanted.query).where)
-    found = await sight.client.preview_bulk(wanted.verb, which)
-    return f"{_MOST:,}+" if found > _MOST else f"{found:,}"
+    which = read_query(wanted.query).where
+    found = await sight.bulk.preview(wanted.verb, which)
+    return str(found)
 
 
 def _takes(verb: str) -> str:
@@ -177,19 +171,17 @@ def _takes(verb: str) -> str:
     return ", ".join(sorted(state.value.replace("_", " ") for state in states))
 
 
-async def _run(sight: Sight, wanted: Wanted, who: Principal) -> Said:
-    which = await sight.asked(read_query(wanted.query).where)
-    run = await sight.client.start_bulk(
+async def _start(sight: Sight, wanted: Wanted) -> Said:
+    operation = await sight.bulk.start(
         wanted.verb,
-        which,
+        read_query(wanted.query).where,
         rate=wanted.rate or None,
         priority=_priority(wanted) if wanted.verb == "reprioritise" else None,
-        run_in=(wanted.run_in or "0s") if wanted.verb == "reschedule" else None,
-        actor=who.name,
+        delay=(wanted.run_in or "0s") if wanted.verb == "reschedule" else None,
         reason=wanted.reason or None,
     )
-    expected = f"{_MOST:,}+" if run.expected > _MOST else f"{run.expected:,}"
-    return Said(f"Run {run.id} has begun: {expected} jobs are to be {_DEEDS[wanted.verb]}.")
+    begun = f"Bulk operation {operation.id} has begun: {operation.expected} jobs are to be {_DEEDS[wanted.verb]}."
+    return Said(begun)
 
 
 async def _each(sight: Sight, wanted: Wanted, who: Principal) -> Said:

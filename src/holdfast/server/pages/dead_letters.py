@@ -6,19 +6,20 @@ from fastapi import Form, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from holdfast import public_id
+from holdfast.resources.bulk import BulkVerb
 from holdfast.server.api.bulk import require_role_for
 from holdfast.server.exporting import export_lines
 from holdfast.server.kinds import KindRegistry
 from holdfast.server.pages.dead_choice import Choice, Chosen, read_moment
+from holdfast.server.pages.operations import latest_operations, started
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.pages.replaying import changes
-from holdfast.server.pages.runs import runs_of, told
 from holdfast.server.pages.shown import Shown, written
 from holdfast.server.problems import Problem, not_found
 from holdfast.server.roles import Permission
-from holdfast.server.routing import Routes, Seen, Who, noted
+from holdfast.server.routing import Routes, Seen, noted
 from holdfast.server.sight import Sight
-from holdfast.stores.bulk import COUNT_CAP, BulkVerb
+from holdfast.stores.bulk import COUNT_CAP
 from holdfast.stores.failures import DeadCursor, DeadFilter
 from holdfast.stores.values import Cursor
 from holdfast.telemetry.redaction import hide
@@ -53,7 +54,7 @@ async def dead_letters_page(
         groups=found.groups,
         next=found.next,
         choice=choice,
-        runs=await runs_of(sight),
+        operations=await latest_operations(sight),
         cap=COUNT_CAP - 1,
         job_id=public_id.encode,
         hide=hide,
@@ -82,41 +83,41 @@ async def preview_purge_here(request: Request, sight: Seen, choice: Chosen) -> R
 
 
 @routes.post("/dead-letters/replay", Permission.RETRY_JOBS)
-async def replay_here(request: Request, sight: Seen, who: Who, rate: str = Form("", max_length=20)) -> Response:
+async def replay_here(request: Request, sight: Seen, rate: str = Form("", max_length=20)) -> Response:
     """Give the chosen jobs a new life, at most at the given rate."""
     choice = Choice.of_form(await request.form())
     noted(request, **choice.facts(), rate=rate or None)
     which = await choice.jobs(sight)
     reason = choice.reason or None
-    run = await sight.client.start_bulk(BulkVerb.RETRY, which, rate=rate or None, actor=who.name, reason=reason)
-    noted(request, run=run.id, expected=run.expected)
-    return turned(request, url(request, "dead-letters"), told(run))
+    operation = await sight.bulk.start(BulkVerb.RETRY, which, rate=rate or None, reason=reason)
+    noted(request, operation=operation.id, expected=operation.expected.jobs)
+    return turned(request, url(request, "dead-letters"), started(operation))
 
 
 @routes.post("/dead-letters/purge", Permission.DELETE_JOBS)
-async def purge_here(request: Request, sight: Seen, who: Who, confirmation: str = Form("", max_length=100)) -> Response:
+async def purge_here(request: Request, sight: Seen, confirmation: str = Form("", max_length=100)) -> Response:
     """Delete the chosen jobs, once their number was typed."""
     choice = Choice.of_form(await request.form())
     noted(request, **choice.facts())
     which = await choice.jobs(sight)
     _require_confirmed(confirmation, choice)
     reason = choice.reason or None
-    run = await sight.client.start_bulk(BulkVerb.DELETE, which, actor=who.name, reason=reason)
-    noted(request, run=run.id, expected=run.expected)
-    return turned(request, url(request, "dead-letters"), told(run))
+    operation = await sight.bulk.start(BulkVerb.DELETE, which, reason=reason)
+    noted(request, operation=operation.id, expected=operation.expected.jobs)
+    return turned(request, url(request, "dead-letters"), started(operation))
 
 
-@routes.post("/dead-letters/runs/{run}/{verb}", Permission.CHANGE_MANY_JOBS)
-async def change_run_here(request: Request, run: int, verb: str, sight: Seen) -> Response:
-    """Pause, go on with or cancel a run."""
-    known = await sight.bulk_run(run)
-    ask = {"pause": sight.client.pause_bulk, "resume": sight.client.resume_bulk, "cancel": sight.client.cancel_bulk}
-    if verb not in ask:
-        raise not_found("run", run)
+@routes.post("/dead-letters/bulk/{operation}/{verb}", Permission.CHANGE_MANY_JOBS)
+async def change_operation_here(request: Request, operation: int, verb: str, sight: Seen) -> Response:
+    """Pause, resume or cancel a bulk operation."""
+    known = await sight.bulk.get(operation)
+    change = {"pause": sight.bulk.pause, "resume": sight.bulk.resume, "cancel": sight.bulk.cancel}
+    if verb not in change:
+        raise not_found("action", verb)
     if verb != "cancel":
         require_role_for(sight.principal, known.verb)  # guard: dead-run-role
-    await ask[verb](run)
-    return turned(request, url(request, "dead-letters"), f"run {run}: {verb}")
+    await change[verb](operation)
+    return turned(request, url(request, "dead-letters"), f"bulk operation {operation}: {verb}")
 
 
 @routes.get("/dead-letters/{group}", Permission.LOOK)
@@ -183,7 +184,7 @@ async def replay_edited_here(
 
 async def _preview(request: Request, sight: Sight, choice: Choice, verb: BulkVerb) -> Response:
     which = await choice.jobs(sight)
-    count = await sight.client.preview_bulk(verb, which)
+    count = await sight.bulk.preview(verb, which)
     return page(
         request,
         "dead_confirm.html",
@@ -191,7 +192,6 @@ async def _preview(request: Request, sight: Sight, choice: Choice, verb: BulkVer
         verb=verb,
         choice=choice,
         count=count,
-        cap=COUNT_CAP - 1,
         confirmation=_confirmation(choice),
     )
 

@@ -9,15 +9,16 @@ from starlette.responses import Response
 
 from holdfast import public_id
 from holdfast.job import Job, JobState
+from holdfast.resources.bulk import BulkVerb
 from holdfast.server.pages import drawing
+from holdfast.server.pages.operations import latest_operations, started
 from holdfast.server.pages.rendering import page, turned, url
-from holdfast.server.pages.runs import runs_of, told
 from holdfast.server.pages.shown import Shown
 from holdfast.server.problems import not_found
 from holdfast.server.roles import Permission
-from holdfast.server.routing import Routes, Seen, Who, noted
+from holdfast.server.routing import Routes, Seen, noted
 from holdfast.server.sight import Sight
-from holdfast.stores.bulk import COUNT_CAP, BulkVerb
+from holdfast.stores.bulk import COUNT_CAP
 from holdfast.stores.failures import DeadFilter, DeadLetter, group_id
 from holdfast.stores.values import JobFilter
 from holdfast.telemetry.redaction import hide
@@ -133,7 +134,7 @@ async def failures_page(
         spans=list(_SPANS),
         kind=kind,
         read=_READ,
-        runs=await runs_of(sight),
+        operations=await latest_operations(sight),
         cap=COUNT_CAP - 1,
         hide=hide,
     )
@@ -156,8 +157,7 @@ async def preview_failures_here(
         verb=verb,
         kind=kind,
         fingerprint=fingerprint,
-        count=await sight.client.preview_bulk(deed, which),
-        cap=COUNT_CAP - 1,
+        count=await sight.bulk.preview(deed, which),
     )
 
 
@@ -166,7 +166,6 @@ async def end_failures_here(
     request: Request,
     verb: str,
     sight: Seen,
-    who: Who,
     *,
     kind: str = Form(max_length=100),
     fingerprint: str = Form("", max_length=2_000),
@@ -177,9 +176,9 @@ async def end_failures_here(
     noted(request, verb=verb, kind=kind, fingerprint=fingerprint, rate=rate or None, reason=reason or None)
     deed, which = _chosen(sight, verb, kind, fingerprint)
     why = reason or "failures page"
-    run = await sight.client.start_bulk(deed, which, rate=rate or None, actor=who.name, reason=why)
-    noted(request, run=run.id, expected=run.expected)
-    return turned(request, url(request, "failures"), told(run))
+    operation = await sight.bulk.start(deed, which, rate=rate or None, reason=why)
+    noted(request, operation=operation.id, expected=operation.expected.jobs)
+    return turned(request, url(request, "failures"), started(operation))
 
 
 def _chosen(sight: Sight, verb: str, kind: str, fingerprint: str) -> tuple[BulkVerb, JobFilter]:

@@ -15,14 +15,15 @@ from holdfast.client.cursors import cursor_text, read_cursor
 from holdfast.client.searching import meant
 from holdfast.errors import InvalidFilter, InvalidValue, JobNotFound
 from holdfast.job import JobState
+from holdfast.resources.bulk import BulkOperation
 from holdfast.resources.queue import QueueInfo
+from holdfast.resources.redaction import redact
 from holdfast.server.pages.recent import recent
 from holdfast.server.pages.rendering import page, part_of, url
 from holdfast.server.pages.shown import Shown
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen
 from holdfast.server.sight import Sight
-from holdfast.stores.bulk import BulkRun, BulkState
 from holdfast.stores.values import Counted, Found, JobFilter
 
 routes = Routes("pages", in_schema=False)
@@ -71,7 +72,7 @@ _AGAIN = "holdfast:counts from:body"  # every few seconds, while the page is liv
 _TABS_S = 0.1
 _QUEUES_S = 10.0
 _MOST_KINDS = 300
-_RUNS = 5
+_OPERATIONS = 5
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ async def jobs_page(
         next=None if found.next is None else cursor_text(found.next),
         is_first=after is None,
         columns=COLUMNS,
-        runs=await _runs(sight),
+        operations=await _operations(sight),
         colours=await _colours(sight),
         terms=TERMS,
         choices=await _choices(sight),
@@ -157,7 +158,7 @@ def _with_mistake(request: Request, q: str, mistake: str) -> Response:
         next=None,
         is_first=True,
         columns=COLUMNS,
-        runs=[],
+        operations=[],
         colours={},
         terms=TERMS,
         choices=[],
@@ -204,12 +205,12 @@ async def _count(sight: Sight, where: JobFilter, states: tuple[JobState, ...], e
     return f"{counted.jobs:,}{'+' if counted.capped else ''}"
 
 
-async def _runs(sight: Sight) -> list[BulkRun]:
-    """Read the bulk runs that are under way, for those who may see all queues."""
+async def _operations(sight: Sight) -> list[BulkOperation]:
+    """Read the bulk operations that are under way, for those who may see all queues."""
     if sight.principal.queues is not None:
         return []
-    found = await recent(sight.store, "runs", 1.0, lambda: sight.client.bulk_runs(_RUNS))
-    return [run for run in found if run.state in {BulkState.RUNNING, BulkState.PAUSED}]
+    found = await recent(sight.store, "operations", 1.0, lambda: sight.bulk.list(_OPERATIONS))
+    return redact([operation for operation in found if operation.ended_at is None])
 
 
 async def _choices(sight: Sight) -> list[str]:

@@ -1,21 +1,11 @@
-"""Bulk runs, on PostgreSQL."""
+"""Bulk operations, on PostgreSQL."""
 
 from collections.abc import Sequence
 
 import asyncpg
 
-from holdfast.stores.bulk import (
-    COUNT_CAP,
-    FAILING_MS,
-    KEPT_DAYS,
-    MOST_ERRORS,
-    BulkRun,
-    BulkState,
-    BulkVerb,
-    NewBulk,
-    read,
-    written,
-)
+from holdfast.resources.bulk import BulkState, BulkVerb
+from holdfast.stores.bulk import COUNT_CAP, FAILING_MS, KEPT_DAYS, MOST_ERRORS, BulkOperationRow, NewBulk, read, written
 from holdfast.stores.postgres import lists, rows
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.role import Role
@@ -33,7 +23,7 @@ class PostgresBulk(Role):
         found = await self.pool.search(lambda connection: connection.fetchval(in_schema(sql, self.schema), *args))
         return min(int(found), COUNT_CAP)
 
-    async def start_bulk(self, new: NewBulk) -> BulkRun:
+    async def start_bulk(self, new: NewBulk) -> BulkOperationRow:
         found = await self.fetch(
             "start_bulk",
             new.key,
@@ -46,14 +36,14 @@ class PostgresBulk(Role):
         )
         return _run(found[0])
 
-    async def next_bulk(self) -> tuple[BulkRun, int] | None:
+    async def next_bulk(self) -> tuple[BulkOperationRow, int] | None:
         found = await self.fetch("next_bulk")
         return (_run(found[0]), found[0]["wait_ms"]) if found else None
 
     async def work_bulk(
-        self, run: BulkRun, ids: Sequence[int], *, cursor: Cursor | None
-    ) -> tuple[BulkRun, frozenset[int]] | None:
-        async def work(connection: Connection) -> tuple[BulkRun, frozenset[int]] | None:
+        self, run: BulkOperationRow, ids: Sequence[int], *, cursor: Cursor | None
+    ) -> tuple[BulkOperationRow, frozenset[int]] | None:
+        async def work(connection: Connection) -> tuple[BulkOperationRow, frozenset[int]] | None:
             async with connection.transaction():
                 if not await connection.fetch(self.queries["lock_bulk"], run.id, run.step):
                     return None
@@ -67,23 +57,23 @@ class PostgresBulk(Role):
 
         return await self.pool.call(work)
 
-    async def fail_bulk(self, run: BulkRun, error: str, delay_ms: int) -> BulkRun | None:
+    async def fail_bulk(self, run: BulkOperationRow, error: str, delay_ms: int) -> BulkOperationRow | None:
         seen = (run.id, run.step, run.errors)
         found = await self.fetch("fail_bulk", *seen, error, delay_ms, MOST_ERRORS, FAILING_MS)
         return _run(found[0]) if found else None
 
-    async def change_bulk(self, run: int, state: BulkState) -> BulkRun | None:
+    async def change_bulk(self, run: int, state: BulkState) -> BulkOperationRow | None:
         found = await self.fetch("change_bulk", run, state.value)
         return _run(found[0]) if found else None
 
-    async def list_bulk(self, limit: int, *, run: int | None = None) -> list[BulkRun]:
+    async def list_bulk(self, limit: int, *, run: int | None = None) -> list[BulkOperationRow]:
         return [_run(row) for row in await self.fetch("list_bulk", limit, run)]
 
     async def prune_bulk(self, limit: int) -> int:
         return len(await self.fetch("prune_bulk", limit, KEPT_DAYS))
 
 
-def _change(run: BulkRun) -> tuple[str, tuple[object, ...]]:
+def _change(run: BulkOperationRow) -> tuple[str, tuple[object, ...]]:
     """Name the query of a run's verb, and what it takes beside the jobs."""
     if run.verb is BulkVerb.RETRY:
         return "retry_jobs", (None,)
@@ -98,11 +88,11 @@ def _change(run: BulkRun) -> tuple[str, tuple[object, ...]]:
     return "cancel_jobs", (rows.json_text(notes) if notes else None,)
 
 
-def _run(row: asyncpg.Record) -> BulkRun:
+def _run(row: asyncpg.Record) -> BulkOperationRow:
     number, verb, text, priority, actor, reason, state, expected, spacing_us, step, done, refused = row[:12]
     cursor_at, cursor_id, started_at, next_at, ended_at, errors, error, gave_up = row[12:20]
     chosen, which, due = read(verb, text)
-    return BulkRun(
+    return BulkOperationRow(
         number,
         chosen,
         which,

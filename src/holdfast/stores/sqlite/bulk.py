@@ -1,21 +1,11 @@
-"""Bulk runs, on SQLite."""
+"""Bulk operations, on SQLite."""
 
 import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.stores.bulk import (
-    COUNT_CAP,
-    FAILING_MS,
-    KEPT_DAYS,
-    MOST_ERRORS,
-    BulkRun,
-    BulkState,
-    BulkVerb,
-    NewBulk,
-    read,
-    written,
-)
+from holdfast.resources.bulk import BulkState, BulkVerb
+from holdfast.stores.bulk import COUNT_CAP, FAILING_MS, KEPT_DAYS, MOST_ERRORS, BulkOperationRow, NewBulk, read, written
 from holdfast.stores.sqlite import jobs, lists, rows, statements
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.values import Answer, Answered, Cursor, JobFilter
@@ -32,7 +22,7 @@ class SqliteBulk:
     async def preview_jobs(self, which: JobFilter) -> int:
         return await self.connection.search(lambda connection, now: lists.count(connection, now, which, COUNT_CAP))
 
-    async def start_bulk(self, new: NewBulk) -> BulkRun:
+    async def start_bulk(self, new: NewBulk) -> BulkOperationRow:
         verb, text = written(new)
         found = await self.connection.write(
             lambda connection, now: statements.fetch(
@@ -51,14 +41,14 @@ class SqliteBulk:
         )
         return _run(found[0])
 
-    async def next_bulk(self) -> tuple[BulkRun, int] | None:
+    async def next_bulk(self) -> tuple[BulkOperationRow, int] | None:
         found = await self.connection.read(lambda connection, now: statements.fetch(connection, "next_bulk", now=now))
         return (_run(found[0]), found[0][-1]) if found else None
 
     async def work_bulk(
-        self, run: BulkRun, ids: Sequence[int], *, cursor: Cursor | None
-    ) -> tuple[BulkRun, frozenset[int]] | None:
-        def operation(connection: sqlite3.Connection, now: int) -> tuple[BulkRun, frozenset[int]] | None:
+        self, run: BulkOperationRow, ids: Sequence[int], *, cursor: Cursor | None
+    ) -> tuple[BulkOperationRow, frozenset[int]] | None:
+        def operation(connection: sqlite3.Connection, now: int) -> tuple[BulkOperationRow, frozenset[int]] | None:
             if not statements.fetch(connection, "lock_bulk", id=run.id, step=run.step):
                 return None
             changed = frozenset(one.id for one in _change(connection, now, run, ids) if one.answer in _CHANGED)
@@ -76,7 +66,7 @@ class SqliteBulk:
 
         return await self.connection.write(operation)
 
-    async def fail_bulk(self, run: BulkRun, error: str, delay_ms: int) -> BulkRun | None:
+    async def fail_bulk(self, run: BulkOperationRow, error: str, delay_ms: int) -> BulkOperationRow | None:
         seen = {"id": run.id, "step": run.step, "errors": run.errors}
         bounds = {"most": MOST_ERRORS, "failing_ms": FAILING_MS}
         found = await self.connection.write(
@@ -86,13 +76,13 @@ class SqliteBulk:
         )
         return _run(found[0]) if found else None
 
-    async def change_bulk(self, run: int, state: BulkState) -> BulkRun | None:
+    async def change_bulk(self, run: int, state: BulkState) -> BulkOperationRow | None:
         found = await self.connection.write(
             lambda connection, now: statements.fetch(connection, "change_bulk", id=run, state=state.value, now=now)
         )
         return _run(found[0]) if found else None
 
-    async def list_bulk(self, limit: int, *, run: int | None = None) -> list[BulkRun]:
+    async def list_bulk(self, limit: int, *, run: int | None = None) -> list[BulkOperationRow]:
         found = await self.connection.read(
             lambda connection, _: statements.fetch(connection, "list_bulk", limit=limit, id=run)
         )
@@ -106,7 +96,7 @@ class SqliteBulk:
         )
 
 
-def _change(connection: sqlite3.Connection, now: int, run: BulkRun, ids: Sequence[int]) -> list[Answered]:
+def _change(connection: sqlite3.Connection, now: int, run: BulkOperationRow, ids: Sequence[int]) -> list[Answered]:
     """Do what the run does."""
     if run.verb is BulkVerb.RETRY:
         return [jobs.retry(connection, now, job_id, None) for job_id in ids]
@@ -120,11 +110,11 @@ def _change(connection: sqlite3.Connection, now: int, run: BulkRun, ids: Sequenc
     return jobs.cancel(connection, now, ids, {name: text for name, text in words.items() if text is not None})
 
 
-def _run(row: Sequence[Any]) -> BulkRun:
+def _run(row: Sequence[Any]) -> BulkOperationRow:
     number, verb, text, priority, actor, reason, state, expected, spacing_us, step, done, refused = row[:12]
     cursor_at, cursor_id, started_at, next_at, ended_at, errors, error, gave_up = row[12:20]
     chosen, which, due = read(verb, text)
-    return BulkRun(
+    return BulkOperationRow(
         number,
         chosen,
         which,
