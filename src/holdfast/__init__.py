@@ -48,6 +48,7 @@ from holdfast.errors import (
     StoreMoved,
     StoreUnavailable,
     TimedOut,
+    TokenNotFound,
     TransactionTooLong,
     UniqueConflict,
     UnknownKind,
@@ -85,6 +86,7 @@ from holdfast.resources.limit import LimitInfo, LimitKey, SlotHolder
 from holdfast.resources.lock import LockInfo
 from holdfast.resources.queue import JobCount, QueueInfo, Tuning
 from holdfast.resources.service import Leader, ServiceInfo
+from holdfast.resources.token import CreatedToken, Token
 from holdfast.resources.webhook import Delivery, DeliveryTry, Endpoint
 from holdfast.resources.worker import WorkerInfo
 from holdfast.retry import Backoff, backoff
@@ -135,6 +137,7 @@ __all__ = [
     "Context",
     "Count",
     "Counted",
+    "CreatedToken",
     "Cursor",
     "DataRefused",
     "DeadCursor",
@@ -240,6 +243,8 @@ __all__ = [
     "TelemetrySettings",
     "Throttle",
     "TimedOut",
+    "Token",
+    "TokenNotFound",
     "TransactionTooLong",
     "Tuning",
     "UniqueConflict",

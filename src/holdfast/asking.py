@@ -17,6 +17,7 @@ from holdfast.client.locks import Locks
 from holdfast.client.queues import Queues
 from holdfast.client.services import Services
 from holdfast.client.subscription import Subscription
+from holdfast.client.tokens import Tokens
 from holdfast.client.webhooks import Webhooks
 from holdfast.client.workers import Workers
 from holdfast.duration import Duration
@@ -86,6 +87,11 @@ class Asking(ABC):
     def services(self) -> Services:
         """The services: read what they did, change how they run."""
         return self.client.services
+
+    @property
+    def tokens(self) -> Tokens:
+        """The tokens of the server: read, make and revoke them."""
+        return self.client.tokens
 
     @property
     def workers(self) -> Workers:

@@ -18,6 +18,7 @@ HoldfastError
 ├── BulkNotFound              no such bulk operation, or it ended long ago
 ├── WorkerNotFound            no such worker is alive
 ├── EndpointNotFound          no webhook was to be posted to such an endpoint
+├── TokenNotFound             there is no such token
 ├── Conflict                  the request does not fit the state it met
 │   ├── KeyConflict           an idempotency key was used for another request
 │   ├── RateLimited           a rate limit refuses the job: it was not stored
@@ -156,6 +157,10 @@ class EscalationNotFound(HoldfastError, LookupError):
 
 class WorkerNotFound(HoldfastError, LookupError):
     """There is no living worker of that id, and no instance of that name."""
+
+
+class TokenNotFound(HoldfastError, LookupError):
+    """There is no token of that number."""
 
 
 class JobNotFound(HoldfastError, LookupError):

@@ -11,7 +11,7 @@ import psycopg
 from hypothesis import strategies as st
 
 from holdfast import Holdfast
-from tests.support.sizes import size
+from tests.support.sizes import CHAOS, size
 
 NOTES = ("phases", "on_restart", "webhook", "estimate", "traceparent", "tracestate", "url", "events", "other", "")
 FIELDS = (
@@ -61,6 +61,7 @@ async def test_a_job_is_stored_or_refused(dsn: str, emptied_schema: str) -> None
         @hypothesis.settings(
             max_examples=size(150, 5_000),
             deadline=None,
+            derandomize=not CHAOS,
             database=None,
             suppress_health_check=list(hypothesis.HealthCheck),
         )

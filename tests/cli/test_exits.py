@@ -32,6 +32,7 @@ def test_every_error_has_a_code() -> None:
         "BulkNotFound",
         "EscalationNotFound",
         "WorkerNotFound",
+        "TokenNotFound",
     }
     missing |= {"BudgetNotFound", "DeadLetterNotFound"}
     for kind in _all(HoldfastError):

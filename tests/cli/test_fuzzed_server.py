@@ -15,7 +15,7 @@ from holdfast.server.openapi import example_of
 from tests.cli.test_odd_server import JSON, ask
 from tests.server.reaching import document
 from tests.server.test_cost_of_checks import cheap
-from tests.support.sizes import size
+from tests.support.sizes import CHAOS, size
 
 ODD: st.SearchStrategy[Any] = st.one_of(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64) | st.floats(allow_nan=False) | st.text(max_size=20),
@@ -91,6 +91,7 @@ def test_a_changed_answer_is_printed_or_is_one_line(server: Server, path: str) -
     @hypothesis.settings(
         max_examples=size(25, 1_000),
         deadline=None,
+        derandomize=not CHAOS,
         database=None,
         suppress_health_check=list(hypothesis.HealthCheck),
     )

@@ -18,8 +18,8 @@ from click.testing import CliRunner, Result
 
 from holdfast import Holdfast, public_id
 from holdfast.cli.main import standalone
-from holdfast.server import secrets
-from holdfast.stores.access import NewPass
+from holdfast.client import secrets
+from holdfast.stores.access import NewToken
 from holdfast.stores.cluster import LockRequest
 from holdfast.stores.values import WorkerProcess
 from tests.cli import working
@@ -149,8 +149,8 @@ async def _token(store: Any, role: str, queues: tuple[str, ...] | None) -> str:
     secret = secrets.new_secret()
     kept: dict[str, Any] = {"digest": secrets.digest_of(secret), "hint": secrets.hint_of(secret)}
     word = "operator" if role == "narrow" else role
-    token = NewPass(kind="token", name=role, role=word, queues=queues, created_by="test", lasts_ms=None, **kept)
-    await store.add_pass(token)
+    token = NewToken(kind="token", name=role, role=word, queues=queues, created_by="test", lasts_ms=None, **kept)
+    await store.add_token(token)
     return secret
 
 
@@ -228,6 +228,7 @@ def test_json_of_a_command_is_what_the_api_answers(served: Place, args: tuple[st
 API = (
     (("kinds", "list"), "kinds"),
     (("services", "list"), "services"),
+    (("tokens", "list"), "tokens"),
     (("workers", "list"), "workers"),
     (("workers", "list", "--all"), "workers?dead=true"),
 )
@@ -365,12 +366,12 @@ def test_settings_budgets_and_tokens(served: Place) -> None:
     assert served.there("escalations", "test", "nobody").exit_code == 3
     assert served.there("kinds", "list", "-o", "id").stdout.split() == ["send_email", "transcode"]
     made = json.loads(served.there("tokens", "create", "--name", "ci", "--role", "viewer", "--json").stdout)
-    number = made["token"]["id"]
+    number = made["id"]
     assert served.there("queues", "list", role="admin").exit_code == 0
     assert _run("--server", served.address, "queues", "list", token=made["secret"]).exit_code == 0
     here, there = (json.loads(one("tokens", "list", "--json").stdout)["tokens"] for one in (served.here, served.there))
     assert [row["id"] for row in there] == [row["id"] for row in here]
-    assert served.there("tokens", "revoke", number).stdout == f"token {number} of ci holds no more\n"
+    assert served.there("tokens", "revoke", number).stdout == f"token {number} of ci is revoked\n"
     assert served.there("tokens", "revoke", "4711").exit_code == 3
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import Holdfast
 from tests.server.test_cost_of_checks import cheap, texts
-from tests.support.sizes import size
+from tests.support.sizes import CHAOS, size
 
 WORDS = "store: sqlite:// queues: limits: server: worker: name: mail workers: 3 sla: 30s rate: 10/s cron: budgets:"
 FILES = {
@@ -24,6 +24,7 @@ def test_a_file_is_used_or_refused(tmp_path: Path, name: str) -> None:
     @hypothesis.settings(
         max_examples=size(60, 3_000),
         deadline=None,
+        derandomize=not CHAOS,
         database=None,
         suppress_health_check=list(hypothesis.HealthCheck),
     )

@@ -9,7 +9,7 @@ from holdfast import Holdfast
 from holdfast.client.client import Client
 from holdfast.resources.bulk import BulkState, BulkVerb
 from holdfast.services.retaining import Retaining
-from holdfast.stores.access import NewPass
+from holdfast.stores.access import NewToken
 from holdfast.stores.bulk import NewBulk
 from holdfast.stores.cluster import LockRequest
 from holdfast.stores.limits import LimitRow
@@ -69,7 +69,7 @@ async def fill(store: Store, clock: Clock) -> None:
     tuning = TuningRow(instance="gone", queue="default", workers=1, lowest=1, highest=9, reason="so many wait")
     await store.report_tunings("gone", [tuning])
     token: dict[str, Any] = {"name": "deploy", "hint": "abcd", "role": "operator", "queues": None, "created_by": "ada"}
-    await store.add_pass(NewPass(kind="token", digest="d", lasts_ms=1, **token))
+    await store.add_token(NewToken(kind="token", digest="d", lasts_ms=1, **token))
     run = await store.start_bulk(NewBulk(key="k", verb=BulkVerb.RETRY, which=JobFilter(), expected=0))
     await store.change_bulk(run.id, BulkState.CANCELLED)
 

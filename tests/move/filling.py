@@ -57,7 +57,7 @@ async def fill(store: Side, count: int) -> dict[int, str]:
     await store.disable_endpoint("https://gone.example.org/", "410")
     await store.retire_worker(worker)
     await _settings(store, next(iter(made)))
-    await store.add_pass(new(digest="filled"))
+    await store.add_token(new(digest="filled"))
     deed: dict[str, Any] = {"actor": "ada", "role": "admin", "action": "pause", "target": "/queues/high", "status": 200}
     await store.add_deed(Deed(**deed, queue="high", detail='{"reason": "it\'s full"}', request="r1"))
     await escalate(store, next(iter(made)))

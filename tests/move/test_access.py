@@ -29,27 +29,31 @@ def deed(action: str) -> Deed:
 @pytest.mark.parametrize("with_history", [True, False])
 async def test_tokens_hold_where_the_jobs_come_to(sides: tuple[Side, Side], with_history: bool) -> None:
     source, target = sides
-    own = await target.add_pass(new(digest="own"))
+    own = await target.add_token(new(digest="own"))
     await target.add_deed(deed("theirs"))
-    token = await source.add_pass(new(digest="token", queues=("high", "low"), lasts_ms=None))
-    gone = await source.add_pass(new(digest="gone"))
-    await source.revoke_pass(gone.id, actor="ada")
-    await source.add_pass(new("session", "session", parent=token.id))
+    token = await source.add_token(new(digest="token", queues=("high", "low"), lasts_ms=None))
+    gone = await source.add_token(new(digest="gone"))
+    await source.revoke_token(gone.id, actor="ada")
+    await source.add_token(new("session", "session", parent=token.id))
     for action in ("pause", "resume"):
         await source.add_deed(deed(action))
     await move(source, target, Wishes(TO.to, with_history=with_history), quiet)
-    found = await target.find_pass("token")
+    found = await target.find_token("token")
     assert found is not None
     assert (found.queues, found.role, found.expires_at) == (("high", "low"), "operator", None)
-    numbers = [row.id for row in await target.list_passes("token")]
+    numbers = [row.id for row in await target.list_tokens("token")]
     assert [number - found.id for number in numbers] == [0, own.id - found.id, gone.id - token.id]
-    assert [await target.find_pass(digest) is not None for digest in ("own", "gone", "session")] == [True, False, False]
+    assert [await target.find_token(digest) is not None for digest in ("own", "gone", "session")] == [
+        True,
+        False,
+        False,
+    ]
     deeds = await target.list_deeds(AuditFilter(), limit=9)
     assert [row.action for row in deeds] == (["resume", "pause", "theirs"] if with_history else ["theirs"])
     assert deeds[0].detail == deeds[-1].detail
-    assert await source.find_pass("token") is not None, "people may still look at what was left"
+    assert await source.find_token("token") is not None, "people may still look at what was left"
     await source.add_deed(deed("late"))
     with pytest.raises(StoreMoved):
-        await source.revoke_pass(token.id, actor="late")
+        await source.revoke_token(token.id, actor="late")
     with pytest.raises(StoreMoved):
-        await source.add_pass(new(digest="late"))
+        await source.add_token(new(digest="late"))

@@ -182,7 +182,7 @@ async def test_an_application_that_writes_to_the_file_itself_is_refused(tmp_path
 
 async def test_every_table_is_closed_and_opened_again(source: Side, sqlite_memory: SqliteStore) -> None:
     await fill(source, 110)
-    await source.add_pass(new(digest="token"))
+    await source.add_token(new(digest="token"))
     before = await snapshot(source)
     await source.mark_move(Move("0c", NEW_URL, with_history=True, stage=Stage.DRAINING))
     await source.mark_move(Move("0c", NEW_URL, with_history=True, stage=Stage.CLOSED))

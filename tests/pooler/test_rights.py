@@ -18,7 +18,7 @@ from holdfast.stores.sql import quoted
 from holdfast.transitions import completed
 from tests.support.connections import connected, insert, register, request
 from tests.support.wait import PATIENCE_S
-from tests.support.web import PAGE, bearing, filled, made_pass, routes_of, visit
+from tests.support.web import PAGE, bearing, filled, made_token, routes_of, visit
 
 
 class Rights(NamedTuple):
@@ -101,7 +101,7 @@ async def serves(rights: Rights) -> None:
         raise ValueError(number)
 
     async with app, visit(app) as web:
-        web.headers |= bearing(await made_pass(app))
+        web.headers |= bearing(await made_token(app))
         failed = await fail.enqueue()
         await app.run_worker(until="empty")
         waiting = await fail.using(run_in="1h").enqueue()
@@ -244,7 +244,7 @@ async def test_a_role_that_only_works_can_work_and_keep_the_store(limited: Right
             )
         assert await app.store.prune_access(100) == 1
         with pytest.raises(ConfigError, match="refuses access"):
-            await made_pass(app)
+            await made_token(app)
 
 
 async def test_a_role_that_only_works_can_neither_forge_tokens_nor_rewrite_the_audit(limited: Rights) -> None:

@@ -9,7 +9,7 @@ import httpx2
 from holdfast import Holdfast
 from holdfast.server.application import make_application
 from holdfast.server.settings import ServerSettings
-from tests.support.web import HERE, bearing, made_pass
+from tests.support.web import HERE, bearing, made_token
 
 
 @asynccontextmanager
@@ -27,6 +27,6 @@ async def asking(
     async with httpx2.AsyncClient(
         transport=httpx2.ASGITransport(app=application),
         base_url=f"http://{HERE}",
-        headers=bearing(await made_pass(app, role, queues=queues)),
+        headers=bearing(await made_token(app, role, queues=queues)),
     ) as web:
         yield web

@@ -137,7 +137,7 @@ async def followed(asgi: ASGIApp, target: str, token: str | None = None, **heade
         await page.leave()
 
 
-async def made_pass(app: Holdfast, *, role: str = "viewer", **given: Any) -> tuple[str, int]:
+async def made_token(app: Holdfast, *, role: str = "viewer", **given: Any) -> tuple[str, int]:
     """Make a way in: its secret, and its number."""
     secret, kept = await made(app, role, **given)
     return secret, kept.id

@@ -23,7 +23,7 @@ from holdfast.resources.redaction import redact
 from holdfast.resources.webhook import EndpointList
 from holdfast.server.settings import ServerSettings
 from tests.server.furnished import PLAIN, furnish, furnished_app
-from tests.support.web import made_pass
+from tests.support.web import made_token
 
 
 class Reading(NamedTuple):
@@ -77,7 +77,7 @@ class Place:
     async def read(self, reading: Reading) -> tuple[Any, Any, Any]:
         """Read by the local client, by the API, and by the remote client."""
         async with self.app:
-            secret = await made_pass(self.app)
+            secret = await made_token(self.app)
             transport = httpx2.ASGITransport(app=self.app.asgi(ServerSettings()))
             link = Link("http://127.0.0.1", secret, transport=transport)
             path, _, query = reading.path.format(**self.words).partition("?")

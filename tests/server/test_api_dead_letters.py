@@ -123,7 +123,7 @@ async def test_an_export_breaks_off(
 
         async def happen() -> None:
             if why == "its token is revoked":
-                await app.store.revoke_pass(token.id, actor="ann")
+                await app.store.revoke_token(token.id, actor="ann")
             else:
                 monkeypatch.setattr(app.client, "list", away)
 

@@ -5,7 +5,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.server.settings import ServerSettings
 from tests.server.asking import asking
-from tests.support.web import PAGE, bearing, form_token, made, made_pass, visit
+from tests.support.web import PAGE, bearing, form_token, made, made_token, visit
 
 MOST_LISTED = 1_000
 
@@ -48,28 +48,28 @@ async def test_nobody_gives_more_than_they_have(memory_app: Holdfast, queues: li
         answer = await web.post("/api/v1/tokens", json={"name": "more", "role": "viewer", "queues": queues})
         assert (answer.status_code, answer.json()["type"]) == (403, "urn:holdfast:scope")
         assert (await web.post("/api/v1/tokens", json={"name": "same", "queues": ["low"]})).status_code == 201
-    assert {row.name for row in await memory_app.store.list_passes("token")} == {"admin", "same"}
+    assert {row.name for row in await memory_app.store.list_tokens("token")} == {"admin", "same"}
 
 
 @pytest.mark.guards("token-end")
 @pytest.mark.parametrize("expires_in", [None, "2h"])
 async def test_nobody_gives_more_time_than_they_have(memory_app: Holdfast, expires_in: str | None) -> None:
-    brief = bearing(await made_pass(memory_app, lasts_ms=3_600_000, name="brief"))
+    brief = bearing(await made_token(memory_app, lasts_ms=3_600_000, name="brief"))
     async with visit(memory_app) as web:
         asked = {"name": "for ever", "role": "admin", "expires_in": expires_in}
         answer = await web.post("/api/v1/tokens", json=asked, headers=brief)
         assert (answer.status_code, answer.json()["type"]) == (403, "urn:holdfast:scope")
         asked |= {"name": "shorter", "expires_in": "30m"}
         assert (await web.post("/api/v1/tokens", json=asked, headers=brief)).status_code == 201
-    assert {row.name for row in await memory_app.store.list_passes("token")} == {"brief", "shorter"}
+    assert {row.name for row in await memory_app.store.list_tokens("token")} == {"brief", "shorter"}
 
 
 @pytest.mark.parametrize("has_login", [False, True])
 async def test_nobody_hides_the_end_of_their_token_behind_others(memory_app: Holdfast, *, has_login: bool) -> None:
     secret, own = await made(memory_app, lasts_ms=3_600_000)
-    login = await made_pass(memory_app, kind="session", lasts_ms=3_600_000, parent=own.id)
+    login = await made_token(memory_app, kind="session", lasts_ms=3_600_000, parent=own.id)
     for _ in range(MOST_LISTED):
-        await made_pass(memory_app, kind="session" if has_login else "token", lasts_ms=60_000)
+        await made_token(memory_app, kind="session" if has_login else "token", lasts_ms=60_000)
     async with visit(memory_app, ServerSettings(rate=None)) as web:
         asked = {"name": "for ever", "role": "admin"}
         if has_login:
@@ -119,6 +119,6 @@ async def test_who_asks_too_often_waits(memory_app: Holdfast) -> None:
         refused = await web.get("/api/v1/queues")
         assert refused.json()["type"] == "urn:holdfast:too-many-requests"
         assert 1 <= int(refused.headers["retry-after"]) <= 20
-        made = await memory_app.store.list_passes("token")
+        made = await memory_app.store.list_tokens("token")
         assert made
         assert (await web.get("/healthz")).status_code == 200

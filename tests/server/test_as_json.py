@@ -13,7 +13,7 @@ from holdfast.server.settings import ServerSettings
 from holdfast.stores.values import JobFilter
 from tests.server.reaching import reached
 from tests.server.touring import PAGES, escalation_of, group_of
-from tests.support.web import PAGE, bearing, made_pass, visit
+from tests.support.web import PAGE, bearing, made_token, visit
 from tests.support.workers import MakeApp
 
 NOT_SHOWN = {"", "api", "api/{resource}", "counts", "login", "metrics", "healthz", "readyz"}
@@ -111,7 +111,7 @@ async def test_nobody_sees_more_than_the_api_shows_them(town: Holdfast) -> None:
         assert (await asking.get("/queues.json")).status_code == 401
         login = await asking.get("/queues.json", headers=PAGE)
         assert (login.status_code, login.headers["location"]) == (303, "/login?next=/queues.json")
-        asking.headers.update(bearing(await made_pass(town, "viewer", queues=("high",))))
+        asking.headers.update(bearing(await made_token(town, "viewer", queues=("high",))))
         assert [queue["name"] for queue in (await asking.get("/queues.json")).json()["queues"]] == ["high"]
         assert "foreign" not in (await asking.get("/jobs.json")).text
         for path, status in (

@@ -11,7 +11,7 @@ from tests.server.browser import IN_BROWSER, browsing
 from tests.server.furnished import furnish, furnished_app
 from tests.server.test_live_page import free_port, serving
 from tests.support.wait import PATIENCE_S
-from tests.support.web import made_pass
+from tests.support.web import made_token
 from tests.support.workers import MakeApp
 
 pytestmark = [*IN_BROWSER, pytest.mark.timeout(180)]
@@ -42,7 +42,7 @@ async def chosen(page: Page, *names: str) -> None:
 
 
 async def test_a_choice_is_kept_and_outlives_refreshes(browser: Browser, street: Holdfast) -> None:
-    port, session = free_port(), await made_pass(street, "operator", kind="session")
+    port, session = free_port(), await made_token(street, "operator", kind="session")
     async with serving(street, port), browsing(browser, f"http://127.0.0.1:{port}", session) as seen:
         page = seen.page
         await page.goto("/queues")
@@ -77,7 +77,7 @@ async def test_a_choice_is_kept_and_outlives_refreshes(browser: Browser, street:
 
 
 async def test_cells_over_several_columns_shrink_with_them(browser: Browser, street: Holdfast) -> None:
-    port, session = free_port(), await made_pass(street, "viewer", kind="session")
+    port, session = free_port(), await made_token(street, "viewer", kind="session")
     spans = "() => [...document.querySelector('tr.together').cells].map((cell) => cell.colSpan)"
     async with serving(street, port), browsing(browser, f"http://127.0.0.1:{port}", session) as seen:
         await seen.page.goto("/schedules")
@@ -90,7 +90,7 @@ async def test_cells_over_several_columns_shrink_with_them(browser: Browser, str
 
 
 async def test_on_a_telephone(browser: Browser, street: Holdfast) -> None:
-    port, session = free_port(), await made_pass(street, "operator", kind="session")
+    port, session = free_port(), await made_token(street, "operator", kind="session")
     narrow = {"viewport": {"width": 390, "height": 800}}
     async with serving(street, port), browsing(browser, f"http://127.0.0.1:{port}", session, **narrow) as seen:
         page = seen.page
@@ -114,7 +114,7 @@ async def test_on_a_telephone(browser: Browser, street: Holdfast) -> None:
 
 
 async def test_without_a_script_there_is_nothing_to_choose(browser: Browser, street: Holdfast) -> None:
-    port, session = free_port(), await made_pass(street, "viewer", kind="session")
+    port, session = free_port(), await made_token(street, "viewer", kind="session")
     async with (
         serving(street, port),
         browsing(browser, f"http://127.0.0.1:{port}", session, java_script_enabled=False) as seen,

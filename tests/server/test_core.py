@@ -3,15 +3,15 @@
 import httpx2
 
 from holdfast import Holdfast
-from holdfast.server import secrets
+from holdfast.client import secrets
 from holdfast.server.settings import ServerSettings
-from holdfast.stores.access import AuditFilter, NewPass
+from holdfast.stores.access import AuditFilter, NewToken
 
 
 async def made_token(app: Holdfast, role: str, queues: tuple[str, ...] | None = None) -> str:
     secret = secrets.new_secret()
-    await app.store.add_pass(
-        NewPass(
+    await app.store.add_token(
+        NewToken(
             kind="token",
             name=role,
             digest=secrets.digest_of(secret),

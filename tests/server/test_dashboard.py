@@ -18,7 +18,7 @@ from tests.server.hostile import HOSTILE
 from tests.server.test_live_page import free_port, serving
 from tests.support.builders import enqueue_many
 from tests.support.wait import PATIENCE_S
-from tests.support.web import made_pass
+from tests.support.web import made_token
 from tests.support.workers import drained, until_state
 
 pytestmark = IN_BROWSER
@@ -117,7 +117,7 @@ async def looked_at(page: Page, picture: Path | None) -> None:
 
 @pytest.mark.timeout(180)
 async def test_pages_in_both_themes_and_widths(browser: Browser, shop: Holdfast, pictures: Path | None) -> None:
-    port, session = free_port(), await made_pass(shop, "admin", kind="session", lasts_ms=600_000)
+    port, session = free_port(), await made_token(shop, "admin", kind="session", lasts_ms=600_000)
     found = {job.kind: job async for job in shop.iterate()}
     long = f"receipt_{'x' * 56}"
     children = await enqueue_many(shop.store, 2, kind=long, queue="bulk", parent=found["report"].id)
@@ -198,7 +198,7 @@ _CONTRAST = """() => {
 
 @pytest.mark.timeout(120)
 async def test_by_keyboard(browser: Browser, shop: Holdfast) -> None:
-    port, session = free_port(), await made_pass(shop, "operator", kind="session", lasts_ms=600_000)
+    port, session = free_port(), await made_token(shop, "operator", kind="session", lasts_ms=600_000)
     async with serving(shop, port), browsing(browser, f"http://127.0.0.1:{port}", session) as viewer:
         page = viewer.page
         await page.goto("/jobs?q=state:failed")
@@ -243,7 +243,7 @@ async def test_by_keyboard(browser: Browser, shop: Holdfast) -> None:
 
 @pytest.mark.timeout(120)
 async def test_bulk_actions_and_columns_in_the_browser(browser: Browser, shop: Holdfast) -> None:
-    port, session = free_port(), await made_pass(shop, "admin", kind="session", lasts_ms=600_000)
+    port, session = free_port(), await made_token(shop, "admin", kind="session", lasts_ms=600_000)
     async with serving(shop, port), browsing(browser, f"http://127.0.0.1:{port}", session) as viewer:
         page = viewer.page
         await page.goto("/jobs?q=state:scheduled")
@@ -289,7 +289,7 @@ async def test_bulk_actions_and_columns_in_the_browser(browser: Browser, shop: H
 
 @pytest.mark.timeout(120)
 async def test_pages_work_without_a_script(browser: Browser, shop: Holdfast) -> None:
-    port, session = free_port(), await made_pass(shop, "operator", kind="session", lasts_ms=600_000)
+    port, session = free_port(), await made_token(shop, "operator", kind="session", lasts_ms=600_000)
     async with (
         serving(shop, port),
         browsing(browser, f"http://127.0.0.1:{port}", session, java_script_enabled=False) as viewer,

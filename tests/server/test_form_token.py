@@ -13,7 +13,7 @@ from holdfast.server.roles import Role
 from holdfast.server.settings import ServerSettings
 from holdfast.server.shield import SAFE
 from holdfast.stores.access import AuditFilter
-from tests.support.web import PAGE, bearing, filled, form_token, made_pass, routes_of, visit
+from tests.support.web import PAGE, bearing, filled, form_token, made_token, routes_of, visit
 
 PROXY = "10.1.2.3"
 WAYS = ["session", "proxy", "hook", "loopback"]
@@ -40,7 +40,7 @@ async def browser(app: Holdfast, way: str) -> AsyncIterator[httpx2.AsyncClient]:
     client = PROXY if way == "proxy" else "127.0.0.1"
     async with visit(app, settings, is_open=way == "loopback", client=client) as web:
         if way == "session":
-            web.cookies.set("holdfast_session", await made_pass(app, kind="session"))
+            web.cookies.set("holdfast_session", await made_token(app, kind="session"))
         web.headers.update({"proxy": {"x-user": "ada"}, "hook": {"x-hooked": "1"}}.get(way, {}))
         yield web
 
@@ -81,7 +81,7 @@ async def test_no_route_that_changes_something_does_without(memory_app: Holdfast
 async def test_a_form_of_one_login_is_none_of_another(memory_app: Holdfast) -> None:
     """A value that another site has planted as a cookie makes no form: it belongs to a login as well."""
     async with visit(memory_app) as web:
-        sessions = [await made_pass(memory_app, kind="session") for _ in range(2)]
+        sessions = [await made_token(memory_app, kind="session") for _ in range(2)]
         web.cookies.set("holdfast_session", sessions[0])
         token = form_token(await web.get("/queues", headers=PAGE))
         forms = web.cookies["holdfast_forms"]
@@ -94,5 +94,5 @@ async def test_a_form_of_one_login_is_none_of_another(memory_app: Holdfast) -> N
 
 async def test_a_program_with_a_token_needs_no_form(memory_app: Holdfast) -> None:
     async with visit(memory_app) as web:
-        headers = bearing(await made_pass(memory_app)) | {"origin": "http://127.0.0.1", "cookie": "a=b"}
+        headers = bearing(await made_token(memory_app)) | {"origin": "http://127.0.0.1", "cookie": "a=b"}
         assert (await web.post("/queues/high/pause", headers=headers)).status_code == 303

@@ -8,15 +8,15 @@ import pytest
 from starlette.requests import Request
 
 from holdfast import Holdfast
+from holdfast.client.secrets import new_secret
 from holdfast.errors import ConfigError, InvalidValue
 from holdfast.server import latch
 from holdfast.server.failing import FORGIVEN_S, MOST_FAILURES, Failing
 from holdfast.server.principal import Principal
 from holdfast.server.problems import Problem
 from holdfast.server.roles import Role
-from holdfast.server.secrets import new_secret
 from holdfast.server.settings import Authorized, ServerSettings
-from tests.support.web import PAGE, bearing, made_pass, visit
+from tests.support.web import PAGE, bearing, made_token, visit
 
 QUEUES = "/api/v1/queues"
 PROXY = "10.1.2.3"
@@ -30,12 +30,12 @@ NAMES = ServerSettings(
 
 
 async def test_a_token_holds_until_it_is_revoked(memory_app: Holdfast) -> None:
-    secret = await made_pass(memory_app, "viewer")
+    secret = await made_token(memory_app, "viewer")
     async with visit(memory_app) as web:
         assert (await web.get(QUEUES, headers=bearing(secret))).status_code == 200
         assert (await web.get(QUEUES, headers={"authorization": f"bearer  {secret} "})).status_code == 200
-        (token,) = await memory_app.store.list_passes("token")
-        await memory_app.store.revoke_pass(token.id, actor="ada")
+        (token,) = await memory_app.store.list_tokens("token")
+        await memory_app.store.revoke_token(token.id, actor="ada")
         answer = await web.get(QUEUES, headers=bearing(secret))
         assert (answer.status_code, answer.json()["type"]) == (401, "urn:holdfast:token")
         assert answer.headers["www-authenticate"].startswith("Bearer")
@@ -44,14 +44,14 @@ async def test_a_token_holds_until_it_is_revoked(memory_app: Holdfast) -> None:
 @pytest.mark.guards("token-kind")
 @pytest.mark.parametrize("kind", ["session", "link"])
 async def test_no_other_secret_passes_for_a_token(memory_app: Holdfast, kind: str) -> None:
-    secret = await made_pass(memory_app, kind="session" if kind == "session" else "link")
+    secret = await made_token(memory_app, kind="session" if kind == "session" else "link")
     async with visit(memory_app) as web:
         assert (await web.get(QUEUES, headers=bearing(secret))).status_code == 401
 
 
 @pytest.mark.guards("session-kind")
 async def test_a_token_is_no_login(memory_app: Holdfast) -> None:
-    secret = await made_pass(memory_app)
+    secret = await made_token(memory_app)
     async with visit(memory_app) as web:
         web.cookies.set("holdfast_session", secret)
         assert (await web.get(QUEUES)).status_code == 401
@@ -63,8 +63,8 @@ async def test_odd_headers_are_nobody(memory_app: Holdfast) -> None:
         for given in ("Bearer ", "Bearer \xff", "b\xe4rer x", "Basic YTpi", "x"):
             answer = await web.get(QUEUES, headers=[(b"authorization", given.encode("latin-1"))])
             assert answer.status_code == 401, given
-        twice = [("authorization", f"Bearer {await made_pass(memory_app)}"), ("authorization", "Bearer other")]
-        parted = [("authorization", "Bearer "), ("authorization", await made_pass(memory_app))]
+        twice = [("authorization", f"Bearer {await made_token(memory_app)}"), ("authorization", "Bearer other")]
+        parted = [("authorization", "Bearer "), ("authorization", await made_token(memory_app))]
         empty = [("authorization", ""), twice[0]]
         for headers in (twice, twice[::-1], [twice[0]] * 2, parted, empty, empty[::-1]):
             assert (await web.get(QUEUES, headers=headers)).status_code == 401, "whose is it?"
@@ -108,8 +108,8 @@ async def test_an_open_server_closes_with_the_first_token_and_stays_closed(
         assert [one.message for one in caplog.records if "made a token" in one.message] == [
             "somebody has made a token, so nobody is let in without one any more"
         ]
-        (token,) = await memory_app.store.list_passes("token")
-        await memory_app.store.revoke_pass(token.id, actor="ada")
+        (token,) = await memory_app.store.list_tokens("token")
+        await memory_app.store.revoke_token(token.id, actor="ada")
         assert (await web.get(QUEUES)).status_code == 401, "nobody meant to open it"
 
 
@@ -130,7 +130,7 @@ async def test_an_open_server_looks_for_tokens_now_and_then(
         answers = await asyncio.gather(*(web.get(QUEUES) for _ in range(10)))
         assert {answer.status_code for answer in answers} == {200}
         assert looks == 1
-        assert (await web.get(QUEUES, headers=bearing(await made_pass(memory_app)))).status_code == 200
+        assert (await web.get(QUEUES, headers=bearing(await made_token(memory_app)))).status_code == 200
         assert looks == 1
 
 
@@ -240,7 +240,7 @@ async def test_a_hook_says_who_asks(memory_app: Holdfast) -> None:
         assert (await web.get(QUEUES, headers={"x-name": "role"})).status_code == 200
         assert (await web.post(f"{QUEUES}/high/pause", headers={"x-name": "role"})).status_code == 403
         assert (await web.get(QUEUES)).status_code == 401
-        web.cookies.set("holdfast_session", await made_pass(memory_app, kind="session"))
+        web.cookies.set("holdfast_session", await made_token(memory_app, kind="session"))
         assert (await web.get(QUEUES)).status_code == 200, "who is not known to the hook may have logged in"
 
 
@@ -269,7 +269,7 @@ async def test_a_hook_that_errs_lets_nobody_in(memory_app: Holdfast, caplog: pyt
 
 @pytest.mark.guards("guess-lockout")
 async def test_guessing_is_slowed_down_and_nobody_else_is(memory_app: Holdfast) -> None:
-    good, late = await made_pass(memory_app), await made_pass(memory_app)
+    good, late = await made_token(memory_app), await made_token(memory_app)
     settings = ServerSettings(proxies=("127.0.0.1",))
     async with visit(memory_app, settings) as web:
 
@@ -293,7 +293,7 @@ async def test_guessing_is_slowed_down_and_nobody_else_is(memory_app: Holdfast) 
 async def test_a_store_that_is_away_is_no_wrong_token(memory_app: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     from holdfast.errors import StoreUnavailable
 
-    secret = await made_pass(memory_app)
+    secret = await made_token(memory_app)
 
     async def away(*_: object, **__: object) -> None:
         message = "host db.internal refused"
@@ -301,7 +301,7 @@ async def test_a_store_that_is_away_is_no_wrong_token(memory_app: Holdfast, monk
 
     async with visit(memory_app) as web:
         with monkeypatch.context() as patch:
-            patch.setattr(type(memory_app.store), "find_pass", away)
+            patch.setattr(type(memory_app.store), "find_token", away)
             for _ in range(30):
                 answer = await web.get(QUEUES, headers=bearing(secret))
                 assert answer.status_code == 503

@@ -18,7 +18,7 @@ from tests.server.test_hostile_arguments import Branch, nested, tree
 from tests.support.figures import show
 from tests.support.sizes import CHAOS, size
 from tests.support.wait import PATIENCE_S
-from tests.support.web import bearing, made_pass
+from tests.support.web import bearing, made_token
 from tests.support.workers import MakeApp, drained
 
 JOBS = "/api/v1/jobs"
@@ -78,7 +78,7 @@ async def test_the_server_says_that_it_lives_beside_an_attack(
         await drained(app)  # which publishes the kind
         for _ in range(MANY if attack == "searches" else 0):
             await app.tasks.get("tree").enqueue(Branch(text="a" * LARGE))
-        secret = await made_pass(app, "operator")
+        secret = await made_token(app, "operator")
     took_s: list[float] = []
     where = ("--store", app.settings.url, "--schema", app.settings.schema)
     with contextlib.ExitStack() as stack:

@@ -138,7 +138,7 @@ async def test_a_name_that_comes_twice_means_nothing(memory_app: Holdfast, body:
     async with asking(memory_app) as web:
         answer = await web.post("/api/v1/tokens", content=body, headers={"content-type": "application/json"})
         assert (answer.status_code, answer.json()["type"]) == (422, "urn:holdfast:json"), answer.text
-        assert len(await memory_app.store.list_passes("token")) == 1, "the one that asks"
+        assert len(await memory_app.store.list_tokens("token")) == 1, "the one that asks"
 
 
 @pytest.mark.guards("json-values")

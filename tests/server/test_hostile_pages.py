@@ -14,7 +14,7 @@ from holdfast.server.settings import ServerSettings
 from tests.server.furnished import furnish, furnished_app
 from tests.server.reaching import application
 from tests.support.sizes import size
-from tests.support.web import PAGE, bearing, made_pass, visit
+from tests.support.web import PAGE, bearing, made_token, visit
 from tests.support.workers import MakeApp
 
 MARKUP = '"><img src=x'
@@ -70,7 +70,7 @@ async def test_hostile_text_on_every_page(make_postgres: MakeApp) -> None:
     sent = 0
     async with app, visit(app, ServerSettings(rate=None)) as web:
         await furnish(app)
-        headers = bearing(await made_pass(app)) | PAGE
+        headers = bearing(await made_token(app)) | PAGE
         for odd in ODD[: size(3, len(ODD))]:
             for method, address, form in attempts(app, odd):
                 answer = await web.request(method, address, content=form, headers=headers | (FORM if form else {}))

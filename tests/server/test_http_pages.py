@@ -23,7 +23,7 @@ from holdfast.stores.values import WorkerProcess
 from tests.server.reaching import document
 from tests.support import raw
 from tests.support.doc_pages import DOCS, blocks
-from tests.support.web import made_pass
+from tests.support.web import made_token
 from tests.support.workers import drained
 
 PAGES = [DOCS / "reference" / name for name in ("http.md", "http-jobs.md", "http-streams.md")]
@@ -60,7 +60,7 @@ class Server:
     async def _serve(self) -> None:
         server = uvicorn.Server(uvicorn.Config(self.app.asgi(), lifespan="off", log_level="warning"))
         async with self.app:
-            self.secret = await made_pass(self.app, name="docs")
+            self.secret = await made_token(self.app, name="docs")
             serving = asyncio.create_task(server.serve([self._listening]))
             self._ready.set()
             await self._stop.wait()

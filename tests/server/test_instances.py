@@ -9,7 +9,7 @@ from holdfast.errors import ConfigError
 from holdfast.server.settings import ServerSettings
 from tests.server.hostile import HOSTILE
 from tests.server.reading import read
-from tests.support.web import PAGE, bearing, made_pass, visit
+from tests.support.web import PAGE, bearing, made_token, visit
 
 OTHERS = {"staging": "https://jobs.staging.example/", "europe": "https://eu.example.org/jobs"}
 
@@ -25,7 +25,7 @@ def menu(text: str) -> list[tuple[str, str | None]]:
 @pytest.mark.parametrize("own, names", [("production", OTHERS), ("europe", OTHERS), (None, OTHERS)])
 async def test_a_menu_leads_to_other_servers(memory_app: Holdfast, own: str | None, names: dict[str, str]) -> None:
     async with visit(memory_app, ServerSettings(title=own, instances=names)) as web:
-        web.headers.update(PAGE | bearing(await made_pass(memory_app, "viewer")))
+        web.headers.update(PAGE | bearing(await made_token(memory_app, "viewer")))
         text = (await web.get("/queues")).text
         others = [address for name, address in names.items() if name != own]
         assert menu(text) == [("/", "true"), *((address, None) for address in others)]

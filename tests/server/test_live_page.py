@@ -17,7 +17,7 @@ from holdfast import Holdfast, JobHandle
 from holdfast.server import serving as server_serving
 from holdfast.server.connection import Connection
 from tests.server.browser import IN_BROWSER, Browsing, browsing
-from tests.server.following import made_pass
+from tests.server.following import made_token
 from tests.server.test_streams import live_of
 from tests.support.wait import PATIENCE_S, until
 
@@ -122,7 +122,7 @@ async def opened(viewer: Browsing, job: JobHandle[None]) -> Page:
 async def test_a_bar_moves_while_a_worker_elsewhere_works_and_survives_the_server(
     browser: Browser, hauling: Holdfast, tmp_path: Path
 ) -> None:
-    port, (session, _) = free_port(), await made_pass(hauling, role="operator", kind="session", lasts_ms=600_000)
+    port, (session, _) = free_port(), await made_token(hauling, role="operator", kind="session", lasts_ms=600_000)
 
     @hauling.task
     async def haul() -> None: ...

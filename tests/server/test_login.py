@@ -8,7 +8,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.server.settings import ServerSettings
 from holdfast.stores.access import AuditFilter
-from tests.support.web import PAGE, bearing, form_token, made_pass, visit
+from tests.support.web import PAGE, bearing, form_token, made_token, visit
 
 QUEUES = "/queues"
 
@@ -22,7 +22,7 @@ async def log_in(web: httpx2.AsyncClient, after: str = "", **fields: str) -> htt
 
 @pytest.mark.guards("cookie-httponly")
 async def test_a_token_becomes_a_login(memory_app: Holdfast) -> None:
-    secret = await made_pass(memory_app, "operator", queues=("high",))
+    secret = await made_token(memory_app, "operator", queues=("high",))
     async with visit(memory_app) as web:
         answer = await web.get("/queues?within=24h", headers=PAGE)
         assert (answer.status_code, answer.headers["location"]) == (303, "/login?next=/queues%3Fwithin%3D24h")
@@ -37,7 +37,7 @@ async def test_a_token_becomes_a_login(memory_app: Holdfast) -> None:
         assert {"httponly", "samesite=lax", "path=/"} <= set(cookie.split("; "))
         assert secret.lower() not in cookie
         assert (await web.get(QUEUES, headers=PAGE)).status_code == 200
-        (session,) = await memory_app.store.list_passes("session")
+        (session,) = await memory_app.store.list_tokens("session")
         assert (session.name, session.role, session.queues) == ("operator", "operator", ("high",))
         deeds = await memory_app.store.list_deeds(AuditFilter(), limit=9)
         assert [(deed.actor, deed.action, deed.status) for deed in deeds] == [("operator", "log_in", 303)]
@@ -60,13 +60,13 @@ async def test_a_wrong_token_is_told_and_counted(memory_app: Holdfast) -> None:
 @pytest.mark.guards("login-token-kind")
 @pytest.mark.parametrize("kind", ["session", "link"])
 async def test_only_a_token_is_a_token(memory_app: Holdfast, kind: str) -> None:
-    secret = await made_pass(memory_app, kind="session" if kind == "session" else "link")
+    secret = await made_token(memory_app, kind="session" if kind == "session" else "link")
     async with visit(memory_app) as web:
         assert (await log_in(web, token=secret)).status_code == 401
 
 
 async def test_a_link_lets_in_once_and_looking_at_it_changes_nothing(memory_app: Holdfast) -> None:
-    secret = await made_pass(memory_app, kind="link")
+    secret = await made_token(memory_app, kind="link")
     async with visit(memory_app) as first, visit(memory_app) as second:
         for _ in range(3):
             page = await first.get("/login", params={"link": secret}, headers=PAGE)
@@ -79,7 +79,7 @@ async def test_a_link_lets_in_once_and_looking_at_it_changes_nothing(memory_app:
 
 @pytest.mark.guards("login-replaces")
 async def test_each_login_is_a_new_one_and_ends_the_last(memory_app: Holdfast) -> None:
-    secret = await made_pass(memory_app)
+    secret = await made_token(memory_app)
     async with visit(memory_app) as web, visit(memory_app) as thief:
         thief.cookies.set("holdfast_session", "hf_chosen_by_somebody_else", domain="127.0.0.1", path="/")
         await log_in(thief, token=secret)
@@ -99,7 +99,7 @@ async def test_each_login_is_a_new_one_and_ends_the_last(memory_app: Holdfast) -
 
 @pytest.mark.guards("logout-revokes")
 async def test_logging_out_ends_it_on_the_server_too(memory_app: Holdfast) -> None:
-    secret = await made_pass(memory_app)
+    secret = await made_token(memory_app)
     async with visit(memory_app) as web, visit(memory_app) as other:
         await log_in(web, token=secret)
         kept = web.cookies["holdfast_session"]
@@ -116,11 +116,11 @@ async def test_logging_out_ends_it_on_the_server_too(memory_app: Holdfast) -> No
 
 @pytest.mark.guards("login-parent")
 async def test_a_login_ends_with_its_token(memory_app: Holdfast) -> None:
-    secret = await made_pass(memory_app)
+    secret = await made_token(memory_app)
     async with visit(memory_app) as web:
         await log_in(web, token=secret)
-        (token,) = await memory_app.store.list_passes("token")
-        await memory_app.store.revoke_pass(token.id, actor="ada")
+        (token,) = await memory_app.store.list_tokens("token")
+        await memory_app.store.revoke_token(token.id, actor="ada")
         assert (await web.get(QUEUES, headers=PAGE)).status_code == 303
 
 
@@ -154,7 +154,7 @@ PLACES = [
 @pytest.mark.guards("login-target")
 @pytest.mark.parametrize("root", ["", "/tools/jobs"])
 async def test_a_login_leads_to_pages_of_ours_only(memory_app: Holdfast, root: str) -> None:
-    secret = await made_pass(memory_app)
+    secret = await made_token(memory_app)
     async with visit(memory_app) as web:
         transport = web._transport
         assert isinstance(transport, httpx2.ASGITransport)
@@ -170,7 +170,7 @@ async def test_a_login_leads_to_pages_of_ours_only(memory_app: Holdfast, root: s
 
 
 async def test_a_form_must_be_ours(memory_app: Holdfast) -> None:
-    secret = await made_pass(memory_app)
+    secret = await made_token(memory_app)
     async with visit(memory_app) as web:
         for given in ("", "0" * 64, "\xe4"):
             answer = await web.post("/login", data={"token": secret, "form_token": given}, headers=PAGE)
@@ -178,11 +178,11 @@ async def test_a_form_must_be_ours(memory_app: Holdfast) -> None:
         await web.get("/login", headers=PAGE)
         answer = await web.post("/login", data={"token": secret, "form_token": "ä"}, headers=PAGE)
         assert answer.status_code == 403
-        assert await memory_app.store.list_passes("session") == []
+        assert await memory_app.store.list_tokens("session") == []
 
 
 async def test_by_https_the_cookies_are_this_hosts_alone(memory_app: Holdfast) -> None:
-    secret = await made_pass(memory_app)
+    secret = await made_token(memory_app)
     settings = ServerSettings(url="https://jobs.example.org")
     async with visit(memory_app, settings, base="https://jobs.example.org") as web:
         page = await web.get("/login", headers=PAGE)
@@ -215,7 +215,7 @@ async def test_the_nearest_proxy_says_whether_it_is_https(memory_app: Holdfast) 
 
 
 async def test_people_get_pages_and_programs_get_json(memory_app: Holdfast) -> None:
-    secret = await made_pass(memory_app)
+    secret = await made_token(memory_app)
     async with visit(memory_app) as web:
         assert (await web.get(QUEUES)).headers["content-type"] == "application/problem+json"
         assert (await web.get("/api/v1/queues", headers=PAGE)).status_code == 401

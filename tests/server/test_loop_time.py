@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from holdfast import Holdfast
-from tests.support.web import bearing, made_pass, visit
+from tests.support.web import bearing, made_token, visit
 
 JOBS = "/api/v1/jobs"
 _MOST_CPU_S = 0.2  # of the thread of the event loop; each took twice to five times that
@@ -47,7 +47,7 @@ def app(memory_app: Holdfast) -> Holdfast:
 async def cpu_of_loop(app: Holdfast, path: str, body: bytes, kind: str) -> tuple[httpx2.Response, float]:
     """Ask twice, first with less, and measure the processor time of this thread for the second request."""
     async with visit(app) as web:
-        headers = bearing(await made_pass(app)) | {"content-type": kind}
+        headers = bearing(await made_token(app)) | {"content-type": kind}
         await web.post(path, content=body[:100], headers=headers)
         began = time.thread_time()
         answer = await web.post(path, content=body, headers=headers)

@@ -22,7 +22,7 @@ from holdfast.server import live
 from holdfast.server import serving as server_serving
 from holdfast.server.connection import Connection
 from holdfast.server.settings import ServerSettings
-from tests.server.following import made_pass
+from tests.server.following import made_token
 from tests.server.test_streams import live_of
 from tests.support.doc_pages import DOCS, blocks
 from tests.support.sizes import CHAOS, size
@@ -107,7 +107,7 @@ async def serving(app: Holdfast, *, send_buffer: int | None = None, most: int = 
     asgi = app.asgi(MANY)
     config = uvicorn.Config(asgi, http=Connection, log_config=None, lifespan="off", ws="none")
     server = server_serving.Server(config, most)
-    token, _ = await made_pass(app)
+    token, _ = await made_token(app)
     running = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         await until(lambda: server.started, "it serves")

@@ -21,7 +21,7 @@ from tests.server.permissions import ANYBODY, MORE_THAN_THE_ROUTE, PERMISSIONS, 
 from tests.server.reaching import EXAMPLES, Reached, document, reached
 from tests.server.scope_store import contents
 from tests.support import raw
-from tests.support.web import bearing, made_pass, visit
+from tests.support.web import bearing, made_token, visit
 from tests.support.workers import MakeApp, drained
 
 pytestmark = pytest.mark.timeout(300)
@@ -75,7 +75,7 @@ async def fill(app: Holdfast) -> dict[str, str]:
 
 
 async def token(app: Holdfast, role: Role, queues: tuple[str, ...] | None = None) -> dict[str, str]:
-    return bearing(await made_pass(app, role.word, queues=queues))
+    return bearing(await made_token(app, role.word, queues=queues))
 
 
 class Asker:

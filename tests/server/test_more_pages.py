@@ -17,7 +17,7 @@ from tests.server.furnished import furnish, furnished_app
 from tests.server.hostile import HOSTILE, TOGETHER
 from tests.server.reading import read
 from tests.server.touring import PAGES, escalation_of, group_of, links, sent, shown
-from tests.support.web import PAGE, bearing, made_pass, visit
+from tests.support.web import PAGE, bearing, made_token, visit
 from tests.support.workers import MakeApp
 
 EMPTY = ("/queues", "/schedules", "/failures", "/dead-letters", "/escalations", "/budgets", "/limits", "/workers")
@@ -34,7 +34,7 @@ async def test_every_page_is_right_for_those_who_look_and_those_who_act(
     for path in pages:
         page = await shown(web, path)
         assert all(form.fields.get("form_token") for form in page.forms if form.method == "post"), path
-    viewer = await made_pass(town, "viewer")
+    viewer = await made_token(town, "viewer")
     async with visit(town) as asked:
         asked.headers.update(PAGE | bearing(viewer))
         for path in PAGES:
@@ -77,7 +77,7 @@ async def test_each_part_of_a_page_can_be_had_alone(web: httpx2.AsyncClient) -> 
 
 
 async def test_pages_show_only_the_queues_of_whoever_looks(town: Holdfast) -> None:
-    secret = await made_pass(town, "admin", queues=("high",))
+    secret = await made_token(town, "admin", queues=("high",))
     theirs, alarm = await group_of(town, "foreign"), await escalation_of(town, "theirs")
     hidden = ("/queues/theirs", "/schedules/theirs_only", f"/dead-letters/{theirs}", f"/escalations/{alarm}")
     async with visit(town) as asked:

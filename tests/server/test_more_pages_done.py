@@ -265,7 +265,7 @@ async def test_tokens_are_shown_once_and_revoked(town: Holdfast, web: httpx2.Asy
     (secret,) = set(re.findall(r"hf_[\w-]{40,}", answer.text))
     assert answer.headers["cache-control"] == "no-store"
     assert secret not in (await web.get("/system/tokens")).text
-    made = await town.store.list_passes("token")
+    made = await town.store.list_tokens("token")
     assert [(token.name, token.role, token.queues) for token in made] == [("ci", "operator", ("high", "theirs"))]
     async with visit(town) as other:
         assert (await other.get("/queues", headers=bearing(secret))).status_code == 200

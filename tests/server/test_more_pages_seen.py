@@ -14,7 +14,7 @@ from tests.server.furnished import furnish, furnished_app
 from tests.server.test_live_page import free_port, serving
 from tests.server.touring import PAGES, group_of
 from tests.support.sizes import size
-from tests.support.web import made_pass
+from tests.support.web import made_token
 from tests.support.workers import MakeApp, drained
 
 pytestmark = IN_BROWSER
@@ -79,7 +79,7 @@ async def test_pages_in_a_browser(
         await furnish(app)
         port = free_port()
         pages = (*PAGES, f"/dead-letters/{await group_of(app, 'sink')}", "/dead-letters/purge?kind=sink")
-        session = await made_pass(app, "admin", kind="session")
+        session = await made_token(app, "admin", kind="session")
         async with serving(app, port), browsing(browser, f"http://127.0.0.1:{port}", session) as seen:
             choosing = 0
             await put_on(seen.page, at_first)
@@ -115,7 +115,7 @@ async def test_the_longest_names_push_nothing_beyond_the_edge(browser: Browser, 
         job = await app.enqueue(sink.using(actor=f"{LONGEST}@example.org").call())
         await drained(app)
         port = free_port()
-        session = await made_pass(app, "admin", kind="session")
+        session = await made_token(app, "admin", kind="session")
         named = (f"/queues/{LONGEST}", f"/schedules/{LONGEST}", f"/budgets/{LONGEST}", f"/jobs/{job.id}")
         lists = ("/", "/jobs", "/queues", "/schedules", "/failures", "/dead-letters", "/budgets", "/limits", "/workers")
         async with serving(app, port), browsing(browser, f"http://127.0.0.1:{port}", session) as seen:
@@ -134,7 +134,7 @@ async def test_pages_by_keyboard(browser: Browser, make_sqlite_file: MakeApp) ->
     async with app:
         await furnish(app)
         port = free_port()
-        session = await made_pass(app, "admin", kind="session")
+        session = await made_token(app, "admin", kind="session")
         async with serving(app, port), browsing(browser, f"http://127.0.0.1:{port}", session) as seen:
             page = seen.page
             await page.goto("/dead-letters")

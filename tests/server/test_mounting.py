@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from holdfast import Holdfast
 from tests.support.doc_pages import DOCS, blocks
 from tests.support.libraries import configured_django
-from tests.support.web import PAGE, bearing, form_token, made_pass
+from tests.support.web import PAGE, bearing, form_token, made_token
 
 HERE = "http://127.0.0.1"
 THERE = "https://www.example.org"
@@ -54,7 +54,7 @@ async def test_mounted_under_a_path(app: Holdfast, program: str) -> None:
         answer = await client.get("/tools/jobs/queues", headers=PAGE)
         assert (answer.status_code, answer.headers["location"]) == (303, "/tools/jobs/login?next=/tools/jobs/queues")
         async with app:
-            secret = await made_pass(app)
+            secret = await made_token(app)
         page = await client.get(answer.headers["location"], headers=PAGE)
         assert 'action="/tools/jobs/login"' in page.text
         fields = {"form_token": form_token(page), "next": "/tools/jobs/queues", "token": secret}
@@ -117,7 +117,7 @@ async def test_the_first_requests_open_the_app_together(app: Holdfast) -> None:
         store = app.store
         async with app:
             assert app.store is store
-            secret = await made_pass(app)
+            secret = await made_token(app)
         assert (await client.get("/api/v1/queues", headers=bearing(secret))).status_code == 200
 
 

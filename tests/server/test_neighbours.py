@@ -20,7 +20,7 @@ from holdfast.transitions import failed as ended_failed
 from tests.server.reaching import Reached, reached
 from tests.support import raw
 from tests.support.builders import claim, lane
-from tests.support.web import bearing, made_pass
+from tests.support.web import bearing, made_token
 from tests.support.workers import MakeApp
 
 pytestmark = pytest.mark.timeout(300)
@@ -90,7 +90,7 @@ async def furnish(app: Holdfast, queue: str, word: str, shared: int) -> dict[str
     deed = Deed(actor=word, role="", action="a", target=word, queue=queue, status=200, detail="{}", request="r")
     await store.add_deed(deed)
     await app.queues.pause(queue, actor=word, reason=word)
-    await made_pass(app, "viewer", queues=(queue,), name=word)
+    await made_token(app, "viewer", queues=(queue,), name=word)
     await store.lead(f"office-{word}", f"{word}/1/x", None, 600_000)
     (group,) = (await app.dead_letters(queue=queue)).groups
     given = {"id": failed.public_id, "job": failed.public_id, "group": group.id, "queue": queue, "kind": waits.name}
@@ -135,8 +135,8 @@ async def test_nothing_that_one_is_shown_depends_on_the_queues_of_others(
         await publish(app.store, app.settings, read_definitions(app.settings, app.tasks, []))
         await app.store.define_escalations(["ops"])
         given = await furnish(app, MINE, "mine", shared)
-        mine = bearing(await made_pass(app, "admin", queues=(MINE,), name="me"))
-        everybody = bearing(await made_pass(app, "admin", name="all"))
+        mine = bearing(await made_token(app, "admin", queues=(MINE,), name="me"))
+        everybody = bearing(await made_token(app, "admin", name="all"))
         before = await answers(asgi, given, mine)
         theirs = await furnish(app, THEIRS, SECRET, shared)
         monkeypatch.setattr("holdfast.server.pages.recent._of", WeakKeyDictionary())  # what is kept for seconds

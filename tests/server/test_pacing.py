@@ -8,8 +8,8 @@ from holdfast.server.principal import Principal
 from holdfast.server.problems import Problem
 from holdfast.server.roles import Role
 
-ANN = Principal("ann", Role.VIEWER, via="token", pass_id=1)
-BOB = Principal("ann", Role.VIEWER, via="token", pass_id=2)  # by the same name
+ANN = Principal("ann", Role.VIEWER, via="token", token_id=1)
+BOB = Principal("ann", Role.VIEWER, via="token", token_id=2)  # by the same name
 
 
 def taken(pacing: Pacing, who: Principal) -> bool:
@@ -40,6 +40,6 @@ def test_each_has_their_own() -> None:
 def test_those_who_are_forgotten_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.server.pacing._KNOWN", 10)
     pacing = Pacing(Rate(1, 60_000), lambda: 0.0)
-    them = [Principal("x", Role.VIEWER, via="token", pass_id=number) for number in range(100)]
+    them = [Principal("x", Role.VIEWER, via="token", token_id=number) for number in range(100)]
     assert all(taken(pacing, who) for who in them)
     assert [taken(pacing, them[number]) for number in (99, 90, 89)] == [False, False, True]

@@ -13,7 +13,7 @@ from holdfast import Context, Fatal, Holdfast, Job, JobHandle, JobState, Queue, 
 from holdfast.stores.access import AuditFilter
 from tests.server.hostile import HOSTILE, TOGETHER
 from tests.server.markup import raw, shape
-from tests.support.web import bearing, form_token, made_pass, visit
+from tests.support.web import bearing, form_token, made_token, visit
 from tests.support.workers import MakeApp, drained
 
 HIDDEN = "correct horse battery staple"
@@ -73,7 +73,7 @@ async def shop(make_sqlite_memory: MakeApp) -> AsyncIterator[Holdfast]:
 async def web(shop: Holdfast) -> AsyncIterator[httpx2.AsyncClient]:
     """Somebody who may do everything."""
     async with visit(shop) as asking:
-        asking.headers.update(bearing(await made_pass(shop)))
+        asking.headers.update(bearing(await made_token(shop)))
         yield asking
 
 
@@ -128,7 +128,7 @@ async def test_who_sees_one_queue_sees_nothing_of_others(shop: Holdfast) -> None
     await drained(shop)
     await shop.queues.pause("bulk", reason="none of your business")
     async with visit(shop) as web:
-        web.headers.update(bearing(await made_pass(shop, "operator", queues=("high",))))
+        web.headers.update(bearing(await made_token(shop, "operator", queues=("high",))))
         for address in ("/", "/jobs", "/counts", "/jobs?q=state:failed"):
             page = (await web.get(address)).text
             assert "none of your business" not in page
@@ -309,11 +309,11 @@ async def test_many_jobs_at_once(shop: Holdfast, web: httpx2.AsyncClient) -> Non
     ):
         assert (await web.post("/jobs/bulk", data=wrong)).status_code == 422
     async with visit(shop) as operator:
-        operator.headers.update(bearing(await made_pass(shop, "operator")))
+        operator.headers.update(bearing(await made_token(shop, "operator")))
         data = {"verb": "delete", "q": "", "all": "yes", "confirm": "delete"}
         assert (await operator.post("/jobs/bulk", data=data)).status_code == 403
     async with visit(shop) as viewer:
-        viewer.headers.update(bearing(await made_pass(shop, "viewer")))
+        viewer.headers.update(bearing(await made_token(shop, "viewer")))
         assert "to the selected" not in (await viewer.get("/jobs")).text
         assert (await viewer.get("/jobs/bulk", params={"verb": "retry"})).status_code == 403
 
@@ -321,7 +321,7 @@ async def test_many_jobs_at_once(shop: Holdfast, web: httpx2.AsyncClient) -> Non
 async def test_forms_of_a_browser_work_and_others_do_not(shop: Holdfast) -> None:
     job = await enqueued(shop, "greet", name="ann")
     async with visit(shop) as browser:
-        browser.cookies.set("holdfast_session", await made_pass(shop, "operator", kind="session", lasts_ms=60_000))
+        browser.cookies.set("holdfast_session", await made_token(shop, "operator", kind="session", lasts_ms=60_000))
         token = form_token(await browser.get(f"/jobs/{job.public_id}"))
         assert (await browser.post(f"/jobs/{job.public_id}/cancel")).status_code == 403
         answer = await browser.post(f"/jobs/{job.public_id}/cancel", data={"form_token": token})
@@ -338,7 +338,7 @@ async def test_every_address_knows_the_path_it_is_mounted_under(shop: Holdfast) 
     outer = Starlette(routes=[Mount("/tools/jobs", app=shop.asgi())])
     transport = httpx2.ASGITransport(app=outer)
     async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as web:
-        web.headers.update(bearing(await made_pass(shop)))
+        web.headers.update(bearing(await made_token(shop)))
         for address in (
             "/",
             "/jobs",

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import Fatal, Holdfast, Job, public_id
 from tests.support.builders import new_jobs
-from tests.support.web import bearing, made_pass, visit
+from tests.support.web import bearing, made_token, visit
 from tests.support.workers import MakeApp, drained, ran
 
 JOBS = "/api/v1/jobs"
@@ -45,7 +45,7 @@ async def family(make_sqlite_memory: MakeApp) -> AsyncIterator[Holdfast]:
 async def web(family: Holdfast) -> AsyncIterator[httpx2.AsyncClient]:
     """Somebody who may do everything."""
     async with visit(family) as asking:
-        asking.headers.update(bearing(await made_pass(family)))
+        asking.headers.update(bearing(await made_token(family)))
         yield asking
 
 
@@ -141,7 +141,7 @@ async def test_relatives_in_queues_of_others_are_neither_shown_nor_counted_nor_n
     assert ordered["parent"] == order.public_id
     strangers = [job["id"] for job in await listed(web, f"parent:{parent.public_id} queue:theirs")]
     assert len(strangers) == 2
-    mine = bearing(await made_pass(family, "operator", queues=("mine",)))
+    mine = bearing(await made_token(family, "operator", queues=("mine",)))
     page = (await web.get(f"/jobs/{parent.public_id}", headers=mine)).text
     assert "2 (2 completed)" in panel(page, "Children")
     assert [job["kind"] for job in await listed(web, f"parent:{parent.public_id}", **mine)] == ["greet"] * 2
@@ -153,7 +153,7 @@ async def test_relatives_in_queues_of_others_are_neither_shown_nor_counted_nor_n
         assert order.public_id not in answer.text, path
     known = await listed(web, f"parent:{parent.public_id}", **mine)
     assert {job["parent"] for job in known} == {parent.public_id}, "which is theirs"
-    theirs = bearing(await made_pass(family, "viewer", queues=("theirs",)))
+    theirs = bearing(await made_token(family, "viewer", queues=("theirs",)))
     (stranger,) = await listed(web, f"id:{strangers[0]}", **theirs)
     assert stranger["parent"] is None
     assert panel((await web.get(f"/jobs/{order.public_id}", headers=theirs)).text, "Children") == ""
@@ -165,7 +165,7 @@ async def test_what_came_of_a_job_of_others_is_not_found_by_trying_ids(
 ) -> None:
     order = await done(family, "order")
     (child,) = await listed(web, f"parent:{order.public_id}")
-    mine = bearing(await made_pass(family, "operator", queues=("mine",)))
+    mine = bearing(await made_token(family, "operator", queues=("mine",)))
     preview = {"verb": "delete", "q": f"parent:{order.public_id}"}
     for term in ("parent", "origin"):
         assert await listed(web, f"{term}:{order.public_id}", **mine) == []
@@ -184,7 +184,7 @@ async def test_what_a_job_replays_in_a_queue_of_others_is_not_named(family: Hold
     await family.store.insert_replay(new, old.id)
     path = f"{JOBS}/{public_id.encode(new.id)}"
     assert (await web.get(path)).json()["origin"] == old.public_id
-    mine = bearing(await made_pass(family, "operator", queues=("mine",)))
+    mine = bearing(await made_token(family, "operator", queues=("mine",)))
     for one in (path, f"/jobs/{public_id.encode(new.id)}", f"{JOBS}?q=kind:greet"):
         answer = await web.get(one, headers=mine)
         assert answer.status_code == 200

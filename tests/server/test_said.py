@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.server.settings import ServerSettings
-from tests.support.web import bearing, made_pass, visit
+from tests.support.web import bearing, made_token, visit
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ async def web(memory_app: Holdfast) -> AsyncIterator[httpx2.AsyncClient]:
     async def greet(name: str) -> None: ...
 
     async with memory_app, visit(memory_app) as asking:
-        asking.headers.update(bearing(await made_pass(memory_app)))
+        asking.headers.update(bearing(await made_token(memory_app)))
         yield asking
 
 

@@ -27,7 +27,7 @@ from tests.server.scope_store import (
     canary_app,
     contents,
 )
-from tests.support.web import bearing, made_pass
+from tests.support.web import bearing, made_token
 from tests.support.workers import MakeApp
 
 pytestmark = pytest.mark.timeout(300)
@@ -48,8 +48,8 @@ class Visitor:
 
     async def begin(self) -> None:
         await self.stock.fill()
-        self.narrow = bearing(await made_pass(self.app, queues=(MINE,)))
-        self.whole = bearing(await made_pass(self.app))
+        self.narrow = bearing(await made_token(self.app, queues=(MINE,)))
+        self.whole = bearing(await made_token(self.app))
 
     async def ask(self, route: Reached, address: str, headers: dict[str, str]) -> httpx2.Response:
         """Send what the route takes; one that never ends is not read."""

@@ -22,7 +22,7 @@ from tests.support import raw
 from tests.support.builders import claim, enqueue, lane, register
 from tests.support.moments import Moments
 from tests.support.wait import until
-from tests.support.web import bearing, made_pass, visit
+from tests.support.web import bearing, made_token, visit
 from tests.support.workers import MakeApp, drained
 
 RESUMING = ("/api/v1/bulk/{operation}/resume", "/jobs/bulk/{operation}/resume", "/dead-letters/bulk/{operation}/resume")
@@ -36,7 +36,7 @@ async def test_a_run_that_deletes_goes_on_for_admins_only(memory_app: Holdfast, 
     async with visit(memory_app) as web:
 
         async def ask(role: str, path: str) -> httpx2.Response:
-            secret = await made_pass(memory_app, role)
+            secret = await made_token(memory_app, role)
             return await web.post(path.format(operation=run.id), headers=bearing(secret))
 
         refused = await ask("operator", path)
@@ -133,8 +133,8 @@ async def test_jobs_of_others_are_not_named_as_those_that_one_waits_for(
             await go.wait()
 
     async with app, visit(app) as web, asyncio.timeout(30):
-        mine = bearing(await made_pass(app, "viewer", queues=("mine",)))
-        everything = bearing(await made_pass(app, "viewer"))
+        mine = bearing(await made_token(app, "viewer", queues=("mine",)))
+        everything = bearing(await made_token(app, "viewer"))
         jobs = {kind: await app.tasks.get(kind).enqueue() for kind in ("holds", "first")}
         working = asyncio.create_task(app.run_worker(until="empty"))
         await moments.wait("begun", times=2)
@@ -185,10 +185,10 @@ async def test_a_group_is_what_it_is_in_the_queues_that_one_may_see(spread: Hold
     (part,) = (await spread.dead_letters(queue="mine")).groups
     assert (whole.seen, whole.queue, part.seen, part.left, part.error) == (5, "theirs", 2, 2, "ours")
     async with visit(spread) as web:
-        mine = bearing(await made_pass(spread, "admin", queues=("mine",)))
-        theirs = bearing(await made_pass(spread, "admin", queues=("theirs",)))
-        nobody = bearing(await made_pass(spread, "admin", queues=("elsewhere",)))
-        everybody = bearing(await made_pass(spread, "admin"))
+        mine = bearing(await made_token(spread, "admin", queues=("mine",)))
+        theirs = bearing(await made_token(spread, "admin", queues=("theirs",)))
+        nobody = bearing(await made_token(spread, "admin", queues=("elsewhere",)))
+        everybody = bearing(await made_token(spread, "admin"))
 
         async def ask(who: dict[str, str], path: str) -> httpx2.Response:
             return await web.get(path.format(group=whole.id), headers=who)
@@ -221,14 +221,14 @@ async def test_what_is_done_to_a_group_is_done_to_the_queues_that_one_may_see(sp
     (whole,) = (await spread.dead_letters()).groups
     forms = {"group": whole.id, "confirmation": whole.id}
     async with visit(spread) as web:
-        mine = bearing(await made_pass(spread, "admin", queues=("mine",)))
+        mine = bearing(await made_token(spread, "admin", queues=("mine",)))
         for path in (f"/api/v1/dead-letters/{whole.id}/replay", f"/api/v1/dead-letters/{whole.id}/purge"):
             run = (await web.post(path, headers=mine)).json()
             assert (run["expected"]["jobs"], run["which"]["queues"]) == (2, ["mine"])
         for path in ("/dead-letters/replay", "/dead-letters/purge"):
             assert (await web.post(path, headers=mine, data=forms)).status_code == 303
         assert all(operation.which["queues"] == ["mine"] for operation in await spread.bulk.list())
-        nobody = bearing(await made_pass(spread, "admin", queues=("elsewhere",)))
+        nobody = bearing(await made_token(spread, "admin", queues=("elsewhere",)))
         for path in ("/dead-letters/replay", "/dead-letters/purge", f"/api/v1/dead-letters/{whole.id}/purge"):
             assert (await web.post(path, headers=nobody, data=forms)).status_code in (404, 422), path
         assert len(await spread.bulk.list()) == 4
@@ -248,7 +248,7 @@ async def test_an_escalation_names_no_jobs_of_other_queues_that_failed_alike(spr
     assert (row.count, len(row.jobs), row.queue) == (5, 5, "mine")
     async with visit(spread) as web:
         for queues, count in ((("mine",), 2), (None, 5)):
-            who = bearing(await made_pass(spread, "operator", queues=queues))
+            who = bearing(await made_token(spread, "operator", queues=queues))
             acked = await web.post(f"/api/v1/escalations/{row.id}/snooze", headers=who, json={"lasts": "1h"})
             one = (await web.get(f"/api/v1/escalations/{row.id}", headers=who)).json()["escalation"]
             (listed,) = (await web.get("/api/v1/escalations", headers=who)).json()["escalations"]
@@ -260,7 +260,7 @@ async def test_an_escalation_names_no_jobs_of_other_queues_that_failed_alike(spr
                 assert (job.public_id in pages[1]) == is_told
                 assert is_told or job.public_id not in pages[0]
             assert own.public_id in pages[1]
-        nobody = bearing(await made_pass(spread, "operator", queues=("elsewhere",)))
+        nobody = bearing(await made_token(spread, "operator", queues=("elsewhere",)))
         words = []
         for number in (row.id, "4711"):
             answer = await web.get(f"/api/v1/escalations/{number}", headers=nobody)
@@ -276,8 +276,8 @@ async def test_a_job_of_another_queue_that_holds_a_unique_key_is_not_named(make_
     async def work() -> None: ...
 
     async with app, visit(app) as web:
-        mine = bearing(await made_pass(app, "operator", queues=("mine",)))
-        everybody = bearing(await made_pass(app, "operator"))
+        mine = bearing(await made_token(app, "operator", queues=("mine",)))
+        everybody = bearing(await made_token(app, "operator"))
         own = await work.using(unique="a").enqueue()
         await own.cancel()
         other = await work.using(unique="a", queue="theirs").enqueue()
@@ -297,7 +297,7 @@ async def test_a_setting_of_a_queue_reaches_no_queue_whose_name_goes_on_after_a_
     async with app, visit(app) as web:
         await drained(app)  # a worker publishes the queues
         await app.set_policy("queues.mail.eu.workers", 3, reason="theirs")
-        mine = bearing(await made_pass(app, "admin", queues=("mail",)))
+        mine = bearing(await made_token(app, "admin", queues=("mail",)))
         answers = [
             await web.put("/api/v1/queues/mail/settings/eu.workers", headers=mine, json={"value": 9}),
             await web.delete("/api/v1/queues/mail/settings/eu.workers", headers=mine),

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 import holdfast.server
 from holdfast import Context, Holdfast, PagerDuty, WebhookSettings, backoff
-from holdfast.server import secrets
+from holdfast.client import secrets
 from holdfast.server.settings import ServerSettings
 from holdfast.stores.values import JobFilter
 from holdfast.telemetry import redaction
@@ -21,7 +21,7 @@ from holdfast.telemetry.logs import JsonLines, TextLines
 from tests.cli.conftest import Shop, alone, sqlite_shop
 from tests.server.following import Followed
 from tests.server.test_login import log_in
-from tests.support.web import PAGE, bearing, filled, made_pass, routes_of, visit
+from tests.support.web import PAGE, bearing, filled, made_token, routes_of, visit
 from tests.support.workers import MakeApp
 
 __all__ = ["alone", "sqlite_shop"]
@@ -70,7 +70,7 @@ def test_a_token_is_shown_once_and_nowhere_else(sqlite_shop: Shop) -> None:
 
 async def test_no_line_shows_a_secret(memory_app: Holdfast, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    token, link = await made_pass(memory_app), await made_pass(memory_app, kind="link")
+    token, link = await made_token(memory_app), await made_token(memory_app, kind="link")
     settings = ServerSettings()
     async with visit(memory_app, settings) as web:
         await log_in(web, link=link)
@@ -119,7 +119,7 @@ async def test_no_page_shows_a_secret(make_sqlite_memory: MakeApp, monkeypatch: 
     monkeypatch.setattr(redaction, "keep", lambda *_: None)
     hidden: tuple[str, ...] = (CARD, hook, hook.removeprefix("whsec_"), "pd-routing-key-4711")
     async with app, visit(app) as web:
-        token, link = await made_pass(app), await made_pass(app, kind="link")
+        token, link = await made_token(app), await made_token(app, kind="link")
         followed = await Followed(app.asgi(), "/api/v1/stream", bearing(token)).begun()
         given = await give.enqueue(SecretStr(CARD))
         await app.run_worker(until="one")

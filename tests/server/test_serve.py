@@ -22,7 +22,7 @@ from tests.server.running import fields, program
 from tests.server.speaking import poured, resident_mb, spoken
 from tests.support.connections import show
 from tests.support.sizes import size
-from tests.support.web import PAGE, bearing, made_pass
+from tests.support.web import PAGE, bearing, made_token
 
 __all__ = ["alone", "sqlite_shop"]
 
@@ -158,13 +158,13 @@ async def test_what_opens_a_public_address(memory_app: Holdfast) -> None:
     sign_on = ServerSettings(host=EVERYWHERE, proxies=("10.0.0.0/8",), user_header="x-user")
     assert await serving.lets_in_anybody(store, sign_on) is False
     assert await serving.lets_in_anybody(store, ServerSettings(authorize=lambda _: None)) is False
-    await made_pass(memory_app, lasts_ms=1)
-    await made_pass(memory_app, kind="session")
-    (token,) = await store.list_passes("token")
-    await store.revoke_pass(token.id, actor="ada")
+    await made_token(memory_app, lasts_ms=1)
+    await made_token(memory_app, kind="session")
+    (token,) = await store.list_tokens("token")
+    await store.revoke_token(token.id, actor="ada")
     with pytest.raises(InvalidValue):
         await serving.lets_in_anybody(store, public)
-    await made_pass(memory_app)
+    await made_token(memory_app)
     assert await serving.lets_in_anybody(store, public) is False
     assert await serving.lets_in_anybody(store, ServerSettings()) is False
 

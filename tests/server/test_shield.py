@@ -13,7 +13,7 @@ from holdfast.server.application import make_application
 from holdfast.server.settings import ServerSettings
 from holdfast.server.shield import SAFE
 from holdfast.stores.access import AuditFilter
-from tests.support.web import PAGE, bearing, filled, made_pass, routes_of, visit
+from tests.support.web import PAGE, bearing, filled, made_token, routes_of, visit
 
 QUEUES = "/api/v1/queues"
 FORM = {"content-type": "application/x-www-form-urlencoded"}
@@ -131,7 +131,7 @@ async def test_our_own_pages_need_a_form_of_ours_as_well(memory_app: Holdfast) -
 
 async def test_by_https_a_page_without_it_is_foreign(memory_app: Holdfast) -> None:
     settings = ServerSettings(url="https://jobs.example.org")
-    secret = await made_pass(memory_app)
+    secret = await made_token(memory_app)
     async with visit(memory_app, settings, base="https://jobs.example.org") as web:
         for origin, status in (("https://jobs.example.org", 200), ("http://jobs.example.org", 403)):
             answer = await web.post(f"{QUEUES}/a/pause", headers=bearing(secret) | {"origin": origin})
@@ -153,7 +153,7 @@ async def test_every_route_that_changes_something_refuses_strangers(memory_app: 
             answer = await web.request(route.method, path, headers=plain, content=b'{"reason": "x"}')
             told = answer.status_code, answer.json()["type"]
             assert told in ((403, "urn:holdfast:form"), (422, "urn:holdfast:json")), route
-        secret = await made_pass(memory_app)  # and from here on nobody is let in without one
+        secret = await made_token(memory_app)  # and from here on nobody is let in without one
         for route in unsafe:
             answer = await web.request(route.method, filled(route.path), headers=EVIL | bearing(secret))
             assert (answer.status_code, answer.json()["type"]) == (403, "urn:holdfast:origin"), route
@@ -197,7 +197,7 @@ async def test_a_stream_is_for_our_own_pages(memory_app: Holdfast) -> None:
                 assert answer.status_code == (421 if "host" in headers else 403), (route, headers)
     async with visit(memory_app) as web:
         for route in streams:
-            answer = await web.get(filled(route.path), params={"token": await made_pass(memory_app)})
+            answer = await web.get(filled(route.path), params={"token": await made_token(memory_app)})
             assert answer.status_code == 401, "never by query"
 
 
@@ -214,7 +214,7 @@ async def test_a_body_is_bounded_also_when_its_length_is_not_told(memory_app: Ho
             sent += 10_000
             yield b"x" * 10_000
 
-    secret = await made_pass(memory_app)
+    secret = await made_token(memory_app)
     async with visit(memory_app, ServerSettings(max_body=50_000)) as web:
         for path in (f"{QUEUES}/a/pause", "/queues/a/pause", "/login"):
             for kind in ("application/json", "application/x-www-form-urlencoded"):
@@ -249,7 +249,7 @@ async def test_a_length_that_is_too_large_or_told_twice_is_refused_and_nothing_i
     application = make_application(memory_app.served(ServerSettings(max_body=50_000)))
     scope: dict[str, Any] = {"type": "http", "method": "POST", "path": f"{QUEUES}/a/pause", "query_string": b""}
     scope |= {"scheme": "http", "root_path": "", "server": ("127.0.0.1", 80), "client": ("127.0.0.1", 1)}
-    secret = bearing(await made_pass(memory_app))["authorization"].encode()
+    secret = bearing(await made_token(memory_app))["authorization"].encode()
     head = [(b"host", b"127.0.0.1"), (b"authorization", secret), (b"content-type", b"application/json")]
     sent: list[dict[str, Any]] = []
 
@@ -295,7 +295,7 @@ async def test_what_a_program_around_us_keeps_is_not_believed(memory_app: Holdfa
 @pytest.mark.guards("answer-headers", "no-store")
 async def test_every_route_has_the_headers_and_is_closed(memory_app: Holdfast) -> None:
     """Answers of all kinds: nobody, somebody, wrong paths, files, errors."""
-    secret = await made_pass(memory_app)
+    secret = await made_token(memory_app)
     routes = [route for route in routes_of(memory_app) if not route.is_stream]
     async with visit(memory_app) as web:
         for route in routes:
@@ -322,7 +322,7 @@ async def test_every_route_has_the_headers_and_is_closed(memory_app: Holdfast) -
 async def test_what_happens_inside_stays_there(
     memory_app: Holdfast, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    secret = await made_pass(memory_app)
+    secret = await made_token(memory_app)
 
     async def broken(*_: object, **__: object) -> None:
         message = "SELECT secret FROM /var/lib/holdfast"
@@ -347,7 +347,7 @@ async def test_what_happens_inside_stays_there(
 
 async def test_a_table_that_is_gone_tells_nothing(make_sqlite_memory: Any) -> None:
     async with make_sqlite_memory() as app:
-        secret = await made_pass(app)
+        secret = await made_token(app)
         async with visit(app) as web:
             assert (await web.get(QUEUES, headers=bearing(secret))).status_code == 200
 

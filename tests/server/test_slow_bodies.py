@@ -13,7 +13,7 @@ from holdfast.server.application import make_application
 from holdfast.server.settings import ServerSettings
 from holdfast.stores.access import AuditFilter
 from tests.support.wait import PATIENCE_S
-from tests.support.web import bearing, made_pass, visit
+from tests.support.web import bearing, made_token, visit
 
 FORM = {"content-type": "application/x-www-form-urlencoded", "content-length": "100"}
 SOON_S = 0.2
@@ -26,7 +26,7 @@ async def test_a_body_that_does_not_come_holds_nothing(memory_app: Holdfast, mon
         await asyncio.Event().wait()
 
     monkeypatch.setattr(shield, "BODY_S", SOON_S)
-    secret = await made_pass(memory_app)
+    secret = await made_token(memory_app)
     async with visit(memory_app) as web, asyncio.timeout(PATIENCE_S):
         for path, headers in (("/login", FORM), ("/api/v1/queues/a/pause", bearing(secret))):
             answer = await web.post(path, headers=headers, content=parts())
@@ -47,7 +47,7 @@ async def test_a_caller_who_hangs_up_in_a_body_leaves_no_traceback(
     async def send(_message: Any) -> None: ...
 
     asgi = make_application(memory_app.served(ServerSettings()))
-    headers = {"host": "127.0.0.1", **FORM, **bearing(await made_pass(memory_app))}
+    headers = {"host": "127.0.0.1", **FORM, **bearing(await made_token(memory_app))}
     scope = {"type": "http", "method": "POST", "path": path, "scheme": "http", "query_string": b""}
     scope["headers"] = [(name.encode(), value.encode()) for name, value in headers.items()]
     await asgi(scope, receive, send)

@@ -14,7 +14,7 @@ from holdfast.server import live, shield
 from holdfast.server.principal import Principal
 from holdfast.server.roles import Role
 from holdfast.server.settings import ServerSettings
-from tests.server.following import Followed, followed, made_pass
+from tests.server.following import Followed, followed, made_token
 from tests.support.clock import set_time
 from tests.support.wait import until
 from tests.support.workers import MakeApp, working
@@ -57,7 +57,7 @@ def live_of(asgi: Any) -> live.Live:
 async def test_a_job_a_queue_and_everything_can_be_followed(make_app: MakeApp) -> None:
     async with make_app() as app:
         enqueue, asgi = two_queues(app), app.asgi()
-        token, _ = await made_pass(app)
+        token, _ = await made_token(app)
         job = await enqueue("mine")
         async with (
             followed(asgi, f"/api/v1/jobs/{job.public_id}/stream", token) as of_job,
@@ -88,7 +88,7 @@ async def test_a_job_a_queue_and_everything_can_be_followed(make_app: MakeApp) -
 
 async def test_who_comes_back_goes_on_behind_the_last_event(memory_app: Holdfast) -> None:
     enqueue, asgi = two_queues(memory_app), memory_app.asgi()
-    token, _ = await made_pass(memory_app)
+    token, _ = await made_token(memory_app)
     async with followed(asgi, ALL, token) as page:
         await page.take()
         await enqueue("mine")
@@ -103,7 +103,7 @@ async def test_who_comes_back_goes_on_behind_the_last_event(memory_app: Holdfast
 
 
 async def test_what_cannot_be_followed_is_a_problem(memory_app: Holdfast) -> None:
-    asgi, (token, _) = memory_app.asgi(), await made_pass(memory_app)
+    asgi, (token, _) = memory_app.asgi(), await made_token(memory_app)
     for target, status in (
         (f"{ALL}?kinds=job:sneezed", 422),
         (f"{ALL}?queues=no%20queue", 422),
@@ -125,8 +125,8 @@ async def test_what_cannot_be_followed_is_a_problem(memory_app: Holdfast) -> Non
 async def test_nothing_of_a_queue_that_is_not_theirs_leaves_the_server(make_app: MakeApp) -> None:
     async with make_app() as app:
         enqueue, asgi = two_queues(app), app.asgi()
-        token, _ = await made_pass(app, queues=("mine",))
-        nowhere, _ = await made_pass(app, queues=())
+        token, _ = await made_token(app, queues=("mine",))
+        nowhere, _ = await made_token(app, queues=())
         foreign, own = await enqueue("other"), await enqueue("mine")
         for target in (OTHER, f"/api/v1/jobs/{foreign.public_id}/stream"):
             async with followed(asgi, target, token) as page:
@@ -158,8 +158,8 @@ async def test_nothing_of_a_queue_that_is_not_theirs_leaves_the_server(make_app:
 
 
 async def test_nobody_follows_without_a_token_or_a_login(memory_app: Holdfast) -> None:
-    asgi, (token, _) = memory_app.asgi(), await made_pass(memory_app)
-    session, _ = await made_pass(memory_app, kind="session", lasts_ms=60_000)
+    asgi, (token, _) = memory_app.asgi(), await made_token(memory_app)
+    session, _ = await made_token(memory_app, kind="session", lasts_ms=60_000)
     for target, headers in (
         (ALL, {}),
         (f"{ALL}?token={token}&access_token={token}&authorization=Bearer%20{token}", {}),
@@ -176,7 +176,7 @@ async def test_nobody_follows_without_a_token_or_a_login(memory_app: Holdfast) -
 @pytest.mark.guards("stream-origin")
 async def test_a_page_of_another_site_holds_no_place(memory_app: Holdfast) -> None:
     """It could not read it, but a hundred windows or images of it would keep the owner out."""
-    asgi, (session, _) = memory_app.asgi(), await made_pass(memory_app, kind="session", lasts_ms=60_000)
+    asgi, (session, _) = memory_app.asgi(), await made_token(memory_app, kind="session", lasts_ms=60_000)
     for headers in (
         {"sec_fetch_site": "cross-site"},
         {"sec_fetch_site": "same-site"},
@@ -191,7 +191,7 @@ async def test_a_page_of_another_site_holds_no_place(memory_app: Holdfast) -> No
 
 
 async def test_pages_of_this_server_may_follow(memory_app: Holdfast) -> None:
-    asgi, (session, _) = memory_app.asgi(), await made_pass(memory_app, kind="session", lasts_ms=60_000)
+    asgi, (session, _) = memory_app.asgi(), await made_token(memory_app, kind="session", lasts_ms=60_000)
     own = {"sec_fetch_site": "same-origin", "origin": "http://127.0.0.1"}
     async with followed(asgi, ALL, cookie=f"holdfast_session={session}", **own) as page:
         assert page.status == 200
@@ -202,7 +202,7 @@ async def test_pages_of_this_server_may_follow(memory_app: Holdfast) -> None:
 @pytest.mark.parametrize("is_busy", [False, True])
 async def test_a_revoked_token_ends_its_stream_with_the_next_ping(memory_app: Holdfast, is_busy: bool) -> None:
     enqueue, asgi = two_queues(memory_app), memory_app.asgi()
-    (token, number), (other, _) = await made_pass(memory_app), await made_pass(memory_app)
+    (token, number), (other, _) = await made_token(memory_app), await made_token(memory_app)
     async with followed(asgi, ALL, token) as page, followed(asgi, ALL, other) as stays:
         await page.taken("snapshot")
 
@@ -213,7 +213,7 @@ async def test_a_revoked_token_ends_its_stream_with_the_next_ping(memory_app: Ho
 
         talking = asyncio.create_task(talk() if is_busy else asyncio.sleep(0))
         await until(lambda: b"event: ping" in page.body, "a ping has come")
-        await memory_app.store.revoke_pass(number, actor="test")
+        await memory_app.store.revoke_token(number, actor="test")
         async with asyncio.timeout(5):
             await page.answering
         await asyncio.wait([talking])
@@ -227,7 +227,7 @@ async def test_a_revoked_token_ends_its_stream_with_the_next_ping(memory_app: Ho
 
 @pytest.mark.usefixtures("soon")
 async def test_a_token_that_expires_ends_its_stream(memory_app: Holdfast) -> None:
-    asgi, (token, _) = memory_app.asgi(), await made_pass(memory_app, lasts_ms=60_000)
+    asgi, (token, _) = memory_app.asgi(), await made_token(memory_app, lasts_ms=60_000)
     async with followed(asgi, ALL, token) as page:
         assert page.status == 200
         await page.taken("snapshot")
@@ -270,7 +270,7 @@ async def test_a_check_that_fails_ends_the_stream(memory_app: Holdfast) -> None:
 @pytest.mark.guards("streams-each", "streams-all")
 async def test_one_may_have_so_many_streams_and_all_so_many(memory_app: Holdfast) -> None:
     asgi = memory_app.asgi(ServerSettings(max_streams=3, max_streams_each=2))
-    tokens = [(await made_pass(memory_app))[0] for _ in range(3)]
+    tokens = [(await made_token(memory_app))[0] for _ in range(3)]
     pages = [Followed(asgi, ALL, {"authorization": f"Bearer {token}"}) for token in (*tokens[:2], tokens[0])]
     for page in pages:
         assert (await page.begun()).status == 200
@@ -291,7 +291,7 @@ async def test_one_may_have_so_many_streams_and_all_so_many(memory_app: Holdfast
 
 
 async def test_stopping_ends_every_stream_and_says_when_to_come_back(memory_app: Holdfast) -> None:
-    asgi, (token, _) = memory_app.asgi(), await made_pass(memory_app)
+    asgi, (token, _) = memory_app.asgi(), await made_token(memory_app)
     async with followed(asgi, ALL, token) as one, followed(asgi, MINE, token) as two:
         await one.taken("snapshot")
         await two.taken("snapshot")
@@ -308,7 +308,7 @@ async def test_closing_the_app_ends_every_stream(make_sqlite_memory: MakeApp) ->
     app = make_sqlite_memory()
     asgi = app.asgi()
     async with app:
-        token, _ = await made_pass(app)
+        token, _ = await made_token(app)
         page = await Followed(asgi, ALL, {"authorization": f"Bearer {token}"}).begun()
         await page.taken("snapshot")
     await page.end()
@@ -318,7 +318,7 @@ async def test_closing_the_app_ends_every_stream(make_sqlite_memory: MakeApp) ->
 async def test_events_of_jobs_that_ended_stay_readable(memory_app: Holdfast) -> None:
     """A job that has ended can be followed: it may be given another life."""
     enqueue, asgi = two_queues(memory_app), memory_app.asgi()
-    token, _ = await made_pass(memory_app)
+    token, _ = await made_token(memory_app)
     job = await enqueue("mine")
     await job.cancel()
     async with followed(asgi, f"/api/v1/jobs/{job.public_id}/stream", token) as page:

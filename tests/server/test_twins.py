@@ -11,7 +11,7 @@ from holdfast import Holdfast
 from holdfast.cli.main import standalone
 from holdfast.server.pages.twins import twin
 from tests.server.furnished import furnish, furnished_app
-from tests.support.web import bearing, made_pass, visit
+from tests.support.web import bearing, made_token, visit
 from tests.support.workers import MakeApp
 
 
@@ -30,7 +30,7 @@ async def _footers(app: Holdfast) -> list[str]:
     """Go from page to page, ask for the address that each names, and collect the commands."""
     commands = []
     async with visit(app) as web:
-        web.headers.update(bearing(await made_pass(app)))
+        web.headers.update(bearing(await made_token(app)))
         (group,) = (await app.dead_letters(queue="high")).groups
         nav = (await web.get("/")).text.split("<nav", 1)[1].split("</nav>")[0]
         tabs = [f"/system/{name}" for name in ("tables", "webhooks", "settings", "audit", "tokens")]

@@ -15,7 +15,7 @@ from holdfast.stores.values import JobFilter, WorkerProcess
 from holdfast.telemetry import redaction
 from holdfast.transitions import failed as ended_failed
 from tests.support.builders import claim, lane
-from tests.support.web import PAGE, bearing, filled, made_pass, routes_of, visit
+from tests.support.web import PAGE, bearing, filled, made_token, routes_of, visit
 from tests.support.workers import MakeApp
 
 CARD = "4711-0815-cafe"
@@ -46,7 +46,7 @@ async def told(make_sqlite_memory: MakeApp, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.guards("exported-payload", "exported-error", "exported-fingerprint", "exported-traceback")
 async def test_an_export_covers_every_field(told: Holdfast) -> None:
     async with visit(told) as web:
-        who = bearing(await made_pass(told))
+        who = bearing(await made_token(told))
         lines: list[dict[str, Any]] = [msgspec.json.decode((await web.get(path, headers=who)).text) for path in EXPORTS]
     lines += [msgspec.json.decode(msgspec.json.encode(line)) async for line in told.export_dead_letters(FAILED)]
     for line in lines:
@@ -65,7 +65,7 @@ async def test_no_page_and_no_answer_shows_what_the_server_knows_to_be_secret(to
     looks = [route.path for route in routes_of(told) if route.method == "GET" and not route.is_stream]
     shown = []
     async with visit(told) as web:
-        who = bearing(await made_pass(told))
+        who = bearing(await made_token(told))
         for path in looks:
             for headers in (who, who | PAGE):
                 answer = await web.get(filled(path, **places, job=job.public_id), headers=headers)

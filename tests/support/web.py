@@ -8,10 +8,10 @@ from typing import Any
 import httpx2
 
 from holdfast import Holdfast
-from holdfast.server import secrets
+from holdfast.client import secrets
 from holdfast.server.application import make_application
 from holdfast.server.settings import ServerSettings
-from holdfast.stores.access import NewPass, Pass, PassKind
+from holdfast.stores.access import NewToken, TokenKind, TokenRow
 from tests.server.reaching import Reached, reached
 
 HERE = "127.0.0.1"
@@ -38,15 +38,15 @@ async def made(
     app: Holdfast,
     role: str = "admin",
     *,
-    kind: PassKind = "token",
+    kind: TokenKind = "token",
     queues: tuple[str, ...] | None = None,
     lasts_ms: int | None = None,
     name: str | None = None,
     parent: int | None = None,
-) -> tuple[str, Pass]:
+) -> tuple[str, TokenRow]:
     """Make a way in: its secret, and what is kept of it."""
     secret = secrets.new_secret()
-    new = NewPass(
+    new = NewToken(
         kind=kind,
         name=name or role,
         digest=secrets.digest_of(secret),
@@ -57,10 +57,10 @@ async def made(
         lasts_ms=60_000 if kind == "link" and lasts_ms is None else lasts_ms,
         parent=parent,
     )
-    return secret, await app.store.add_pass(new)
+    return secret, await app.store.add_token(new)
 
 
-async def made_pass(app: Holdfast, role: str = "admin", **given: Any) -> str:
+async def made_token(app: Holdfast, role: str = "admin", **given: Any) -> str:
     """Make a way in, and give its secret; `given` is what `made` takes."""
     return (await made(app, role, **given))[0]
 

@@ -23,6 +23,7 @@ from holdfast.errors import (
     QueueNotFound,
     ResultTimeout,
     ScheduleNotFound,
+    TokenNotFound,
     UnknownKind,
     WorkerNotFound,
 )
@@ -60,6 +61,7 @@ _CODES: tuple[tuple[type[HoldfastError], Exit], ...] = (
     (ScheduleNotFound, Exit.NOT_FOUND),
     (WorkerNotFound, Exit.NOT_FOUND),
     (LockNotFound, Exit.NOT_FOUND),
+    (TokenNotFound, Exit.NOT_FOUND),
     (QueueNotFound, Exit.NOT_FOUND),
     (EndpointNotFound, Exit.NOT_FOUND),
     (UnknownKind, Exit.NOT_FOUND),

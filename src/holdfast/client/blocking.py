@@ -18,6 +18,7 @@ from holdfast.client.blocking_namespaces import (
     BlockingLocks,
     BlockingQueues,
     BlockingServices,
+    BlockingTokens,
     BlockingWebhooks,
     BlockingWorkers,
 )
@@ -118,6 +119,7 @@ class BlockingClient:
         self.webhooks = BlockingWebhooks(client.webhooks, loop)
         self.kinds = BlockingKinds(client.kinds, loop)
         self.services = BlockingServices(client.services, loop)
+        self.tokens = BlockingTokens(client.tokens, loop)
         self.workers = BlockingWorkers(client.workers, loop)
         self.escalations = BlockingEscalations(client.escalations, loop)
         self.bulk = BlockingBulkOperations(client.bulk, loop)

@@ -14,6 +14,7 @@ from holdfast.client.locks import Locks
 from holdfast.client.loop_thread import run_on
 from holdfast.client.queues import Queues
 from holdfast.client.services import Services
+from holdfast.client.tokens import Tokens
 from holdfast.client.webhooks import Webhooks
 from holdfast.client.workers import Workers
 
@@ -104,6 +105,14 @@ class BlockingServices(Blocking[Services]):
     leaders = _waits_for(Services.leaders)
     set = _waits_for(Services.set)
     reset = _waits_for(Services.reset)
+
+
+class BlockingTokens(Blocking[Tokens]):
+    """`queue.tokens`: see `Tokens`."""
+
+    list = _waits_for(Tokens.list)
+    create = _waits_for(Tokens.create)
+    revoke = _waits_for(Tokens.revoke)
 
 
 class BlockingWorkers(Blocking[Workers]):

@@ -23,6 +23,7 @@ from holdfast.client.schedules import ScheduleVerbs
 from holdfast.client.searching import SearchVerbs
 from holdfast.client.services import LocalServices, Services
 from holdfast.client.subscription import EventFilter, EventsMissed, Subscription, read_filter
+from holdfast.client.tokens import LocalTokens, Tokens
 from holdfast.client.transactional import CallerStore
 from holdfast.client.waiting import Waiting
 from holdfast.client.watching import Watching
@@ -83,6 +84,7 @@ class Client(
         self.queues: Queues = LocalQueues(store, settings.deadline_s, self.delivery, self)
         self.webhooks: Webhooks = LocalWebhooks(store, settings.deadline_s, settings.webhooks.allowed)
         self.kinds: Kinds = LocalKinds(store, settings.deadline_s)
+        self.tokens: Tokens = LocalTokens(store, settings.deadline_s)
         self.workers: Workers = LocalWorkers(store, settings.deadline_s)
         self.escalations: Escalations = LocalEscalations(store, settings)
         self.enqueuing = Enqueuing(store, settings, self, self.delivery)

@@ -33,6 +33,7 @@ from holdfast.remote.queues import RemoteQueues
 from holdfast.remote.schedules import RemoteSchedules
 from holdfast.remote.services import RemoteServices
 from holdfast.remote.stream import RemoteEvents
+from holdfast.remote.tokens import RemoteTokens
 from holdfast.remote.webhooks import RemoteWebhooks
 from holdfast.remote.workers import RemoteWorkers
 from holdfast.stores.values import Answer, Answered, Cursor, Found, JobFilter, Page
@@ -60,6 +61,7 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
         self.webhooks = RemoteWebhooks(link)
         self.kinds = RemoteKinds(link)
         self.services = RemoteServices(link)
+        self.tokens = RemoteTokens(link)
         self.workers = RemoteWorkers(link)
         self.escalations = RemoteEscalations(link)
         self.bulk = RemoteBulkOperations(link)

@@ -46,6 +46,7 @@ _MISSING: dict[str, type[HoldfastError]] = {
     "maintenance": errors.ScheduleNotFound,
     "workers": errors.WorkerNotFound,
     "webhooks": errors.EndpointNotFound,
+    "tokens": errors.TokenNotFound,
 }
 _BY_CODE: dict[str, type[HoldfastError]] = {
     "key-conflict": errors.KeyConflict,

@@ -1,14 +1,12 @@
-"""Settings and tokens, asked of a server."""
+"""Settings, asked of a server."""
 
 from typing import Any
 
-from holdfast.remote import shapes
-from holdfast.remote.link import NULL, Link, NotThere, refuse_actor
-from holdfast.stores.access import Pass
+from holdfast.remote.link import NULL, Link, refuse_actor
 
 
 class RemotePolicies:
-    """The verbs of settings and tokens."""
+    """The verbs of settings."""
 
     link: Link
 
@@ -25,37 +23,3 @@ class RemotePolicies:
     async def reset_policy(self, path: str) -> bool:
         """Let a policy hold again as programs say."""
         return bool((await self.link.delete("settings", path))["reset"])
-
-    # ---- tokens ----------------------------------------------------------------------------------------------------
-
-    async def tokens(self) -> list[Pass]:
-        """Read who may come in by token."""
-        return [_token(told) for told in (await self.link.get("tokens"))["tokens"]]
-
-    async def create_token(
-        self, name: str, role: str, queues: tuple[str, ...] | None, expires: str | None
-    ) -> tuple[Pass, str]:
-        """Make a token; its secret is told this once."""
-        body = {"name": name, "role": role, "queues": queues, "expires_in": expires}
-        told = await self.link.post("tokens", body=body)
-        return _token(told), told["secret"]
-
-    async def revoke_token(self, number: int) -> Pass | None:
-        """Let a token hold no more; None when there is none."""
-        try:
-            return _token(await self.link.delete("tokens", str(number)))
-        except NotThere:
-            return None
-
-
-def _token(told: shapes.Told) -> Pass:
-    moments = {name: shapes.moment(told[name]) for name in ("expires_at", "used_at", "revoked_at")}
-    same: dict[str, Any] = {name: told[name] for name in ("name", "hint", "role", "created_by", "revoked_by")}
-    return Pass(
-        id=int(told["id"]),
-        kind="token",
-        queues=None if told["queues"] is None else tuple(told["queues"]),
-        created_at=shapes.instant(told["created_at"]),
-        parent=None,
-        **(same | moments),
-    )

@@ -6,8 +6,8 @@ from collections import OrderedDict
 
 from starlette.requests import HTTPConnection, Request
 
+from holdfast.client import secrets
 from holdfast.errors import HoldfastError
-from holdfast.server import secrets
 from holdfast.server.cookies import session_of
 from holdfast.server.failing import Failing
 from holdfast.server.latch import Latch
@@ -17,7 +17,7 @@ from holdfast.server.roles import Role, read_role
 from holdfast.server.served import Served
 from holdfast.server.settings import ServerSettings, is_loopback
 from holdfast.server.whence import address_of, is_from_proxy
-from holdfast.stores.access import Pass
+from holdfast.stores.access import TokenRow
 
 _logger = logging.getLogger("holdfast")
 
@@ -70,10 +70,10 @@ class Gate:
             return Principal(LOCAL, Role.ADMIN, None, "loopback")
         return None
 
-    async def known(self, secret: str) -> Pass | None:
+    async def known(self, secret: str) -> TokenRow | None:
         """Find the pass of a secret, if it holds now."""
         store = (await self._served.opened()).store
-        return await store.find_pass(secrets.digest_of(secret), lasts_ms=self._settings.session_ms)
+        return await store.find_token(secrets.digest_of(secret), lasts_ms=self._settings.session_ms)
 
     async def _by_token(self, request: Request, secret: str) -> Principal:
         """Look a token up; one that was right the last time is looked up even where others guess."""
@@ -145,7 +145,7 @@ class Gate:
         return is_loopback(request.client.host)  # guard: local-address, without: return True
 
 
-def principal_of(found: Pass, via: Via) -> Principal:
+def principal_of(found: TokenRow, via: Via) -> Principal:
     """Who comes with a pass."""
     queues = None if found.queues is None else frozenset(found.queues)
     return Principal(found.name, read_role(found.role), queues, via, found.id)

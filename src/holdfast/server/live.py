@@ -49,7 +49,7 @@ class Live:
     @contextmanager
     def place(self, principal: Principal) -> Iterator["asyncio.Future[None]"]:
         """Hold a place for a stream; what is given is done when the stream is to end."""
-        key = (principal.via, principal.name, principal.pass_id)
+        key = (principal.via, principal.name, principal.token_id)
         if self._held[key] >= self._most_each:  # guard: streams-each
             detail = f"{principal.name} has {self._most_each} streams open, which is the most (server.max_streams_each)"
             raise Problem(429, f"{detail}; close one", "too-many-streams", headers=_PATIENCE)

@@ -23,7 +23,7 @@ class Pacing:
 
     def take(self, principal: Principal) -> None:
         """Count a request, or refuse it."""
-        who = (principal.via, principal.name if principal.pass_id is None else principal.pass_id)
+        who = (principal.via, principal.name if principal.token_id is None else principal.token_id)
         now = self._now()
         until = max(self._used_until.get(who, now), now)
         wait_s = until - self._slack_s - now

@@ -10,13 +10,13 @@ Via = Literal["token", "session", "proxy", "hook", "loopback"]
 
 @dataclass(frozen=True)
 class Principal:
-    """Whoever has been let in; `queues` is None for all, and `pass_id` the token or session they came with."""
+    """Whoever has been let in; `queues` is None for all, and `token_id` the token or session they came with."""
 
     name: str
     role: Role
     queues: frozenset[str] | None = None
     via: Via = "hook"
-    pass_id: int | None = None
+    token_id: int | None = None
 
     def sees(self, queue: str) -> bool:
         """Whether they may know of what is in a queue."""

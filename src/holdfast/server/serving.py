@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from holdfast.client import secrets
 from holdfast.errors import ConfigError, InvalidValue
-from holdfast.server import secrets
 from holdfast.server.connection import Connection, Connections
 from holdfast.server.settings import ServerSettings
-from holdfast.stores.access import NewPass
+from holdfast.stores.access import NewToken
 from holdfast.stores.store import Store
 
 if sys.platform != "win32":
@@ -88,7 +88,7 @@ async def lets_in_anybody(store: Store, settings: ServerSettings) -> bool:
 async def make_link(store: Store, address: str) -> str:
     """Make an address that lets one person in once, as an admin, within ten minutes."""
     secret = secrets.new_secret()
-    link = NewPass(
+    link = NewToken(
         kind="link",
         name="dev",
         digest=secrets.digest_of(secret),
@@ -98,7 +98,7 @@ async def make_link(store: Store, address: str) -> str:
         created_by="serve",
         lasts_ms=_LINK_MS,
     )
-    await store.add_pass(link)
+    await store.add_token(link)
     return f"{address}login?link={secret}"
 
 

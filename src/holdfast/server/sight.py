@@ -21,6 +21,7 @@ from holdfast.server.scoped.kinds import ScopedKinds
 from holdfast.server.scoped.limits import ScopedLimits
 from holdfast.server.scoped.locks import ScopedLocks
 from holdfast.server.scoped.queues import ScopedQueues
+from holdfast.server.scoped.tokens import ScopedTokens
 from holdfast.server.scoped.workers import ScopedWorkers
 from holdfast.server.served import Opened
 from holdfast.stores.failures import DeadFilter, DeadLetter
@@ -47,6 +48,7 @@ class Sight:
         self.webhooks = self.client.webhooks  # only those who may see all queues get to its routes
         self.kinds = ScopedKinds(kinds, self.store, principal)
         self.services = self.client.services  # of all queues: their routes are closed to callers who see only some
+        self.tokens = ScopedTokens(self.store, principal)
         self.workers = ScopedWorkers(self.client, principal)
 
     async def job(self, job: str) -> Job:

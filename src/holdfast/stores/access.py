@@ -6,17 +6,17 @@ from typing import Literal, Protocol
 
 import msgspec
 
-PassKind = Literal["token", "session", "link"]
+TokenKind = Literal["token", "session", "link"]
 
 
-class NewPass(msgspec.Struct, frozen=True, kw_only=True):
+class NewToken(msgspec.Struct, frozen=True, kw_only=True):
     """A way in that is to be kept: of the secret itself only its digest, and its last characters to tell it by.
 
     A `token` is made by a person, a `session` by a login, a `link` lets somebody in once. `queues` is None for all.
     `parent` is the pass a session was begun with: it ends with that.
     """
 
-    kind: PassKind
+    kind: TokenKind
     name: str
     digest: str
     hint: str
@@ -27,11 +27,11 @@ class NewPass(msgspec.Struct, frozen=True, kw_only=True):
     parent: int | None = None
 
 
-class Pass(msgspec.Struct, frozen=True, kw_only=True):
+class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
     """A way in, as it is kept."""
 
     id: int
-    kind: PassKind
+    kind: TokenKind
     name: str
     hint: str
     role: str
@@ -81,28 +81,28 @@ class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
 class AccessStore(Protocol):
     """Keeps who may come in, and what they did."""
 
-    async def add_pass(self, new: NewPass) -> Pass:
+    async def add_token(self, new: NewToken) -> TokenRow:
         """Keep a way in. Unknown: make another, and revoke what nobody knows the secret of."""
 
-    async def find_pass(self, digest: str, *, lasts_ms: int | None = None) -> Pass | None:
+    async def find_token(self, digest: str, *, lasts_ms: int | None = None) -> TokenRow | None:
         """Find a way in that holds now, itself and its parent; remembers, once a minute, that it was used.
 
         A session lasts for `lasts_ms` from its last use.
         """
 
-    async def use_link(self, digest: str) -> Pass | None:
+    async def use_link(self, digest: str) -> TokenRow | None:
         """Find a link that was never used, and let it be used up. Unknown: it may be used up; ask for another."""
 
     async def has_token(self) -> bool:
         """Whether there is a token that holds now."""
 
-    async def list_passes(self, kind: PassKind, *, number: int | None = None) -> list[Pass]:
+    async def list_tokens(self, kind: TokenKind, *, number: int | None = None) -> list[TokenRow]:
         """Read the ways in, the youngest first, after them those that hold no more, for a month; 1,000 at most.
 
         With a `number` only that one is read, however many there are.
         """
 
-    async def revoke_pass(self, number: int, *, actor: str) -> Pass | None:
+    async def revoke_token(self, number: int, *, actor: str) -> TokenRow | None:
         """Let a way in and the sessions begun with it hold no more; None when there is none. Unknown: ask again."""
 
     async def add_deed(self, deed: Deed) -> int:

@@ -6,7 +6,7 @@ from secrets import token_hex
 from typing import Any
 
 from holdfast.resources.bulk import BulkState, BulkVerb
-from holdfast.stores.access import AccessStore, AuditFilter, Deed, NewPass
+from holdfast.stores.access import AccessStore, AuditFilter, Deed, NewToken
 from holdfast.stores.alarms import Alarm, AlarmStore, EscalationRow, Notice, NoticeStore
 from holdfast.stores.budgets import BudgetRow, BudgetStore, Reservation, Spend
 from holdfast.stores.bulk import BulkOperationRow, BulkStore, NewBulk
@@ -299,8 +299,8 @@ VERBS: dict[str, Call] = {
     "list_tunings": lambda store: store.list_tunings(),
     "prune_tunings": lambda store: store.prune_tunings(10),
     "explain_job": lambda store: store.explain_job(1),
-    "add_pass": lambda store: store.add_pass(
-        NewPass(
+    "add_token": lambda store: store.add_token(
+        NewToken(
             kind="token",
             name="me",
             digest=token_hex(32),
@@ -311,11 +311,11 @@ VERBS: dict[str, Call] = {
             lasts_ms=None,
         )
     ),
-    "find_pass": lambda store: store.find_pass("d"),
+    "find_token": lambda store: store.find_token("d"),
     "use_link": lambda store: store.use_link("d"),
     "has_token": lambda store: store.has_token(),
-    "list_passes": lambda store: store.list_passes("token"),
-    "revoke_pass": lambda store: store.revoke_pass(1, actor="me"),
+    "list_tokens": lambda store: store.list_tokens("token"),
+    "revoke_token": lambda store: store.revoke_token(1, actor="me"),
     "add_deed": lambda store: store.add_deed(DEED),
     "list_deeds": lambda store: store.list_deeds(AuditFilter(), limit=10),
     "prune_access": lambda store: store.prune_access(10),

@@ -7,14 +7,15 @@ from urllib.parse import unquote, urlsplit
 from fastapi import Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
+from holdfast.client import secrets
 from holdfast.errors import HoldfastError
-from holdfast.server import cookies, routing, secrets
+from holdfast.server import cookies, routing
 from holdfast.server.gate import principal_of
 from holdfast.server.pages.rendering import page, url
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Who
 from holdfast.server.whence import address_of
-from holdfast.stores.access import NewPass, Pass
+from holdfast.stores.access import NewToken, TokenRow
 
 routes = Routes("pages", in_schema=False)
 
@@ -50,12 +51,12 @@ async def log_in(
     if (old := cookies.session_of(request)) is not None:
         former = await routing.gate(request).known(old)
         if former is not None and former.kind == "session":  # and no token that somebody has put there
-            await store.revoke_pass(former.id, actor=principal.name)  # guard: login-replaces
+            await store.revoke_token(former.id, actor=principal.name)  # guard: login-replaces
     # A link has ended with its use.
     parent = found.id if found.kind == "token" else None  # guard: login-parent, without: parent = None
     secret = secrets.new_secret()
-    await store.add_pass(
-        NewPass(
+    await store.add_token(
+        NewToken(
             kind="session",
             name=found.name,
             digest=secrets.digest_of(secret),
@@ -75,9 +76,9 @@ async def log_in(
 @routes.post("/logout", Permission.LOOK)
 async def log_out(request: Request, who: Who) -> Response:
     """Let a login end, on the server too."""
-    if who.via == "session" and who.pass_id is not None:
+    if who.via == "session" and who.token_id is not None:
         store = (await routing.served(request).opened()).store
-        await store.revoke_pass(who.pass_id, actor=who.name)  # guard: logout-revokes
+        await store.revoke_token(who.token_id, actor=who.name)  # guard: logout-revokes
     response = RedirectResponse(url(request, "login"), 303)
     cookies.end_session(response)
     return response
@@ -105,7 +106,7 @@ def own_path(request: Request, given: str) -> str:
     return given
 
 
-async def _found(request: Request, token: str, link: str) -> Pass | None:
+async def _found(request: Request, token: str, link: str) -> TokenRow | None:
     """Look up what somebody came with; what is wrong counts against where they come from."""
     gate, served = routing.gate(request), routing.served(request)
     address = address_of(request, served.server)

@@ -1,20 +1,23 @@
 """The pages of the system: its health, services, tables, webhooks, settings, tokens, and who did what."""
 
+from typing import Annotated
+
 import msgspec
 from fastapi import Form, Path, Query, Request
 from starlette.responses import Response
 
+from holdfast.client.tokens import queue_names
 from holdfast.resources.health import HealthLevel
 from holdfast.resources.redaction import redact
+from holdfast.resources.token import RoleName
 from holdfast.server.api.audit import deed_shape
 from holdfast.server.api.settings import list_settings
-from holdfast.server.api.tokens import NewToken, create_token, is_within, revoke_token
 from holdfast.server.deeds import search_deeds
 from holdfast.server.health import read_health
 from holdfast.server.pages.recent import recent
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.roles import Permission
-from holdfast.server.routing import Routes, Seen, Who, noted, served
+from holdfast.server.routing import Routes, Seen, noted, served
 from holdfast.server.sight import Sight
 from holdfast.stores.access import AuditFilter
 from holdfast.stores.bounds import BOUNDS
@@ -154,42 +157,34 @@ async def create_token_here(
     request: Request,
     *,
     sight: Seen,
-    who: Who,
     name: str = Form(min_length=1, max_length=64),
-    role: str = Form("viewer", pattern="^(viewer|operator|admin)$"),
+    role: Annotated[RoleName, Form()] = "viewer",
     queues: str = Form("", max_length=4_000),
     expires_in: str = Form("", max_length=40),
 ) -> Response:
     """Make a token; its secret is shown on this page and never again."""
-    asked = NewToken.model_validate(
-        {
-            "name": name,
-            "role": role,
-            "queues": [queue for queue in queues.replace(",", " ").split() if queue] or None,
-            "expires_in": expires_in or None,
-        }
-    )
-    made = await create_token(asked, sight, who, request)
+    own = [queue for queue in queues.replace(",", " ").split() if queue] or None
+    noted(request, name=name, role=role, queues=queue_names(own), expires_in=expires_in or None)
+    made = await sight.tokens.create(name, role, queues=own, expires_in=expires_in or None)
+    noted(request, token=int(made.id))
     return await _tokens(request, sight, made.secret, made.name)
 
 
 @routes.post("/system/tokens/{number}/revoke", Permission.MANAGE_TOKENS)
-async def revoke_token_here(
-    request: Request, sight: Seen, who: Who, number: int = Path(ge=0, le=2**53 - 1)
-) -> Response:
-    """Let a token, and the logins begun with it, hold no more."""
-    revoked = await revoke_token(str(number), sight, who)
-    return turned(request, url(request, "system", "tokens"), f"the token {revoked.name} holds no more")
+async def revoke_token_here(request: Request, sight: Seen, number: int = Path(ge=0, le=2**53 - 1)) -> Response:
+    """End a token, and the logins that began with it."""
+    revoked = await sight.tokens.revoke(number)
+    return turned(request, url(request, "system", "tokens"), f"the token {revoked.name} is revoked")
 
 
 async def _tokens(request: Request, sight: Sight, secret: str | None = None, named: str | None = None) -> Response:
-    rows = await sight.store.list_passes("token")
     return page(
         request,
         "tokens.html",
         at="system",
         tab="tokens",
-        tokens=[row for row in rows if is_within(sight.principal, row.queues)],
+        tokens=await sight.tokens.list(),
+        own=str(sight.principal.token_id),
         roles=_ROLES,
         secret=secret,
         named=named,

@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 from holdfast.errors import StoreMoved
-from holdfast.stores.access import AuditFilter, AuditRow, Deed, NewPass, Pass, PassKind
+from holdfast.stores.access import AuditFilter, AuditRow, Deed, NewToken, TokenKind, TokenRow
 from holdfast.stores.postgres.role import Role
 
 _LAST = 9_223_372_036_854_775_807
@@ -13,10 +13,10 @@ _LAST = 9_223_372_036_854_775_807
 class PostgresAccess(Role):
     """The verbs of `AccessStore`."""
 
-    async def add_pass(self, new: NewPass) -> Pass:
+    async def add_token(self, new: NewToken) -> TokenRow:
         queues = None if new.queues is None else list(new.queues)
         (row,) = await self.fetch(
-            "add_pass",
+            "add_token",
             new.kind,
             new.name,
             new.digest,
@@ -27,31 +27,31 @@ class PostgresAccess(Role):
             new.lasts_ms,
             new.parent,
         )
-        return _pass(row)
+        return _token(row)
 
-    async def find_pass(self, digest: str, *, lasts_ms: int | None = None) -> Pass | None:
-        rows = await self.fetch("find_pass", digest)
+    async def find_token(self, digest: str, *, lasts_ms: int | None = None) -> TokenRow | None:
+        rows = await self.fetch("find_token", digest)
         if not rows:
             return None
         found = dict(rows[0])
         if found.pop("is_to_be_touched"):
             with suppress(StoreMoved):  # which people may still look at
-                await self.fetch("touch_pass", found["id"], lasts_ms)
-        return _pass(found)
+                await self.fetch("touch_token", found["id"], lasts_ms)
+        return _token(found)
 
-    async def use_link(self, digest: str) -> Pass | None:
+    async def use_link(self, digest: str) -> TokenRow | None:
         rows = await self.fetch("use_link", digest)
-        return _pass(rows[0]) if rows else None
+        return _token(rows[0]) if rows else None
 
     async def has_token(self) -> bool:
         return bool(await self.fetch_value("has_token"))
 
-    async def list_passes(self, kind: PassKind, *, number: int | None = None) -> list[Pass]:
-        return [_pass(row) for row in await self.fetch("list_passes", kind, number)]
+    async def list_tokens(self, kind: TokenKind, *, number: int | None = None) -> list[TokenRow]:
+        return [_token(row) for row in await self.fetch("list_tokens", kind, number)]
 
-    async def revoke_pass(self, number: int, *, actor: str) -> Pass | None:
-        rows = await self.fetch("revoke_pass", number, actor)
-        return _pass(rows[0]) if rows else None
+    async def revoke_token(self, number: int, *, actor: str) -> TokenRow | None:
+        rows = await self.fetch("revoke_token", number, actor)
+        return _token(rows[0]) if rows else None
 
     async def add_deed(self, deed: Deed) -> int:
         facts = (deed.actor, deed.role, deed.action, deed.target, deed.queue, deed.status, deed.detail, deed.request)
@@ -69,6 +69,6 @@ class PostgresAccess(Role):
         return count
 
 
-def _pass(row: Any) -> Pass:
+def _token(row: Any) -> TokenRow:
     fields = dict(row)
-    return Pass(**(fields | {"queues": None if fields["queues"] is None else tuple(fields["queues"])}))
+    return TokenRow(**(fields | {"queues": None if fields["queues"] is None else tuple(fields["queues"])}))

@@ -6,7 +6,7 @@ from contextlib import suppress
 import msgspec
 
 from holdfast.errors import StoreMoved
-from holdfast.stores.access import AuditFilter, AuditRow, Deed, NewPass, Pass, PassKind
+from holdfast.stores.access import AuditFilter, AuditRow, Deed, NewToken, TokenKind, TokenRow
 from holdfast.stores.sqlite import rows, statements
 from holdfast.stores.sqlite.connection import Connection
 
@@ -18,53 +18,53 @@ class SqliteAccess:
 
     connection: Connection
 
-    async def add_pass(self, new: NewPass) -> Pass:
+    async def add_token(self, new: NewToken) -> TokenRow:
         fields = msgspec.structs.asdict(new) | {"queues": None if new.queues is None else statements.array(new.queues)}
 
-        def operation(connection: sqlite3.Connection, now: int) -> Pass:
-            return _pass(statements.fetch(connection, "add_pass", now=now, **fields)[0])
+        def operation(connection: sqlite3.Connection, now: int) -> TokenRow:
+            return _token(statements.fetch(connection, "add_token", now=now, **fields)[0])
 
         return await self.connection.write(operation)
 
-    async def find_pass(self, digest: str, *, lasts_ms: int | None = None) -> Pass | None:
+    async def find_token(self, digest: str, *, lasts_ms: int | None = None) -> TokenRow | None:
         found = await self.connection.read(
-            lambda connection, now: statements.fetch(connection, "find_pass", digest=digest, now=now)
+            lambda connection, now: statements.fetch(connection, "find_token", digest=digest, now=now)
         )
         if not found:
             return None
         *row, is_to_be_touched = found[0]
-        known = _pass(tuple(row))
+        known = _token(tuple(row))
         if is_to_be_touched:
             with suppress(StoreMoved):  # which people may still look at
                 await self.connection.write(
                     lambda connection, now: statements.change(
-                        connection, "touch_pass", id=known.id, lasts_ms=lasts_ms, now=now
+                        connection, "touch_token", id=known.id, lasts_ms=lasts_ms, now=now
                     )
                 )
         return known
 
-    async def use_link(self, digest: str) -> Pass | None:
+    async def use_link(self, digest: str) -> TokenRow | None:
         found = await self.connection.write(
             lambda connection, now: statements.fetch(connection, "use_link", digest=digest, now=now)
         )
-        return _pass(found[0]) if found else None
+        return _token(found[0]) if found else None
 
     async def has_token(self) -> bool:
         return await self.connection.read(
             lambda connection, now: bool(statements.fetch_value(connection, "has_token", now=now))
         )
 
-    async def list_passes(self, kind: PassKind, *, number: int | None = None) -> list[Pass]:
+    async def list_tokens(self, kind: TokenKind, *, number: int | None = None) -> list[TokenRow]:
         found = await self.connection.read(
-            lambda connection, now: statements.fetch(connection, "list_passes", kind=kind, number=number, now=now)
+            lambda connection, now: statements.fetch(connection, "list_tokens", kind=kind, number=number, now=now)
         )
-        return [_pass(row) for row in found]
+        return [_token(row) for row in found]
 
-    async def revoke_pass(self, number: int, *, actor: str) -> Pass | None:
+    async def revoke_token(self, number: int, *, actor: str) -> TokenRow | None:
         found = await self.connection.write(
-            lambda connection, now: statements.fetch(connection, "revoke_pass", id=number, actor=actor, now=now)
+            lambda connection, now: statements.fetch(connection, "revoke_token", id=number, actor=actor, now=now)
         )
-        return next((_pass(row) for row in found if row[0] == number), None)
+        return next((_token(row) for row in found if row[0] == number), None)
 
     async def add_deed(self, deed: Deed) -> int:
         fields = msgspec.structs.asdict(deed)
@@ -91,10 +91,10 @@ class SqliteAccess:
         )
 
 
-def _pass(row: statements.Row) -> Pass:
-    fields = dict(zip(Pass.__struct_fields__, row, strict=True))
+def _token(row: statements.Row) -> TokenRow:
+    fields = dict(zip(TokenRow.__struct_fields__, row, strict=True))
     for name in ("created_at", "expires_at", "used_at", "revoked_at"):
         fields[name] = rows.optional_moment(fields[name])
     queues = fields["queues"]
     fields["queues"] = None if queues is None else tuple(msgspec.json.decode(queues, type=list[str]))
-    return Pass(**fields)
+    return TokenRow(**fields)

@@ -1,4 +1,4 @@
--- name: add_pass
+-- name: add_token
 -- Keep a way in.
 INSERT INTO holdfast.passes (kind, name, digest, hint, role, queues, created_at, created_by, expires_at, parent)
 VALUES (
@@ -8,7 +8,7 @@ VALUES (
 RETURNING
     id, kind, name, hint, role, queues, created_at, created_by, expires_at, used_at, revoked_at, revoked_by, parent;
 
--- name: find_pass
+-- name: find_token
 -- Find a way in that holds now, itself and its parent.
 SELECT
     p.id, p.kind, p.name, p.hint, p.role, p.queues, p.created_at, p.created_by, p.expires_at, p.used_at, p.revoked_at,
@@ -21,7 +21,7 @@ WHERE p.digest = $1 AND p.kind <> 'link' AND p.revoked_at IS NULL
     AND (p.parent IS NULL OR parent.id IS NOT NULL)
     AND parent.revoked_at IS NULL AND (parent.expires_at IS NULL OR parent.expires_at > holdfast.clock());
 
--- name: touch_pass
+-- name: touch_token
 -- Remember that a way in was used; a session ($2) lasts so much longer.
 UPDATE holdfast.passes
 SET
@@ -49,7 +49,7 @@ SELECT EXISTS (
     WHERE kind = 'token' AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > holdfast.clock())
 );
 
--- name: list_passes
+-- name: list_tokens
 -- Read the ways in of a kind, or one of them, those that hold first, the youngest first.
 SELECT id, kind, name, hint, role, queues, created_at, created_by, expires_at, used_at, revoked_at, revoked_by, parent
 FROM holdfast.passes
@@ -57,7 +57,7 @@ WHERE kind = $1 AND ($2::bigint IS NULL OR id = $2)
 ORDER BY revoked_at IS NOT NULL OR COALESCE(expires_at <= holdfast.clock(), false), id DESC
 LIMIT 1000;
 
--- name: revoke_pass
+-- name: revoke_token
 -- Let a way in, and the sessions begun with it, hold no more.
 WITH children AS (
     UPDATE holdfast.passes

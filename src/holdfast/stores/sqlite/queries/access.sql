@@ -1,11 +1,11 @@
--- name: add_pass
+-- name: add_token
 -- Keep a way in.
 INSERT INTO holdfast_passes (kind, name, digest, hint, role, queues, created_at, created_by, expires_at, parent)
 VALUES (:kind, :name, :digest, :hint, :role, :queues, :now, :created_by, :now + :lasts_ms, :parent)
 RETURNING
     id, kind, name, hint, role, queues, created_at, created_by, expires_at, used_at, revoked_at, revoked_by, parent;
 
--- name: find_pass
+-- name: find_token
 -- Find a way in that holds now, itself and its parent.
 SELECT
     pass.id, pass.kind, pass.name, pass.hint, pass.role, pass.queues, pass.created_at, pass.created_by, pass.expires_at,
@@ -18,7 +18,7 @@ WHERE pass.digest = :digest AND pass.kind <> 'link' AND pass.revoked_at IS NULL
     AND (pass.parent IS NULL OR parent.id IS NOT NULL)
     AND parent.revoked_at IS NULL AND (parent.expires_at IS NULL OR parent.expires_at > :now);
 
--- name: touch_pass
+-- name: touch_token
 -- Remember that a way in was used; a session lasts so much longer.
 UPDATE holdfast_passes
 SET
@@ -45,7 +45,7 @@ SELECT EXISTS (
     WHERE kind = 'token' AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
 );
 
--- name: list_passes
+-- name: list_tokens
 -- Read the ways in of a kind, or one of them, those that hold first, the youngest first.
 SELECT id, kind, name, hint, role, queues, created_at, created_by, expires_at, used_at, revoked_at, revoked_by, parent
 FROM holdfast_passes
@@ -53,7 +53,7 @@ WHERE kind = :kind AND (:number IS NULL OR id = :number)
 ORDER BY revoked_at IS NOT NULL OR COALESCE(expires_at <= :now, false), id DESC
 LIMIT 1000;
 
--- name: revoke_pass
+-- name: revoke_token
 -- Let a way in, or the sessions begun with it, hold no more.
 UPDATE holdfast_passes
 SET revoked_at = COALESCE(revoked_at, :now), revoked_by = COALESCE(revoked_by, :actor)
