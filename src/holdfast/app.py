@@ -52,15 +52,8 @@ class Holdfast(Working):
         async with app:
             job = await send_email.enqueue(to="a@example.org", subject="hi")
 
-    `config` names a file that lies over all of this, its `url` included; see `from_config`.
-    `schema` and `pool_size` are for PostgreSQL, `synchronous` for SQLite; the store in use ignores the other's, so that
-    changing the URL is enough to change the store. `deadline` bounds every call. `max_payload` (bytes) and `max_depth`
-    bound the arguments and the results; `max_attempts`, `max_crashes`, `timeout`, `retry` and `on_error` are for tasks
-    that set none. `worker` says how workers behave, `webhooks` where the ends of jobs may be posted to. `listen_dsn` is
-    an address of the PostgreSQL server itself, where workers hear of new jobs if `url` leads to a pooler. `limits`,
-    `budgets` and `escalations` are policies, `channels` where escalations go, by name; `kinds` lie over what tasks say.
-    `lifespan` is called with the app in each process that runs jobs, and gives an async context manager; what that
-    yields is `ctx.state`.
+    `config` names a file that lies over all other options, its `url` included; see `from_config`. The options of one
+    store are ignored by the other, so that changing the URL is enough to change the store. `AppOptions` describes each.
     """
 
     @takes_options(AppOptions)

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Concatenate, Literal, ParamSpec, TypeVar, get
 from msgspec import Meta
 
 from holdfast import names, payload
+from holdfast.about import About
 from holdfast.arq_delivery import ArqDelivery
 from holdfast.cadence import Service, ServiceName
 from holdfast.duration import PositiveDuration
@@ -50,53 +51,87 @@ LARGEST_POOL = 1_000
 class StoreOptions:
     """Where the jobs live."""
 
-    url: StoreUrl | None = field(default=None, repr=False)
+    url: Annotated[StoreUrl | None, About("Where the store is.", "postgresql://shop@db/shop")] = field(
+        default=None, repr=False
+    )
     _: KW_ONLY
-    schema: names.SchemaName = "holdfast"
-    pool_size: Annotated[int, Meta(ge=1, le=LARGEST_POOL)] = 5
-    deadline: PositiveDuration = "10s"
-    synchronous: Synchronous = "full"
-    listen_dsn: Annotated[ListenUrl | None, OR_NONE] = field(default=None, repr=False)
+    schema: Annotated[names.SchemaName, About("PostgreSQL: the name of the schema.", "holdfast")] = "holdfast"
+    pool_size: Annotated[
+        int, Meta(ge=1, le=LARGEST_POOL), About("PostgreSQL: how many connections the app has at most.", 5)
+    ] = 5
+    deadline: Annotated[PositiveDuration, About("How long a call to the store may take.", "10s")] = "10s"
+    synchronous: Annotated[Synchronous, About("SQLite: whether each commit is on disk before it counts.", "full")] = (
+        "full"
+    )
+    listen_dsn: Annotated[
+        ListenUrl | None,
+        OR_NONE,
+        About(
+            "PostgreSQL: where workers hear of new jobs, if `url` leads to a pooler.", "postgresql://shop@db:5432/shop"
+        ),
+    ] = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskDefaults:
     """What holds for tasks that say nothing of it."""
 
-    max_attempts: names.Count = 5
-    max_crashes: names.Count = 3
-    timeout: Annotated[PositiveDuration | None, OR_NONE] = "1h"
-    retry: Backoff = field(default_factory=backoff)
-    on_error: OnError = "retry"
-    max_payload: Annotated[int, Meta(ge=1, le=LARGEST_PAYLOAD)] = payload.BYTES
-    max_depth: Annotated[int, Meta(ge=1, le=DEEPEST_PAYLOAD)] = payload.DEPTH
+    max_attempts: Annotated[names.Count, About("How many attempts a job has.", 5)] = 5
+    max_crashes: Annotated[names.Count, About("After how many crashes of its process a job fails.", 3)] = 3
+    timeout: Annotated[
+        PositiveDuration | None, OR_NONE, About("How long an attempt may run; none: no limit.", "1h")
+    ] = "1h"
+    retry: Annotated[Backoff, About("How long a failed attempt waits for the next.")] = field(default_factory=backoff)
+    on_error: Annotated[OnError, About("What an exception means that no task classifies.", "retry")] = "retry"
+    max_payload: Annotated[
+        int, Meta(ge=1, le=LARGEST_PAYLOAD), About("How many bytes the arguments of a job may have as JSON.", 256000)
+    ] = payload.BYTES
+    max_depth: Annotated[
+        int, Meta(ge=1, le=DEEPEST_PAYLOAD), About("How deep the arguments of a job may be nested.", 64)
+    ] = payload.DEPTH
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeptOptions(TaskDefaults, StoreOptions):
     """The options that `Settings` has as they were written."""
 
-    worker: WorkerSettings = field(default_factory=WorkerSettings)
-    webhooks: WebhookSettings = field(default_factory=WebhookSettings)
-    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
-    leader: RedisElection | None = None
-    services: Mapping[ServiceName, Service] = field(default_factory=dict)
-    channels: Mapping[names.Name, Channel] = field(default_factory=dict, repr=False)
+    worker: Annotated[WorkerSettings, About("How workers behave.")] = field(default_factory=WorkerSettings)
+    webhooks: Annotated[WebhookSettings, About("Where the ends of jobs may be posted to, and how they are signed.")] = (
+        field(default_factory=WebhookSettings)
+    )
+    telemetry: Annotated[TelemetrySettings, About("Which numbers are kept and which spans are made.")] = field(
+        default_factory=TelemetrySettings
+    )
+    leader: Annotated[RedisElection | None, About("Where the leader is elected; none: in the store.")] = None
+    services: Annotated[Mapping[ServiceName, Service], About("How services run, by name.")] = field(
+        default_factory=dict
+    )
+    channels: Annotated[Mapping[names.Name, Channel], About("Where escalations go, by name.")] = field(
+        default_factory=dict, repr=False
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class AppOptions(KeptOptions):
     """Everything that `Holdfast(...)` takes."""
 
-    config: str | Path | None = None
-    queues: Iterable[Queue] = ()
-    schedules: Iterable[Schedule] = ()
-    limits: Iterable[Limit] = ()
-    budgets: Iterable[Budget] = ()
-    escalations: Iterable[Escalation] = ()
-    kinds: Iterable[Kind] = ()
-    delivery: DeliveryOption = None
-    lifespan: Lifespan | None = field(default=None, repr=False)
+    config: Annotated[
+        str | Path | None, About("The configuration file, which lies over all other options.", "holdfast.yaml")
+    ] = None
+    queues: Annotated[Iterable[Queue], About("Definitions of queues.")] = ()
+    schedules: Annotated[Iterable[Schedule], About("Schedules that stand above no task.")] = ()
+    limits: Annotated[Iterable[Limit], About("Bounds that jobs share.")] = ()
+    budgets: Annotated[Iterable[Budget], About("What jobs may spend.")] = ()
+    escalations: Annotated[Iterable[Escalation], About("Who hears of failures, and how soon an answer is due.")] = ()
+    kinds: Annotated[Iterable[Kind], About("What holds for kinds of jobs, over what their tasks say.")] = ()
+    delivery: Annotated[
+        DeliveryOption,
+        About("How ids of waiting jobs reach workers; none: by hints of the store.", "redis://localhost/0"),
+    ] = None
+    lifespan: Annotated[
+        Lifespan | None,
+        About("An async context manager around the jobs of a process; what it yields is `ctx.state`."),
+    ] = field(default=None, repr=False)
 
 
 def takes_options(

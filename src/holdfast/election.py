@@ -1,8 +1,10 @@
 """Electing the leader at a Redis server instead of the store, for those who want it there."""
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from holdfast import names
+from holdfast.about import About
 from holdfast.errors import ConfigError, InvalidValue
 from holdfast.shards import RedisUrl, Shard, masked
 
@@ -13,8 +15,8 @@ DEFAULT_KEY = "holdfast:leader"
 class RedisElection:
     """Whoever holds a key at a Redis server leads; no safety rests on it."""
 
-    url: RedisUrl = field(repr=False)
-    key: names.Text = DEFAULT_KEY
+    url: Annotated[RedisUrl, About("The Redis server.", "redis://localhost/0")] = field(repr=False)
+    key: Annotated[names.Text, About("The key that the leader holds.", "holdfast:leader")] = DEFAULT_KEY
 
     def __post_init__(self) -> None:
         try:

@@ -38,27 +38,30 @@ _RETENTION: Mapping[Outcome, Duration] = {
 class Queue:
     """What is known about a queue: the priority of its jobs, who works them, how long finished ones are kept.
 
-    `workers` bounds how many of its jobs run at once in one worker instance; None leaves it to the instance's slots.
     `retention` is a duration or "forever" for every outcome, or a mapping of outcomes to either; outcomes left out
     keep their default (failed 30 days, the others 7). `stale_after` is read like `retention`; what is left out never
-    becomes stale. The ends of its jobs are posted to the URL `webhook`, those of `webhook_events` only, signed with
-    `webhook_secret` or the app's. `tell_retention` publishes when a finished job becomes stale and when it is deleted.
-
-    `max_workers` lets an instance grow from `workers` to so many while jobs wait too long, and shrink again. `sla` is
-    how long 95 of 100 jobs may wait for their start; None is best effort. `poll` is how often workers look without a
-    hint. `timeout`, `retry` and `max_attempts` are for tasks that set none. Jobs that have waited for longer than
-    `age_after` get one claim in `age_share`, whatever their priority. `escalation` names the policy for failures.
+    becomes stale.
     """
 
     name: str
     priority: Annotated[names.Priority, About("Priority of its jobs: 0 goes first, 10 last.", 5)] = DEFAULT_PRIORITY
-    retention: Retention = field(default_factory=dict)
+    retention: Annotated[
+        Retention, About("How long finished jobs are kept: a duration for all, or one for each outcome.", "30d")
+    ] = field(default_factory=dict)
     workers: Annotated[Workers | None, About("How many of its jobs one worker instance runs at once.", 10)] = None
-    stale_after: Retention = field(default_factory=dict)
-    webhook: str | None = None
-    webhook_events: Iterable[EventName] = EVENTS
-    webhook_secret: Secrets | None = field(default=None, repr=False)
-    tell_retention: bool = False
+    stale_after: Annotated[Retention, About("When finished jobs become stale; read like `retention`.", "1d")] = field(
+        default_factory=dict
+    )
+    webhook: Annotated[
+        str | None, About("The URL that the ends of its jobs are posted to.", "https://example.org/jobs")
+    ] = None
+    webhook_events: Annotated[Iterable[EventName], About("Which ends are posted.")] = EVENTS
+    webhook_secret: Annotated[Secrets | None, About("What signs them, one secret or several; else the app's.")] = field(
+        default=None, repr=False
+    )
+    tell_retention: Annotated[
+        bool, About("Whether watchers hear that finished jobs become stale and are deleted.", example=False)
+    ] = False
     colour: Annotated[names.Text | None, About("Its colour on the dashboard.", "#c0392b")] = None
     max_workers: Annotated[Workers | None, About("How far an instance may grow while jobs wait too long.", 40)] = None
     sla: Annotated[
@@ -67,9 +70,17 @@ class Queue:
     poll: Annotated[
         PositiveDuration | None, OR_NONE, About("How often workers look for jobs without a hint.", "1s")
     ] = None
-    timeout: Annotated[PositiveDuration | UnsetType | None, OR_NONE] = UNSET
-    retry: Backoff | None = None
-    max_attempts: names.Count | None = None
+    timeout: Annotated[
+        PositiveDuration | UnsetType | None,
+        OR_NONE,
+        About("How long an attempt may run, for tasks that set none; none: no limit.", "5m"),
+    ] = UNSET
+    retry: Annotated[
+        Backoff | None, About("How long a failed attempt waits for the next, for tasks that set none.")
+    ] = None
+    max_attempts: Annotated[names.Count | None, About("How many attempts a job has, for tasks that set none.", 5)] = (
+        None
+    )
     age_after: Annotated[PositiveDuration, About("How long a job waits until it counts as old.", "10m")] = "10m"
     age_share: Annotated[AgeShare, About("One claimed job in so many is an old one, whatever its priority.", 8)] = 8
     escalation: Annotated[names.Name | None, About("The escalation policy for its failures.", "ops")] = None

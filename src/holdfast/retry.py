@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from holdfast.about import About
 from holdfast.duration import DurationOrZero, milliseconds
 from holdfast.errors import InvalidValue
 
@@ -44,13 +45,17 @@ class Backoff(msgspec.Struct, frozen=True):
 
 
 def backoff(
-    growth: Growth = "exponential",
-    base: DurationOrZero = "30s",
+    growth: Annotated[Growth, About("How the wait grows with the attempts.", "exponential")] = "exponential",
+    base: Annotated[DurationOrZero, About("The wait after the first attempt.", "30s")] = "30s",
     *,
-    factor: Annotated[float, Meta(ge=1, le=100)] = 2,
-    cap: DurationOrZero = "1h",
-    jitter: Annotated[float, Meta(ge=0, le=1)] = 0.25,
-    exponent_offset: Annotated[int, Meta(ge=0, le=100)] = 0,
+    factor: Annotated[float, Meta(ge=1, le=100), About("By how much an exponential wait grows each time.", 2)] = 2,
+    cap: Annotated[DurationOrZero, About("The longest wait.", "1h")] = "1h",
+    jitter: Annotated[
+        float, Meta(ge=0, le=1), About("The share by which chance makes a wait longer or shorter.", 0.25)
+    ] = 0.25,
+    exponent_offset: Annotated[
+        int, Meta(ge=0, le=100), About("How many attempts are counted before the first.", 0)
+    ] = 0,
 ) -> Backoff:
     """Describe a backoff; by default 30 s x 2^(attempt-1), give or take a quarter, at most an hour."""
     if growth not in ("fixed", "linear", "exponential"):

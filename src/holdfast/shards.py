@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from msgspec import Meta
 
 from holdfast import names
+from holdfast.about import About
 from holdfast.errors import ConfigError, InvalidValue, shown
 from holdfast.formats import text_format
 
@@ -35,10 +36,10 @@ class Shard:
     While every shard has work, each is served by its share of the weights.
     """
 
-    name: names.Name
-    url: RedisUrl
-    priorities: Priorities = _ALL
-    weight: Annotated[int, Meta(ge=1, le=HEAVIEST)] = 1
+    name: Annotated[names.Name, About("Name of the shard.", "high")]
+    url: Annotated[RedisUrl, About("Its Redis server.", "redis://localhost/0")]
+    priorities: Annotated[Priorities, About("The first and the last priority that it serves.", [0, 4])] = _ALL
+    weight: Annotated[int, Meta(ge=1, le=HEAVIEST), About("Its share while every shard has work.", 4)] = 1
 
     def __post_init__(self) -> None:
         try:

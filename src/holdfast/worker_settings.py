@@ -6,6 +6,7 @@ from typing import Annotated, Literal, get_args
 from msgspec import Meta
 
 from holdfast import names
+from holdfast.about import About
 from holdfast.duration import DurationOrZero, PositiveDuration, milliseconds, positive_ms
 from holdfast.errors import InvalidValue, definition
 
@@ -20,24 +21,45 @@ BUDGETS_IN_A_LEASE = 10
 class WorkerSettings:
     """How the workers of an app behave; all durations as people write them.
 
-    `concurrency` is the total of one instance, dealt evenly to its `processes`. A worker whose lease ends is dead for
-    all others: `lease` holds under a supervisor, which renews it from a process of its own, `embedded_lease` where
-    handlers can keep the renewing event loop waiting. `shutdown_grace` is how long running jobs may go on after the
-    first signal, `cancel_grace` how long after a cancellation, `kill_grace` how long after their timeout. `poll` is how
-    often a worker looks without a hint. `transaction_budget` bounds `ctx.transaction()` on SQLite. `logs` says which
-    lines are kept with a job: those of `ctx.log` ("ctx"), those of every logger while its handler runs ("all"), none.
+    A worker whose lease ends is dead for all others. `lease` holds under a supervisor, which renews it from a process
+    of its own.
     """
 
-    concurrency: Annotated[int, Meta(ge=1, le=MOST_CONCURRENT)] = 10
-    processes: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)] = 1
-    lease: PositiveDuration = "10s"
-    embedded_lease: PositiveDuration = "60s"
-    shutdown_grace: DurationOrZero = "30s"
-    cancel_grace: PositiveDuration = "30s"
-    kill_grace: PositiveDuration = "5s"
-    poll: PositiveDuration = "1s"
-    transaction_budget: PositiveDuration = "1s"
-    logs: Logs = "ctx"
+    concurrency: Annotated[
+        int,
+        Meta(ge=1, le=MOST_CONCURRENT),
+        About("How many jobs one instance runs at once, dealt evenly to its processes.", 10),
+    ] = 10
+    processes: Annotated[
+        int, Meta(ge=1, le=MOST_PROCESSES), About("How many worker processes one instance has.", 1)
+    ] = 1
+    lease: Annotated[
+        PositiveDuration, About("After how long without a renewal a supervised worker counts as dead.", "10s")
+    ] = "10s"
+    embedded_lease: Annotated[
+        PositiveDuration,
+        About("The same for a worker inside a program, whose handlers may keep the event loop waiting.", "60s"),
+    ] = "60s"
+    shutdown_grace: Annotated[
+        DurationOrZero, About("How long running jobs may go on after the first signal.", "30s")
+    ] = "30s"
+    cancel_grace: Annotated[
+        PositiveDuration, About("How long a cancelled job may take to end before it is ended by force.", "30s")
+    ] = "30s"
+    kill_grace: Annotated[
+        PositiveDuration, About("How long a handler may take to end after its timeout before it is killed.", "5s")
+    ] = "5s"
+    poll: Annotated[PositiveDuration, About("How often a worker looks for jobs without a hint.", "1s")] = "1s"
+    transaction_budget: Annotated[
+        PositiveDuration, About("SQLite: how long the block of `ctx.transaction()` may take.", "1s")
+    ] = "1s"
+    logs: Annotated[
+        Logs,
+        About(
+            "Which lines are kept with a job: those of `ctx.log`, those of every logger, or none.",
+            "ctx",
+        ),
+    ] = "ctx"
     lease_s: float = field(init=False, repr=False, compare=False)
     embedded_lease_s: float = field(init=False, repr=False, compare=False)
     shutdown_grace_s: float = field(init=False, repr=False, compare=False)

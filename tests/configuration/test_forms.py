@@ -1,7 +1,7 @@
 """The form of a configuration: it knows every field there is, and says the same to editors as to programs."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, get_args
 
 import jsonschema
@@ -11,6 +11,7 @@ from msgspec import Meta
 from holdfast import Holdfast, Queue, Schedule, ServerSettings, Service, WebhookSettings, WorkerSettings
 from holdfast.about import About
 from holdfast.app_options import StoreOptions, TaskDefaults
+from holdfast.cadence import DEFAULTS
 from holdfast.configuration.checking import check
 from holdfast.configuration.forms import form_of, path_of
 from holdfast.configuration.report import Report
@@ -107,6 +108,30 @@ def test_an_editor_sees_errors_too(editor: jsonschema.Draft202012Validator, writ
 def test_an_editor_sees_most_of_ten_errors(editor: jsonschema.Draft202012Validator) -> None:
     places = {".".join(map(str, list(error.absolute_path)[:3])) for error in editor.iter_errors(read(TEN))}
     assert places == {"", "queues.high.workers", "queues.bulk.sla"}
+
+
+def keys_without_words(schema: Any, path: str = "") -> Iterator[str]:
+    """List the keys of a schema that no sentence describes."""
+    for name, part in schema.get("properties", {}).items() if isinstance(schema, dict) else ():
+        if name != "type" and not words_of(part):
+            yield f"{path}.{name}"
+        yield from keys_without_words(part, f"{path}.{name}")
+    for way in ("anyOf", "oneOf"):
+        for part in schema.get(way, ()) if isinstance(schema, dict) else ():
+            yield from keys_without_words(part, path)
+    if isinstance(schema, dict) and isinstance(schema.get("additionalProperties"), dict):
+        yield from keys_without_words(schema["additionalProperties"], f"{path}.*")
+
+
+def words_of(schema: Any) -> bool:
+    return "description" in schema or any(words_of(part) for part in schema.get("anyOf", ()))
+
+
+def test_every_key_is_described_to_editors() -> None:
+    names = {"ageing", "webhook", "workers", *("completed", "completed_with_errors", "failed", "cancelled")}
+    names |= set(DEFAULTS)
+    found = {path for path in keys_without_words(json_schema(ServerSettings)) if path.rpartition(".")[2] not in names}
+    assert {path for path in found if not path.startswith(".schedules.*.")} == set()
 
 
 # ---- the village ---------------------------------------------------------------------------------------------------

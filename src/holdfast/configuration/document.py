@@ -26,13 +26,13 @@ from holdfast.worker_settings import WorkerSettings
 class DeliverySection(TypedDict, total=False):
     """How ids of waiting jobs reach workers, if not by hints of the store: by Redis, or by Arq."""
 
-    redis: RedisUrl
-    high: RedisUrl
-    low: RedisUrl
-    arq: RedisUrl
-    queue: names.Text
-    prefix: names.Name
-    shards: Sequence[Shard]
+    redis: Annotated[RedisUrl, About("One Redis server for all priorities.", "redis://localhost/0")]
+    high: Annotated[RedisUrl, About("The Redis server of the priorities 0 to 4.", "redis://high/0")]
+    low: Annotated[RedisUrl, About("The Redis server of the priorities 5 to 10.", "redis://low/0")]
+    arq: Annotated[RedisUrl, About("The Redis server of an Arq deployment.", "redis://localhost/1")]
+    queue: Annotated[names.Text, About("The queue that the workers of Arq read.", "arq:queue")]
+    prefix: Annotated[names.Name, About("What all keys begin with, where stores share a server.", "shop")]
+    shards: Annotated[Sequence[Shard], About("Redis servers by bands of priorities.")]
 
 
 def sections(server: type) -> dict[str, Any]:
@@ -44,16 +44,16 @@ def sections(server: type) -> dict[str, Any]:
         "worker": WorkerSettings,
         "queues": Annotated[
             Mapping[names.Name, Queue],
-            Words({"preset": Literal[tuple(PRESETS)]}),
+            Words({"preset": Annotated[Literal[tuple(PRESETS)], About("A ready set of queues.")]}),
             About("Queues by name, and a ready `preset`."),
         ],
-        "limits": Mapping[names.Name, Limit],
-        "budgets": Mapping[names.Name, Budget],
+        "limits": Annotated[Mapping[names.Name, Limit], About("Bounds that jobs share, by name.")],
+        "budgets": Annotated[Mapping[names.Name, Budget], About("What jobs may spend, by name.")],
         "channels": Annotated[Mapping[names.Name, Channel], About("Where escalations go, by name.")],
-        "escalations": Mapping[names.Name, Escalation],
-        "kinds": Mapping[names.Name, Kind],
-        "schedules": Mapping[names.Name, Schedule],
-        "services": Mapping[ServiceName, Service],
+        "escalations": Annotated[Mapping[names.Name, Escalation], About("What happens after failures, by policy.")],
+        "kinds": Annotated[Mapping[names.Name, Kind], About("What holds for kinds of jobs.")],
+        "schedules": Annotated[Mapping[names.Name, Schedule], About("What runs by itself, by name.")],
+        "services": Annotated[Mapping[ServiceName, Service], About("How services run, by name.")],
         "delivery": DeliverySection,
         "leader": RedisElection,
         "webhooks": WebhookSettings,

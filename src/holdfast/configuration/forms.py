@@ -152,7 +152,9 @@ def _keys(kind: Any, *, is_entry: bool) -> dict[str, Any]:
     names = [one.name for one in fields(kind) if one.init] if is_dataclass(kind) else [*hints]
     keys: dict[str, Any] = {}
     for name in names:
-        hint = _OTHER_TYPES.get(kind, {}).get(name, hints[name])
+        hint, other = hints[name], _OTHER_TYPES.get(kind, {}).get(name)
+        if other is not None:
+            hint = Annotated[(other, *_taken_apart(hint)[1])]
         if (is_entry and name == "name") or name == "return" or get_origin(_taken_apart(hint)[0]) is Callable:
             continue
         *front, last = path_of(kind, name)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta
 
 from holdfast import names
+from holdfast.about import About
 from holdfast.errors import ConfigError, InvalidValue, shown
 from holdfast.formats import text_format
 
@@ -55,8 +56,8 @@ class PagerDuty:
     """Events v2 of PagerDuty, by the integration key of a service."""
 
     type: ClassVar[str] = "pagerduty"
-    key: Secret = field(repr=False)
-    url: WebUrl = PAGERDUTY_URL
+    key: Annotated[Secret, About("The integration key of a service.")] = field(repr=False)
+    url: Annotated[WebUrl, About("The address of Events v2.")] = PAGERDUTY_URL
 
     def __post_init__(self) -> None:
         _secret(self.key, "pagerduty key")
@@ -68,7 +69,7 @@ class Slack:
     """An incoming webhook of Slack; its URL is a secret."""
 
     type: ClassVar[str] = "slack"
-    url: SecretUrl = field(repr=False)
+    url: Annotated[SecretUrl, About("The address of the incoming webhook, which is a secret.")] = field(repr=False)
 
     def __post_init__(self) -> None:
         _secret_url(self.url, "slack url")
@@ -79,13 +80,13 @@ class Email:
     """Mail by SMTP to one or more people."""
 
     type: ClassVar[str] = "email"
-    to: Iterable[Address]
-    sender: Address
-    host: names.Text = "localhost"
-    port: Annotated[int, Meta(ge=1, le=_LARGEST_PORT)] = 25
-    username: names.Text | None = None
-    password: Secret | None = field(default=None, repr=False)
-    starttls: bool = False
+    to: Annotated[Iterable[Address], About("Who gets the mail.", ["ops@example.org"])]
+    sender: Annotated[Address, About("The address that it comes from.", "jobs@example.org")]
+    host: Annotated[names.Text, About("The mail server.", "localhost")] = "localhost"
+    port: Annotated[int, Meta(ge=1, le=_LARGEST_PORT), About("The port of the mail server.", 25)] = 25
+    username: Annotated[names.Text | None, About("The name to log in with.", "jobs")] = None
+    password: Annotated[Secret | None, About("The password to log in with.")] = field(default=None, repr=False)
+    starttls: Annotated[bool, About("Whether the connection is encrypted by STARTTLS.", example=True)] = False
 
     def __post_init__(self) -> None:
         people = (self.to,) if isinstance(self.to, str) else tuple(self.to)
@@ -107,8 +108,8 @@ class SignedWebhook:
     """A POST signed as Standard Webhooks say; `secret` as for the webhooks of jobs."""
 
     type: ClassVar[str] = "webhook"
-    url: WebUrl
-    secret: Secret = field(repr=False)
+    url: Annotated[WebUrl, About("The URL that is posted to.", "https://example.org/escalations")]
+    secret: Annotated[Secret, About("The secret that signs the messages.")] = field(repr=False)
 
     def __post_init__(self) -> None:
         _url(self.url, "webhook url")

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, get_args
 from msgspec import Meta
 
 from holdfast import names
+from holdfast.about import About
 from holdfast.duration import PositiveDuration, milliseconds
 from holdfast.errors import ConfigError, InvalidValue, shown
 from holdfast.hours import ClosingTime, DateOrSpan, Hours, TimeOfDay, Weekdays, read_hours
@@ -22,11 +23,11 @@ SOURCES: tuple[Source, ...] = get_args(Source)
 class BusinessHours:
     """When people work, so that a response clock runs only then."""
 
-    days: Weekdays = "mon-fri"
-    from_: TimeOfDay = "09:00"
-    to: ClosingTime = "17:00"
-    tz: ZoneName = "UTC"
-    holidays: Iterable[DateOrSpan] = ()
+    days: Annotated[Weekdays, About("The days on which people work.", "mon-fri")] = "mon-fri"
+    from_: Annotated[TimeOfDay, About("When they begin.", "09:00")] = "09:00"
+    to: Annotated[ClosingTime, About("When they stop.", "17:00")] = "17:00"
+    tz: Annotated[ZoneName, About("The time zone of these times.", "Europe/Berlin")] = "UTC"
+    holidays: Annotated[Iterable[DateOrSpan], About("Days and spans of days without work.", ["2026-12-25"])] = ()
     hours: Hours = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -40,28 +41,34 @@ class BusinessHours:
 
 @dataclass(frozen=True, kw_only=True)
 class Escalation:
-    """What happens when a job of a queue fails for good, an SLA is missed, a budget is nearly spent, a schedule missed.
+    """What happens when a job fails for good, an SLA is missed, a budget is nearly spent, or a schedule is missed."""
 
-    `channels` names the channels that are told, at once or (`digest_at="08:00"`, in `tz`) once a day with everything
-    since the last digest. `respond_within` is the response clock, counted by the clock on the wall or in
-    `business_hours`; when nobody has acknowledged by then, it is said again (`repeat` times) and then by the policy
-    `then`. `fields` are the payload fields that messages may show, `link` is where they lead: a URL in which `{id}`,
-    `{kind}`, `{queue}` and `{escalation}` are filled in. `rate` bounds how many messages go out; what is over it is
-    told together in one.
-    """
-
-    name: str
-    channels: Iterable[names.Name]
-    digest_at: TimeOfDay | None = None
-    tz: ZoneName = "UTC"
-    respond_within: PositiveDuration | None = None
-    business_hours: BusinessHours | None = None
-    repeat: Annotated[int, Meta(ge=0, le=100)] = 0
-    then: names.Name | None = None
-    fields: Iterable[names.Text] = ()
-    link: WebUrl | None = None
-    rate: RateText = "30/h"
-    sources: Sequence[Source] = SOURCES
+    name: Annotated[str, About("Name of the policy.", "ops")]
+    channels: Annotated[Iterable[names.Name], About("The channels that get the message.", ["pager"])]
+    digest_at: Annotated[
+        TimeOfDay | None, About("When one message a day is sent instead, with everything since the last.", "08:00")
+    ] = None
+    tz: Annotated[ZoneName, About("The time zone of `digest_at`.", "Europe/Berlin")] = "UTC"
+    respond_within: Annotated[PositiveDuration | None, About("How soon an acknowledgement is due.", "15m")] = None
+    business_hours: Annotated[BusinessHours | None, About("The hours in which that time counts; else always.")] = None
+    repeat: Annotated[
+        int, Meta(ge=0, le=100), About("How often the message is repeated without an acknowledgement.", 2)
+    ] = 0
+    then: Annotated[names.Name | None, About("The policy that takes over after that.", "managers")] = None
+    fields: Annotated[
+        Iterable[names.Text], About("Which arguments of the job the message may show.", ["customer"])
+    ] = ()
+    link: Annotated[
+        WebUrl | None,
+        About(
+            "Where the message leads: a URL with `{id}`, `{kind}`, `{queue}` and `{escalation}`.",
+            "https://example.org/jobs/{id}",
+        ),
+    ] = None
+    rate: Annotated[RateText, About("How many messages are sent in a time; more go together into one.", "30/h")] = (
+        "30/h"
+    )
+    sources: Annotated[Sequence[Source], About("What is escalated.", ["failed"])] = SOURCES
     respond_ms: int | None = field(init=False, repr=False, compare=False)
     most: Rate = field(init=False, repr=False, compare=False)
 

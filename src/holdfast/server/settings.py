@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from msgspec import Meta
 
 from holdfast import names
+from holdfast.about import About
 from holdfast.app_options import LARGEST_PAYLOAD
 from holdfast.duration import PositiveDuration, positive_ms
 from holdfast.errors import ConfigError, shown
@@ -40,38 +41,54 @@ Network = Annotated[str, text_format(lambda value, _: _network(value))]
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSettings:
-    """What `holdfast serve` and `app.asgi(...)` are told.
+    """How the server listens, whom it believes, and how much it takes."""
 
-    `title` is what people call this installation, such as production; pages show it. `instances` are the names and
-    addresses of other servers, for a menu that leads there. `url` is the address that people see, when it is not the
-    one that is listened on; links and cookies follow it. `hosts` are further names under which the server may be asked.
-    `proxies` are addresses or networks of proxies whose X-Forwarded-For and -Proto are believed; `user_header` and
-    `role_header` are what such a proxy says of who asks. `users` gives roles to those it says none of, by their whole
-    name, in which `*` stands for anything; `default_role` is for all others, None for nobody else. `authorize` is
-    called with each request that brings no token, and gives a Principal, a Role, or None. `session` is how long a login
-    lasts without use. `max_body` is in bytes. `allow_unknown` takes jobs of kinds that no worker has published.
-    `max_streams` live streams may be open at a time, `max_streams_each` of them with one token or login. `rate` is how
-    many requests each of those may make in a time, None for as many as they like.
-    """
-
-    host: names.Text = "127.0.0.1"
-    port: Annotated[int, Meta(ge=0, le=_LARGEST_PORT)] = PORT
-    title: Annotated[Title | None, OR_NONE] = None
-    instances: Mapping[Title, names.ServerAddress] = field(default_factory=dict)
-    url: Annotated[WebUrl | None, OR_NONE] = None
-    hosts: tuple[names.Text, ...] = ()
-    proxies: tuple[Network, ...] = ()
-    user_header: Annotated[names.Text | None, OR_NONE] = None
-    role_header: Annotated[names.Text | None, OR_NONE] = None
-    users: Mapping[str, RoleName] = field(default_factory=dict)
-    default_role: Annotated[RoleName | None, OR_NONE] = "viewer"
-    authorize: Authorize | None = field(default=None, repr=False)
-    session: PositiveDuration = "12h"
-    max_body: Annotated[int, Meta(ge=_LEAST_BODY, le=LARGEST_PAYLOAD)] = 1_000_000
-    allow_unknown: bool = False
-    max_streams: names.Count = 1_000
-    max_streams_each: names.Count = 100
-    rate: Annotated[RateText | None, OR_NONE] = "5000/10s"
+    host: Annotated[names.Text, About("The address to listen on.", "127.0.0.1")] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=_LARGEST_PORT), About("The port to listen on.", 8470)] = PORT
+    title: Annotated[
+        Title | None, OR_NONE, About("What people call this installation; pages show it.", "production")
+    ] = None
+    instances: Annotated[
+        Mapping[Title, names.ServerAddress], About("Names and addresses of other servers, for a menu on the pages.")
+    ] = field(default_factory=dict)
+    url: Annotated[
+        WebUrl | None,
+        OR_NONE,
+        About("The address that people see; links and cookies follow it.", "https://jobs.example.org"),
+    ] = None
+    hosts: Annotated[tuple[names.Text, ...], About("More host names of this server.", ["jobs.example.org"])] = ()
+    proxies: Annotated[
+        tuple[Network, ...], About("Proxies whose X-Forwarded headers are believed.", ["10.0.0.0/8"])
+    ] = ()
+    user_header: Annotated[
+        names.Text | None, OR_NONE, About("The header in which a proxy names the user.", "X-Forwarded-User")
+    ] = None
+    role_header: Annotated[
+        names.Text | None, OR_NONE, About("The header in which a proxy names the role.", "X-Forwarded-Role")
+    ] = None
+    users: Annotated[Mapping[str, RoleName], About("Roles of users, by their whole name; `*` stands for anything.")] = (
+        field(default_factory=dict)
+    )
+    default_role: Annotated[
+        RoleName | None, OR_NONE, About("The role of all other users; none: they may not come in.", "viewer")
+    ] = "viewer"
+    authorize: Annotated[
+        Authorize | None, About("Is called with each request without a token, and gives a Principal, a Role or None.")
+    ] = field(default=None, repr=False)
+    session: Annotated[PositiveDuration, About("How long a login lasts without use.", "12h")] = "12h"
+    max_body: Annotated[
+        int, Meta(ge=_LEAST_BODY, le=LARGEST_PAYLOAD), About("How many bytes a request may have.", 1000000)
+    ] = 1_000_000
+    allow_unknown: Annotated[
+        bool, About("Whether jobs of kinds are taken that no worker has published.", example=False)
+    ] = False
+    max_streams: Annotated[names.Count, About("How many live streams may be open.", 1000)] = 1_000
+    max_streams_each: Annotated[names.Count, About("How many of them with one token or login.", 100)] = 100
+    rate: Annotated[
+        RateText | None,
+        OR_NONE,
+        About("How many requests one token or login may make in a time; none: no limit.", "5000/10s"),
+    ] = "5000/10s"
 
     networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = field(init=False, repr=False, compare=False)
     session_ms: int = field(init=False, repr=False, compare=False)

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
+from holdfast.about import About
 from holdfast.duration import Duration, PositiveDuration, milliseconds
 from holdfast.errors import ConfigError, InvalidValue
 from holdfast.webhooks.address import Target, check_url
@@ -20,17 +21,18 @@ _LONGEST_DEADLINE_MS = 60_000
 
 @dataclass(frozen=True)
 class WebhookSettings:
-    """What an app knows of webhooks.
+    """Where the ends of jobs may be posted to, and how they are signed."""
 
-    `secret` signs messages to endpoints that have none of their own; `endpoints` maps the beginning of URLs to
-    secrets, the longest that fits counts. `allow` names hosts and networks that may be posted to although they are not
-    public. `deadline` bounds one try as a whole.
-    """
-
-    secret: Secrets | None = field(default=None, repr=False)
-    endpoints: Mapping[str, Secrets] = field(default_factory=dict, repr=False)
-    allow: Iterable[str] = ()
-    deadline: PositiveDuration = "20s"
+    secret: Annotated[
+        Secrets | None, About("Signs messages to every endpoint without a secret of its own; one or several.")
+    ] = field(default=None, repr=False)
+    endpoints: Annotated[
+        Mapping[str, Secrets], About("Secrets by the beginning of the URL; the longest that fits counts.")
+    ] = field(default_factory=dict, repr=False)
+    allow: Annotated[
+        Iterable[str], About("Hosts and networks that may be posted to although they are not public.", ["10.0.0.0/8"])
+    ] = ()
+    deadline: Annotated[PositiveDuration, About("How long one attempt to post may take.", "20s")] = "20s"
     allowed: Allowed = field(init=False, repr=False, compare=False)
     deadline_s: float = field(init=False, repr=False, compare=False)
     keys: tuple[bytes, ...] = field(init=False, repr=False, compare=False)
