@@ -81,6 +81,7 @@ from holdfast.resources.escalation import (
     EscalationPage,
     PolicyTest,
 )
+from holdfast.resources.audit import AuditEntry, AuditPage
 from holdfast.resources.kind import KindInfo
 from holdfast.resources.limit import LimitInfo, LimitKey, SlotHolder
 from holdfast.resources.lock import LockInfo
@@ -116,6 +117,8 @@ __all__ = [
     "ArgumentError",
     "ArqDelivery",
     "Attempt",
+    "AuditEntry",
+    "AuditPage",
     "Backoff",
     "BlockingClient",
     "BlockingHandle",

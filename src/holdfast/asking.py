@@ -8,6 +8,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from holdfast.client.budgets import Budgets
 from holdfast.client.bulk import BulkOperations
+from holdfast.client.audit import Audit
 from holdfast.client.client import Client
 from holdfast.client.escalations import Escalations
 from holdfast.client.jobs import EVERY_JOB
@@ -92,6 +93,11 @@ class Asking(ABC):
     def tokens(self) -> Tokens:
         """The tokens of the server: read, make and revoke them."""
         return self.client.tokens
+
+    @property
+    def audit(self) -> Audit:
+        """The audit: who did what through the server or the command line."""
+        return self.client.audit
 
     @property
     def workers(self) -> Workers:

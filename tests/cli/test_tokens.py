@@ -25,7 +25,7 @@ def test_made_listed_and_revoked(shop: Shop) -> None:
     found = shop.on_store(lambda store: store.find_token(secrets.digest_of(secret)))
     assert found is None
     assert shop.on_store(lambda store: store.find_token(secrets.digest_of(other["secret"]))) is not None
-    deeds = shop.on_store(lambda store: store.list_deeds(AuditFilter(), limit=9))
+    deeds = shop.on_store(lambda store: store.list_audit(AuditFilter(), limit=9))
     assert [(deed.action, deed.target) for deed in deeds] == [
         ("revoke_token", f"tokens/{listed['id']}"),
         ("create_token", f"tokens/{other['id']}"),

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from holdfast.stores.access import AuditFilter, Deed, NewToken, TokenKind, TokenRow
+from holdfast.stores.access import AuditFilter, NewAuditEntry, NewToken, TokenKind, TokenRow
 from holdfast.stores.store import Store
 from tests.support.clock import Clock
 
@@ -123,8 +123,8 @@ async def test_what_ended_is_forgotten_after_a_month(store: Store, clock: Clock,
 
 async def test_deeds_are_read_latest_first_and_kept_for_400_days(store: Store, clock: Clock) -> None:
     for number in range(5):
-        await store.add_deed(
-            Deed(
+        await store.add_audit(
+            NewAuditEntry(
                 actor="ada" if number % 2 else "bob",
                 role="admin",
                 action="cancel_job",
@@ -135,16 +135,16 @@ async def test_deeds_are_read_latest_first_and_kept_for_400_days(store: Store, c
                 request="r1",
             )
         )
-    deeds = await store.list_deeds(AuditFilter(), limit=2)
+    deeds = await store.list_audit(AuditFilter(), limit=2)
     assert [deed.target for deed in deeds] == ["job/4", "job/3"]
-    deeds = await store.list_deeds(AuditFilter(), limit=9, before=deeds[-1].id)
+    deeds = await store.list_audit(AuditFilter(), limit=9, before=deeds[-1].id)
     assert [deed.target for deed in deeds] == ["job/2", "job/1", "job/0"]
     assert (deeds[0].at, deeds[0].detail.replace(" ", "")) == (clock.now, '{"reason":"x"}')
     wanted = AuditFilter(actor="ada", action="cancel_job", queues=("high",))
-    (found,) = await store.list_deeds(wanted, limit=9)
+    (found,) = await store.list_audit(wanted, limit=9)
     assert found.target == "job/1"
-    assert await store.list_deeds(msgspec.structs.replace(wanted, first=found.id), limit=9) == [found]
-    assert await store.list_deeds(msgspec.structs.replace(wanted, first=found.id + 1), limit=9) == []
+    assert await store.list_audit(msgspec.structs.replace(wanted, first=found.id), limit=9) == [found]
+    assert await store.list_audit(msgspec.structs.replace(wanted, first=found.id + 1), limit=9) == []
     await clock.advance(days=401)
     await store.prune_access(3)
-    assert len(await store.list_deeds(AuditFilter(), limit=9)) == 2
+    assert len(await store.list_audit(AuditFilter(), limit=9)) == 2

@@ -15,7 +15,7 @@ from holdfast.moving.comparing import differences
 from holdfast.moving.sides import Side
 from holdfast.resources.bulk import BulkState, BulkVerb
 from holdfast.rollup import Rollup
-from holdfast.stores.access import Deed
+from holdfast.stores.access import NewAuditEntry
 from holdfast.stores.alarms import Alarm, NewNotice, Pace
 from holdfast.stores.bulk import NewBulk
 from holdfast.stores.moving import BATCH, READY, MoveProgress, Row, Table
@@ -59,7 +59,7 @@ async def fill(store: Side, count: int) -> dict[int, str]:
     await _settings(store, next(iter(made)))
     await store.add_token(new(digest="filled"))
     deed: dict[str, Any] = {"actor": "ada", "role": "admin", "action": "pause", "target": "/queues/high", "status": 200}
-    await store.add_deed(Deed(**deed, queue="high", detail='{"reason": "it\'s full"}', request="r1"))
+    await store.add_audit(NewAuditEntry(**deed, queue="high", detail='{"reason": "it\'s full"}', request="r1"))
     await escalate(store, next(iter(made)))
     await begin_runs(store)
     while await store.fold_failures(BATCH):

@@ -5,7 +5,7 @@ import pytest
 from holdfast.errors import StoreMoved
 from holdfast.moving.move import Wishes, move
 from holdfast.moving.sides import Side
-from holdfast.stores.access import AuditFilter, Deed
+from holdfast.stores.access import AuditFilter, NewAuditEntry
 from tests.conformance.test_access import new
 from tests.move.test_following import sides
 from tests.move.test_move import TO, quiet
@@ -13,8 +13,8 @@ from tests.move.test_move import TO, quiet
 __all__ = ["sides"]
 
 
-def deed(action: str) -> Deed:
-    return Deed(
+def deed(action: str) -> NewAuditEntry:
+    return NewAuditEntry(
         actor="ada",
         role="admin",
         action=action,
@@ -30,13 +30,13 @@ def deed(action: str) -> Deed:
 async def test_tokens_hold_where_the_jobs_come_to(sides: tuple[Side, Side], with_history: bool) -> None:
     source, target = sides
     own = await target.add_token(new(digest="own"))
-    await target.add_deed(deed("theirs"))
+    await target.add_audit(deed("theirs"))
     token = await source.add_token(new(digest="token", queues=("high", "low"), lasts_ms=None))
     gone = await source.add_token(new(digest="gone"))
     await source.revoke_token(gone.id, actor="ada")
     await source.add_token(new("session", "session", parent=token.id))
     for action in ("pause", "resume"):
-        await source.add_deed(deed(action))
+        await source.add_audit(deed(action))
     await move(source, target, Wishes(TO.to, with_history=with_history), quiet)
     found = await target.find_token("token")
     assert found is not None
@@ -48,11 +48,11 @@ async def test_tokens_hold_where_the_jobs_come_to(sides: tuple[Side, Side], with
         False,
         False,
     ]
-    deeds = await target.list_deeds(AuditFilter(), limit=9)
+    deeds = await target.list_audit(AuditFilter(), limit=9)
     assert [row.action for row in deeds] == (["resume", "pause", "theirs"] if with_history else ["theirs"])
     assert deeds[0].detail == deeds[-1].detail
     assert await source.find_token("token") is not None, "people may still look at what was left"
-    await source.add_deed(deed("late"))
+    await source.add_audit(deed("late"))
     with pytest.raises(StoreMoved):
         await source.revoke_token(token.id, actor="late")
     with pytest.raises(StoreMoved):

@@ -5,7 +5,7 @@ from typing import Any
 from holdfast import Escalation, Holdfast, Queue
 from holdfast.policies.channels import Slack
 from holdfast.resources.bulk import BulkVerb
-from holdfast.stores.access import Deed
+from holdfast.stores.access import NewAuditEntry
 from holdfast.stores.alarms import Alarm
 from holdfast.stores.values import JobFilter, WorkerProcess
 from tests.support import raw
@@ -100,8 +100,10 @@ class Stock:
             self._worker = await app.store.register_worker(info, 600_000)
         await app.store.define_escalations([_POLICY])
         await app.queues.pause(THEIRS, reason=CANARY)
-        await app.store.add_deed(
-            Deed(actor=CANARY, role="", action="a", target="t", queue=THEIRS, status=200, detail="{}", request="r")
+        await app.store.add_audit(
+            NewAuditEntry(
+                actor=CANARY, role="", action="a", target="t", queue=THEIRS, status=200, detail="{}", request="r"
+            )
         )
         await app.tasks.get("own").using(run_in="1h").enqueue()
         await app.tasks.get(WAITS).using(run_in="1h", tags={"a": CANARY}, actor=CANARY).enqueue()

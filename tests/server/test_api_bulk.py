@@ -105,7 +105,7 @@ async def test_a_run_is_previewed_started_and_followed(memory_app: Holdfast) -> 
             assert problem(await web.post(BULK, json=wrong))[0] == 422, wrong
         assert problem(await web.get(f"{BULK}/99999")) == (404, "not-found")
         assert problem(await web.get(f"{BULK}/{10**30}"))[0] == 422
-    deeds = await memory_app.store.list_deeds(AuditFilter(), limit=50)
+    deeds = await memory_app.store.list_audit(AuditFilter(), limit=50)
     assert {"start_bulk", "pause_bulk", "resume_bulk", "cancel_bulk"} <= {deed.action for deed in deeds}
 
 

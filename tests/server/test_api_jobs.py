@@ -102,7 +102,7 @@ async def test_the_same_key_is_the_same_job(memory_app: Holdfast) -> None:
         assert problem(answer) == (422, "invalid-value")
         assert (await web.post(JOBS, json=asked | {"unique": "u"})).status_code == 201
         assert (await web.post(JOBS, json=asked | {"unique": "u"})).status_code == 200
-    deeds = await memory_app.store.list_deeds(AuditFilter(), limit=9)
+    deeds = await memory_app.store.list_audit(AuditFilter(), limit=9)
     assert {(deed.action, deed.actor) for deed in deeds} == {("enqueue_job", "operator")}
     assert [deed.queue for deed in deeds if deed.status == 201] == ["high", "high"]
     assert not any("Ada" in deed.detail for deed in deeds)
@@ -260,7 +260,7 @@ async def test_what_is_secret_is_never_told(memory_app: Holdfast) -> None:
         told += [new, await web.get(JOBS, params={"whole": "true"}), await web.get(f"/queue/jobs/{job}")]
         assert all(answer.is_success for answer in told)
         assert not [answer.url for answer in told if "hunter" in answer.text]
-    deeds = await memory_app.store.list_deeds(AuditFilter(), limit=9)
+    deeds = await memory_app.store.list_audit(AuditFilter(), limit=9)
     assert not any("hunter" in deed.detail for deed in deeds)
 
 
@@ -320,7 +320,7 @@ async def test_acting_on_a_job(app: Holdfast) -> None:
         assert (gone.status_code, gone.content) == (204, b"")
         assert problem(await web.get(f"{JOBS}/{job}")) == (404, "not-found")
         assert (await web.post(f"{JOBS}/{replayed['id']}/cancel")).json()["state"] == "cancelled"
-    deeds = await app.store.list_deeds(AuditFilter(), limit=30)
+    deeds = await app.store.list_audit(AuditFilter(), limit=30)
     done = [(deed.action, deed.queue) for deed in deeds if deed.status < 300]
     assert done[:2] == [("cancel_job", "low"), ("delete_job", "low")]
 

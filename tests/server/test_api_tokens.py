@@ -28,7 +28,7 @@ async def test_a_token_is_shown_once_works_and_is_revoked(memory_app: Holdfast) 
         assert (await web.get("/api/v1/queues", headers=mine)).status_code == 401
         assert (await web.delete("/api/v1/tokens/999999")).status_code == 404
         deeds = (await web.get("/api/v1/audit?limit=2")).json()
-        assert [deed["action"] for deed in deeds["deeds"]] == ["revoke_token", "revoke_token"]
+        assert [entry["action"] for entry in deeds["entries"]] == ["revoke_token", "revoke_token"]
         assert secret not in (await web.get("/api/v1/audit")).text
 
 
@@ -101,13 +101,13 @@ async def test_the_audit_goes_page_by_page_and_is_narrowed(memory_app: Holdfast)
             await web.post(f"/api/v1/queues/{queue}/pause", json={"reason": queue})
         first = (await web.get("/api/v1/audit?limit=2")).json()
         second = (await web.get(f"/api/v1/audit?limit=2&before={first['next']}")).json()
-        assert [deed["queue"] for deed in first["deeds"] + second["deeds"]] == ["high", "low", "high"]
+        assert [entry["queue"] for entry in first["entries"] + second["entries"]] == ["high", "low", "high"]
         assert second["next"] is None
-        assert first["deeds"][0]["detail"]["reason"] == "high"
+        assert first["entries"][0]["detail"]["reason"] == "high"
         for query, count in (("actor=admin", 3), ("actor=x", 0), ("action=pause_queue", 3), ("queue=low", 1)):
-            assert len((await web.get(f"/api/v1/audit?{query}")).json()["deeds"]) == count, query
+            assert len((await web.get(f"/api/v1/audit?{query}")).json()["entries"]) == count, query
         async with asking(memory_app, "admin", ("low",)) as other:
-            assert [deed["queue"] for deed in (await other.get("/api/v1/audit")).json()["deeds"]] == ["low"]
+            assert [entry["queue"] for entry in (await other.get("/api/v1/audit")).json()["entries"]] == ["low"]
             assert (await other.get("/api/v1/audit?queue=high")).status_code == 404
 
 

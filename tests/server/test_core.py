@@ -44,7 +44,7 @@ async def test_tokens_roles_and_errors(memory_app: Holdfast) -> None:
         assert (answer.status_code, answer.json()["type"]) == (421, "urn:holdfast:host")
         answer = await web.post("/api/v1/queues/high/pause", headers={"origin": "http://evil.example"})
         assert answer.status_code == 403
-        deeds = await memory_app.store.list_deeds(AuditFilter(), limit=9)
+        deeds = await memory_app.store.list_audit(AuditFilter(), limit=9)
         assert [(deed.actor, deed.action, deed.status, deed.queue) for deed in deeds] == [
             ("operator", "resume_queue", 200, "high"),
             ("viewer", "resume_queue", 403, None),

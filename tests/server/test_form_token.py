@@ -62,7 +62,7 @@ async def test_every_way_in_needs_a_form_of_ours(memory_app: Holdfast, way: str)
         assert (await web.post("/queues/high/pause", headers=own, data={"form_token": token})).status_code == 303
         answer = await web.post("/api/v1/queues/low/pause", headers=own | {"x-form-token": token})
         assert answer.status_code != 403, answer.text
-        actors = {(deed.actor, deed.status) for deed in await memory_app.store.list_deeds(AuditFilter(), limit=99)}
+        actors = {(deed.actor, deed.status) for deed in await memory_app.store.list_audit(AuditFilter(), limit=99)}
         assert 403 in {status for _, status in actors}, "what was refused is written down too"
 
 

@@ -39,7 +39,7 @@ async def test_a_token_becomes_a_login(memory_app: Holdfast) -> None:
         assert (await web.get(QUEUES, headers=PAGE)).status_code == 200
         (session,) = await memory_app.store.list_tokens("session")
         assert (session.name, session.role, session.queues) == ("operator", "operator", ("high",))
-        deeds = await memory_app.store.list_deeds(AuditFilter(), limit=9)
+        deeds = await memory_app.store.list_audit(AuditFilter(), limit=9)
         assert [(deed.actor, deed.action, deed.status) for deed in deeds] == [("operator", "log_in", 303)]
         assert secret not in str(deeds)
 

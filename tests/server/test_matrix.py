@@ -250,7 +250,7 @@ async def test_looking_changes_nothing(full_app: Holdfast) -> None:
             if route.method == "GET" and not route.is_stream:
                 assert (await asker.ask(route, admin)).status_code < 500, route
         assert await contents(full_app) == before
-        assert not await full_app.store.list_deeds(AuditFilter(), limit=9)
+        assert not await full_app.store.list_audit(AuditFilter(), limit=9)
 
 
 @pytest.mark.guards("audit-row")
@@ -263,6 +263,6 @@ async def test_what_is_done_is_written_down_and_what_is_refused_too(full_app: Ho
         for route in changing:
             for headers in (viewer, admin):
                 answer = await asker.ask(route, headers)
-                (deed,) = await full_app.store.list_deeds(AuditFilter(), limit=1)
+                (deed,) = await full_app.store.list_audit(AuditFilter(), limit=1)
                 assert (deed.action, deed.status) == (route.name, answer.status_code), route
                 assert isinstance(json.loads(deed.detail), dict)

@@ -5,8 +5,8 @@ import re
 import httpx2
 
 from holdfast import Holdfast, JobState, public_id
+from holdfast.client.audit import search_audit
 from holdfast.client.schedules import ScheduleState
-from holdfast.server.deeds import search_deeds
 from holdfast.stores.access import AuditFilter
 from holdfast.stores.cluster import LockRequest
 from holdfast.stores.limits import LimitRow
@@ -50,7 +50,7 @@ async def test_queues_are_paused_and_changed(town: Holdfast, web: httpx2.AsyncCl
     for form in resets:
         assert (await posted(web, form)).status_code == 303
     assert await town.overrides() == []
-    deeds = await town.store.list_deeds(AuditFilter(action="set_queue_here"), limit=9)
+    deeds = await town.store.list_audit(AuditFilter(action="set_queue_here"), limit=9)
     assert [(deed.status, deed.queue) for deed in deeds] == [(422, "high"), (303, "high")]
 
 
@@ -310,15 +310,15 @@ async def test_the_audit_goes_page_by_page(town: Holdfast, web: httpx2.AsyncClie
     older = next(given["href"] for tag, given in page.tags if tag == "a" and "before=" in given.get("href", ""))
     assert sum("data-row" in given for _, given in (await shown(web, older)).tags) == 2
     assert "Nothing fits" in (await shown(web, "/system/audit?actor=nobody")).text
-    found = await search_deeds(town.store, AuditFilter(actor="nobody"), limit=9, before=None, looked_at=20)
-    assert not found.deeds
-    assert found.back_to is not None
+    found = await search_audit(town.store, AuditFilter(actor="nobody"), limit=9, before=None, looked_at=20)
+    assert not found.entries
+    assert found.searched_to is not None
     seen: list[int] = []
     before: int | None = None
     for _ in range(9):
-        part = await search_deeds(town.store, AuditFilter(actor="local"), limit=9, before=before, looked_at=7)
-        seen += [deed.id for deed in part.deeds]
-        before = part.next
+        part = await search_audit(town.store, AuditFilter(actor="local"), limit=9, before=before, looked_at=7)
+        seen += [int(entry.id) for entry in part.entries]
+        before = None if part.next is None else int(part.next)
         if before is None:
             break
-    assert seen == [deed.id for deed in await town.store.list_deeds(AuditFilter(), limit=99)]
+    assert seen == [deed.id for deed in await town.store.list_audit(AuditFilter(), limit=99)]

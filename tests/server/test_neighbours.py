@@ -13,7 +13,7 @@ from holdfast.client.settling import publish
 from holdfast.failure import Failure
 from holdfast.policies.channels import Slack
 from holdfast.server.settings import ServerSettings
-from holdfast.stores.access import Deed
+from holdfast.stores.access import NewAuditEntry
 from holdfast.stores.alarms import Alarm
 from holdfast.stores.values import JobFilter, WorkerProcess
 from holdfast.transitions import failed as ended_failed
@@ -87,8 +87,10 @@ async def furnish(app: Holdfast, queue: str, word: str, shared: int) -> dict[str
     await store.fold_alarms({"ops": ("failed",)}, 100)
     (escalation, *_) = (await app.escalations.list(limit=1)).escalations
     run = await app.client.bulk.start("cancel", JobFilter(queues=(queue,), kinds=("nothing",)), reason=word, actor=word)
-    deed = Deed(actor=word, role="", action="a", target=word, queue=queue, status=200, detail="{}", request="r")
-    await store.add_deed(deed)
+    deed = NewAuditEntry(
+        actor=word, role="", action="a", target=word, queue=queue, status=200, detail="{}", request="r"
+    )
+    await store.add_audit(deed)
     await app.queues.pause(queue, actor=word, reason=word)
     await made_token(app, "viewer", queues=(queue,), name=word)
     await store.lead(f"office-{word}", f"{word}/1/x", None, 600_000)

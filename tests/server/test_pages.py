@@ -240,7 +240,7 @@ async def test_acting_on_one_job(shop: Holdfast, web: httpx2.AsyncClient) -> Non
     assert (await later.get()).run_at <= datetime.now(UTC)
     await web.post(f"/jobs/{job.public_id}/delete")
     assert (await web.get(f"/jobs/{job.public_id}")).status_code == 404
-    deeds = await shop.store.list_deeds(AuditFilter(), limit=9)
+    deeds = await shop.store.list_audit(AuditFilter(), limit=9)
     assert [(deed.action, deed.queue) for deed in reversed(deeds)] == [
         ("retry_job_here", "bulk"),
         ("retry_job_here", "bulk"),

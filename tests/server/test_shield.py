@@ -341,7 +341,7 @@ async def test_what_happens_inside_stays_there(
     monkeypatch.setattr(type(memory_app.client.queues), "resume", broken)
     async with visit(memory_app) as web:
         assert (await web.post(f"{QUEUES}/high/resume", headers=bearing(secret))).status_code == 500
-    (deed,) = await memory_app.store.list_deeds(AuditFilter(), limit=9)
+    (deed,) = await memory_app.store.list_audit(AuditFilter(), limit=9)
     assert (deed.action, deed.status) == ("resume_queue", 500), "what failed was tried all the same"
 
 

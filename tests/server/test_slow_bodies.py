@@ -52,7 +52,7 @@ async def test_a_caller_who_hangs_up_in_a_body_leaves_no_traceback(
     scope["headers"] = [(name.encode(), value.encode()) for name, value in headers.items()]
     await asgi(scope, receive, send)
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
-    deeds = await memory_app.store.list_deeds(AuditFilter(), limit=2)
+    deeds = await memory_app.store.list_audit(AuditFilter(), limit=2)
     assert [deed.status for deed in deeds] == [400] * logged
 
 

@@ -13,6 +13,7 @@ from holdfast.client.blocking_namespaces import (
     BlockingBudgets,
     BlockingBulkOperations,
     BlockingEscalations,
+    BlockingAudit,
     BlockingKinds,
     BlockingLimits,
     BlockingLocks,
@@ -120,6 +121,7 @@ class BlockingClient:
         self.kinds = BlockingKinds(client.kinds, loop)
         self.services = BlockingServices(client.services, loop)
         self.tokens = BlockingTokens(client.tokens, loop)
+        self.audit = BlockingAudit(client.audit, loop)
         self.workers = BlockingWorkers(client.workers, loop)
         self.escalations = BlockingEscalations(client.escalations, loop)
         self.bulk = BlockingBulkOperations(client.bulk, loop)

@@ -8,6 +8,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 from holdfast.client.budgets import Budgets
 from holdfast.client.bulk import BulkOperations
 from holdfast.client.escalations import Escalations
+from holdfast.client.audit import Audit
 from holdfast.client.kinds import Kinds
 from holdfast.client.limits import Limits
 from holdfast.client.locks import Locks
@@ -89,6 +90,12 @@ class BlockingWebhooks(Blocking[Webhooks]):
 
     list = _waits_for(Webhooks.list)
     enable = _waits_for(Webhooks.enable)
+
+
+class BlockingAudit(Blocking[Audit]):
+    """`queue.audit`: see `Audit`."""
+
+    list = _waits_for(Audit.list)
 
 
 class BlockingKinds(Blocking[Kinds]):

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
 from holdfast.client.budgets import Budgets, LocalBudgets
+from holdfast.client.audit import Audit, LocalAudit
 from holdfast.client.dead_letters import DeadLetterVerbs
 from holdfast.client.enqueue import Enqueuing
 from holdfast.client.escalations import Escalations, LocalEscalations
@@ -85,6 +86,7 @@ class Client(
         self.webhooks: Webhooks = LocalWebhooks(store, settings.deadline_s, settings.webhooks.allowed)
         self.kinds: Kinds = LocalKinds(store, settings.deadline_s)
         self.tokens: Tokens = LocalTokens(store, settings.deadline_s)
+        self.audit: Audit = LocalAudit(store, settings.deadline_s)
         self.workers: Workers = LocalWorkers(store, settings.deadline_s)
         self.escalations: Escalations = LocalEscalations(store, settings)
         self.enqueuing = Enqueuing(store, settings, self, self.delivery)

@@ -12,7 +12,7 @@ from holdfast.client.repeat import until_answered
 from holdfast.duration import Duration, positive_ms
 from holdfast.errors import InvalidValue, TokenNotFound, shown
 from holdfast.resources.token import CreatedToken, RoleName, Token
-from holdfast.stores.access import AccessStore, Deed, NewToken, TokenRow
+from holdfast.stores.access import AccessStore, NewAuditEntry, NewToken, TokenRow
 
 List = list  # one of the verbs has that name
 
@@ -88,7 +88,7 @@ class LocalTokens:
     async def _note(self, action: str, changed: Token, actor: str) -> None:
         """Write into the audit what was done, as the server does of requests."""
         detail = {"name": changed.name, "role": changed.role, "queues": changed.queues}
-        deed = Deed(
+        entry = NewAuditEntry(
             actor=actor,
             role="admin",
             action=action,
@@ -98,7 +98,7 @@ class LocalTokens:
             detail=msgspec.json.encode(detail).decode(),
             request="command line",
         )
-        await self._store.add_deed(deed)
+        await self._store.add_audit(entry)
 
 
 async def add_token(

@@ -22,6 +22,7 @@ from holdfast.job import Job, JobState
 from holdfast.remote import filters, shapes
 from holdfast.remote.budgets import RemoteBudgets
 from holdfast.remote.bulk import RemoteBulkOperations
+from holdfast.remote.audit import RemoteAudit
 from holdfast.remote.dead_letters import RemoteDeadLetters
 from holdfast.remote.escalations import RemoteEscalations
 from holdfast.remote.kinds import RemoteKinds
@@ -62,6 +63,7 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
         self.kinds = RemoteKinds(link)
         self.services = RemoteServices(link)
         self.tokens = RemoteTokens(link)
+        self.audit = RemoteAudit(link)
         self.workers = RemoteWorkers(link)
         self.escalations = RemoteEscalations(link)
         self.bulk = RemoteBulkOperations(link)

@@ -30,7 +30,7 @@ from holdfast.server.roles import Permission
 from holdfast.server.served import Served
 from holdfast.server.shield import SAFE
 from holdfast.server.sight import Sight
-from holdfast.stores.access import Deed
+from holdfast.stores.access import NewAuditEntry
 
 _logger = logging.getLogger("holdfast")
 
@@ -238,7 +238,7 @@ async def remember(request: Request, status: int) -> None:
     route = request.scope.get("route")
     facts: Mapping[str, Any] = {**dict(request.path_params), **getattr(request.state, "facts", {})}
     queue = facts.get("queue")
-    deed = Deed(
+    entry = NewAuditEntry(
         actor=principal.name,
         role=principal.role.word,
         action=getattr(route, "name", "") or "unknown",
@@ -249,9 +249,9 @@ async def remember(request: Request, status: int) -> None:
         request=request.state.request_id,
     )
     try:
-        await (await served(request).opened()).store.add_deed(deed)  # guard: audit-row
+        await (await served(request).opened()).store.add_audit(entry)  # guard: audit-row
     except HoldfastError as error:
-        _logger.error("what %s did could not be written down (%s): %s", deed.actor, error, deed)  # noqa: TRY400 - no traceback of ours helps
+        _logger.error("what %s did could not be written down (%s): %s", entry.actor, error, entry)  # noqa: TRY400 - no traceback of ours helps
 
 
 def _detail(facts: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ from holdfast.server.problems import not_found
 from holdfast.server.scoped.budgets import ScopedBudgets
 from holdfast.server.scoped.bulk import ScopedBulkOperations
 from holdfast.server.scoped.escalations import ScopedEscalations
+from holdfast.server.scoped.audit import ScopedAudit
 from holdfast.server.scoped.kinds import ScopedKinds
 from holdfast.server.scoped.limits import ScopedLimits
 from holdfast.server.scoped.locks import ScopedLocks
@@ -49,6 +50,7 @@ class Sight:
         self.kinds = ScopedKinds(kinds, self.store, principal)
         self.services = self.client.services  # of all queues: their routes are closed to callers who see only some
         self.tokens = ScopedTokens(self.store, principal)
+        self.audit = ScopedAudit(self.store, principal)
         self.workers = ScopedWorkers(self.client, principal)
 
     async def job(self, job: str) -> Job:

@@ -45,8 +45,8 @@ class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
     parent: int | None
 
 
-class Deed(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody has done, or tried to do: `action` in words of the API, `target` what it was done to.
+class NewAuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller did, or tried to do: `action` in words of the API, `target` what it was done to.
 
     `status` is what came of it, as HTTP has it. `detail` is what was asked for, a JSON object with secrets covered.
     """
@@ -61,15 +61,15 @@ class Deed(msgspec.Struct, frozen=True, kw_only=True):
     request: str
 
 
-class AuditRow(Deed, frozen=True, kw_only=True):
-    """A deed that was written down."""
+class AuditRow(NewAuditEntry, frozen=True, kw_only=True):
+    """An entry of the audit."""
 
     id: int
     at: datetime
 
 
 class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which deeds a list shows; every condition given must hold. `first` is the oldest number that is looked at."""
+    """Which entries a list shows; all conditions must hold. `first` is the oldest number that is looked at."""
 
     actor: str | None = None
     action: str | None = None
@@ -105,11 +105,11 @@ class AccessStore(Protocol):
     async def revoke_token(self, number: int, *, actor: str) -> TokenRow | None:
         """Let a way in and the sessions begun with it hold no more; None when there is none. Unknown: ask again."""
 
-    async def add_deed(self, deed: Deed) -> int:
-        """Write down what somebody did. Unknown: it may be written twice."""
+    async def add_audit(self, entry: NewAuditEntry) -> int:
+        """Write down what a caller did. Unknown: it may be written twice."""
 
-    async def list_deeds(self, which: AuditFilter, *, limit: int, before: int | None = None) -> Sequence[AuditRow]:
+    async def list_audit(self, which: AuditFilter, *, limit: int, before: int | None = None) -> Sequence[AuditRow]:
         """Read what was done, the latest first, before a number."""
 
     async def prune_access(self, limit: int) -> int:
-        """Forget deeds after 400 days, and ways in a month after they ended. Unknown: the next sweep does the rest."""
+        """Forget the audit after 400 days, tokens a month after they ended. Unknown: the next sweep does the rest."""

@@ -6,7 +6,7 @@ from secrets import token_hex
 from typing import Any
 
 from holdfast.resources.bulk import BulkState, BulkVerb
-from holdfast.stores.access import AccessStore, AuditFilter, Deed, NewToken
+from holdfast.stores.access import AccessStore, AuditFilter, NewAuditEntry, NewToken
 from holdfast.stores.alarms import Alarm, AlarmStore, EscalationRow, Notice, NoticeStore
 from holdfast.stores.budgets import BudgetRow, BudgetStore, Reservation, Spend
 from holdfast.stores.bulk import BulkOperationRow, BulkStore, NewBulk
@@ -139,7 +139,9 @@ WAITS = SlaRow(
     ended_at=None,
     told_at=None,
 )
-DEED = Deed(actor="me", role="admin", action="pause", target="/", queue="q", status=200, detail="{}", request="r")
+DEED = NewAuditEntry(
+    actor="me", role="admin", action="pause", target="/", queue="q", status=200, detail="{}", request="r"
+)
 TUNING = TuningRow(instance="i", queue="q", workers=2, lowest=1, highest=3, reason="2, its minimum")
 
 VERBS: dict[str, Call] = {
@@ -316,8 +318,8 @@ VERBS: dict[str, Call] = {
     "has_token": lambda store: store.has_token(),
     "list_tokens": lambda store: store.list_tokens("token"),
     "revoke_token": lambda store: store.revoke_token(1, actor="me"),
-    "add_deed": lambda store: store.add_deed(DEED),
-    "list_deeds": lambda store: store.list_deeds(AuditFilter(), limit=10),
+    "add_audit": lambda store: store.add_audit(DEED),
+    "list_audit": lambda store: store.list_audit(AuditFilter(), limit=10),
     "prune_access": lambda store: store.prune_access(10),
     "announce": lambda store: store.announce(["q"]),
     "read_move": lambda store: store.read_move(),

@@ -10,22 +10,19 @@ from holdfast.client.tokens import queue_names
 from holdfast.resources.health import HealthLevel
 from holdfast.resources.redaction import redact
 from holdfast.resources.token import RoleName
-from holdfast.server.api.audit import deed_shape
 from holdfast.server.api.settings import list_settings
-from holdfast.server.deeds import search_deeds
 from holdfast.server.health import read_health
 from holdfast.server.pages.recent import recent
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted, served
 from holdfast.server.sight import Sight
-from holdfast.stores.access import AuditFilter
 from holdfast.stores.bounds import BOUNDS
 from holdfast.telemetry.redaction import hide
 
 routes = Routes("pages", in_schema=False)
 
-_DEEDS = 50
+_ENTRIES = 50
 _COUNTED = 10_000
 _LOOK_S = 5.0
 _MEASURE_S = 10.0
@@ -128,19 +125,15 @@ async def audit_page(
     before: int | None = Query(None, ge=1, le=2**63 - 1),
 ) -> Response:
     """Show who has done what, the latest first."""
-    mine = sight.principal.queues
-    which = AuditFilter(
-        actor=actor or None, action=action or None, queues=None if mine is None else tuple(sorted(mine))
-    )
-    found = await search_deeds(sight.store, which, limit=_DEEDS, before=before)
+    found = await sight.audit.list(actor=actor or None, action=action or None, limit=_ENTRIES, before=before)
     return page(
         request,
         "audit.html",
         at="system",
         tab="audit",
-        deeds=[deed_shape(row) for row in found.deeds],
+        entries=redact(found.entries),
         next=found.next,
-        back_to=found.back_to,
+        back_to=found.searched_to,
         actor=actor,
         action=action,
     )

@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 from holdfast.errors import StoreMoved
-from holdfast.stores.access import AuditFilter, AuditRow, Deed, NewToken, TokenKind, TokenRow
+from holdfast.stores.access import AuditFilter, AuditRow, NewAuditEntry, NewToken, TokenKind, TokenRow
 from holdfast.stores.postgres.role import Role
 
 _LAST = 9_223_372_036_854_775_807
@@ -53,15 +53,24 @@ class PostgresAccess(Role):
         rows = await self.fetch("revoke_token", number, actor)
         return _token(rows[0]) if rows else None
 
-    async def add_deed(self, deed: Deed) -> int:
-        facts = (deed.actor, deed.role, deed.action, deed.target, deed.queue, deed.status, deed.detail, deed.request)
-        number: int = await self.fetch_value("add_deed", *facts)
+    async def add_audit(self, entry: NewAuditEntry) -> int:
+        facts = (
+            entry.actor,
+            entry.role,
+            entry.action,
+            entry.target,
+            entry.queue,
+            entry.status,
+            entry.detail,
+            entry.request,
+        )
+        number: int = await self.fetch_value("add_audit", *facts)
         return number
 
-    async def list_deeds(self, which: AuditFilter, *, limit: int, before: int | None = None) -> list[AuditRow]:
+    async def list_audit(self, which: AuditFilter, *, limit: int, before: int | None = None) -> list[AuditRow]:
         queues = None if which.queues is None else list(which.queues)
         wanted = (which.actor, which.action, which.target, queues, which.first)
-        rows = await self.fetch("list_deeds", limit, _LAST if before is None else before, *wanted)
+        rows = await self.fetch("list_audit", limit, _LAST if before is None else before, *wanted)
         return [AuditRow(**dict(row)) for row in rows]
 
     async def prune_access(self, limit: int) -> int:

@@ -6,7 +6,7 @@ from contextlib import suppress
 import msgspec
 
 from holdfast.errors import StoreMoved
-from holdfast.stores.access import AuditFilter, AuditRow, Deed, NewToken, TokenKind, TokenRow
+from holdfast.stores.access import AuditFilter, AuditRow, NewAuditEntry, NewToken, TokenKind, TokenRow
 from holdfast.stores.sqlite import rows, statements
 from holdfast.stores.sqlite.connection import Connection
 
@@ -66,23 +66,23 @@ class SqliteAccess:
         )
         return next((_token(row) for row in found if row[0] == number), None)
 
-    async def add_deed(self, deed: Deed) -> int:
-        fields = msgspec.structs.asdict(deed)
+    async def add_audit(self, entry: NewAuditEntry) -> int:
+        fields = msgspec.structs.asdict(entry)
 
         def operation(connection: sqlite3.Connection, now: int) -> int:
-            number: int = statements.fetch_value(connection, "add_deed", now=now, **fields)
+            number: int = statements.fetch_value(connection, "add_audit", now=now, **fields)
             return number
 
         return await self.connection.write(operation)
 
-    async def list_deeds(self, which: AuditFilter, *, limit: int, before: int | None = None) -> list[AuditRow]:
+    async def list_audit(self, which: AuditFilter, *, limit: int, before: int | None = None) -> list[AuditRow]:
         wanted = msgspec.structs.asdict(which)
         wanted["queues"] = None if which.queues is None else statements.array(which.queues)
         last = _LAST if before is None else before
         found = await self.connection.read(
-            lambda connection, _: statements.fetch(connection, "list_deeds", limit=limit, before=last, **wanted)
+            lambda connection, _: statements.fetch(connection, "list_audit", limit=limit, before=last, **wanted)
         )
-        names = (*Deed.__struct_fields__, "id", "at")
+        names = (*NewAuditEntry.__struct_fields__, "id", "at")
         return [AuditRow(**(dict(zip(names, row, strict=True)) | {"at": rows.moment(row[-1])})) for row in found]
 
     async def prune_access(self, limit: int) -> int:

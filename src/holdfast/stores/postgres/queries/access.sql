@@ -71,13 +71,13 @@ WHERE id = $1
 RETURNING
     id, kind, name, hint, role, queues, created_at, created_by, expires_at, used_at, revoked_at, revoked_by, parent;
 
--- name: add_deed
+-- name: add_audit
 -- Write down what somebody did.
 INSERT INTO holdfast.audit (at, actor, role, action, target, queue, status, detail, request)
 VALUES (holdfast.clock(), $1, $2, $3, $4, $5, $6, $7::jsonb, $8)
 RETURNING id;
 
--- name: list_deeds
+-- name: list_audit
 -- Read what was done, the latest first.
 SELECT actor, role, action, target, queue, status, detail::text, request, id, at
 FROM holdfast.audit
@@ -88,5 +88,5 @@ ORDER BY id DESC
 LIMIT $1;
 
 -- name: prune_access
--- Forget old deeds, and ways in that ended a month ago.
+-- Forget old audit entries, and ways in that ended a month ago.
 SELECT holdfast.prune_access($1);

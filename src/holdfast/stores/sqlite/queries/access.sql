@@ -61,13 +61,13 @@ WHERE id = :id OR parent = :id
 RETURNING
     id, kind, name, hint, role, queues, created_at, created_by, expires_at, used_at, revoked_at, revoked_by, parent;
 
--- name: add_deed
+-- name: add_audit
 -- Write down what somebody did.
 INSERT INTO holdfast_audit (at, actor, role, action, target, queue, status, detail, request)
 VALUES (:now, :actor, :role, :action, :target, :queue, :status, :detail, :request)
 RETURNING id;
 
--- name: list_deeds
+-- name: list_audit
 -- Read what was done, the latest first.
 SELECT actor, role, action, target, queue, status, detail, request, id, at
 FROM holdfast_audit
@@ -79,7 +79,7 @@ ORDER BY id DESC
 LIMIT :limit;
 
 -- name: prune_access
--- Forget old deeds, and then ways in that ended a month ago.
+-- Forget old audit entries, and then ways in that ended a month ago.
 DELETE FROM holdfast_audit
 WHERE id IN (SELECT id FROM holdfast_audit WHERE at < :now - 34560000000 ORDER BY at LIMIT :limit);
 DELETE FROM holdfast_passes
