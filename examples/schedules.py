@@ -25,25 +25,25 @@ async def main() -> None:
         worker = asyncio.create_task(app.run_worker(stop=stop))
         print(await told.get())
 
-        for state in await app.stored_schedules():
-            print(f"{state.name}: {state.plan.times.describe()}")
-        await app.run_schedule("nightly")
+        for state in await app.schedules.list():
+            print(f"{state.name}: {state.times}")
+        await app.schedules.run("nightly")
         while (said := await told.get()).startswith("orders"):
             pass
-        print(said.partition(",")[0], "run by hand:", [fire.outcome for fire in await app.fires("nightly")])
+        print(said.partition(",")[0], "run by hand:", [fire.outcome for fire in await app.schedules.fires("nightly")])
 
-        await app.create_schedule("stock", count.call(what="stock"), every="1s", overlap="queue", actor="ada")
+        await app.schedules.create("stock", count.call(what="stock"), every="1s", overlap="queue", actor="ada")
         while not (await told.get()).startswith("stock"):
             pass
         print("made at run time: stock")
 
-        await app.close_schedules("inventory", days="mon-sun", reason="nobody may count now")
+        await app.schedules.start_maintenance("inventory", days="mon-sun", reason="nobody may count now")
         await asyncio.sleep(1.2)  # one of its times passes
-        print(next(fire.note or "" for fire in await app.fires("stock")).partition(" until")[0])
+        print(next(fire.note or "" for fire in await app.schedules.fires("stock")).partition(" until")[0])
         print("left out, and recorded so")
 
-        await app.delete_schedule("stock")
-        print("left:", ", ".join(state.name for state in await app.stored_schedules()))
+        await app.schedules.delete("stock")
+        print("left:", ", ".join(state.name for state in await app.schedules.list()))
         stop.set()
         await worker
 

@@ -71,6 +71,7 @@ from holdfast.policies.kinds import Kind
 from holdfast.policies.limits import Limit
 from holdfast.queues import Queue
 from holdfast.release import RELEASE
+from holdfast.resources.audit import AuditEntry, AuditPage
 from holdfast.resources.budget import BudgetInfo, LedgerEntry, LedgerPage, LostSpend, SpendPart
 from holdfast.resources.bulk import BulkOperation, BulkState, BulkVerb
 from holdfast.resources.escalation import (
@@ -81,11 +82,16 @@ from holdfast.resources.escalation import (
     EscalationPage,
     PolicyTest,
 )
-from holdfast.resources.audit import AuditEntry, AuditPage
 from holdfast.resources.kind import KindInfo
 from holdfast.resources.limit import LimitInfo, LimitKey, SlotHolder
 from holdfast.resources.lock import LockInfo
 from holdfast.resources.queue import JobCount, QueueInfo, Tuning
+from holdfast.resources.schedule import (
+    DateRange,
+    MaintenanceWindow,
+    ScheduleFire,
+    ScheduleInfo,
+)
 from holdfast.resources.service import Leader, ServiceInfo
 from holdfast.resources.token import CreatedToken, Token
 from holdfast.resources.webhook import Delivery, DeliveryTry, Endpoint
@@ -143,6 +149,7 @@ __all__ = [
     "CreatedToken",
     "Cursor",
     "DataRefused",
+    "DateRange",
     "DeadCursor",
     "DeadLetter",
     "DeadLetterNotFound",
@@ -202,6 +209,7 @@ __all__ = [
     "LockTimeout",
     "LogLine",
     "LostSpend",
+    "MaintenanceWindow",
     "NotOpen",
     "OutcomeUnknown",
     "Page",
@@ -224,6 +232,8 @@ __all__ = [
     "Retry",
     "Role",
     "Schedule",
+    "ScheduleFire",
+    "ScheduleInfo",
     "ScheduleNotFound",
     "SchemaError",
     "ServerSettings",

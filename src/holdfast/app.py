@@ -24,7 +24,7 @@ from holdfast.services.farewells import Callback
 from holdfast.stores import open_store
 from holdfast.tasks.decorator import TaskDecorator
 from holdfast.tasks.registry import Registry
-from holdfast.tasks.scheduling import Scheduled, ScheduleOptions, Schedules
+from holdfast.tasks.scheduling import Scheduled, ScheduleDefinitions, ScheduleOptions
 from holdfast.telemetry.exposition import require_metrics
 from holdfast.worker.parts import Parts
 from holdfast.working import Working
@@ -66,9 +66,9 @@ class Holdfast(Working):
             self.configuration = configure(options.config, options, ServerSettings)
             options = self.configuration.options
         self.tasks = Registry()
-        self.schedules = Schedules(self.configuration.schedules if self.configuration else {})
+        self.schedule_definitions = ScheduleDefinitions(self.configuration.schedules if self.configuration else {})
         for schedule in options.schedules:
-            self.schedules.add(schedule)
+            self.schedule_definitions.add(schedule)
         self.settings: Settings = read_settings(options)
         self._arounds: list[Around] = []
         self._farewells: dict[tuple[str, str], list[Callback]] = {}
@@ -99,7 +99,7 @@ class Holdfast(Working):
 
         Any number may stand above one task, each but one with a `name` of its own; all options are those of `Schedule`.
         """
-        return self.schedules.decorator(**options)
+        return self.schedule_definitions.decorator(**options)
 
     def around(self, function: AroundFunction) -> AroundFunction:
         """Put code around each run, the first one outermost: `async def tenant(ctx, call): return await call()`."""
@@ -201,7 +201,7 @@ class Holdfast(Working):
             self._arounds,
             lambda: nullcontext() if lifespan is None else lifespan(self),
             self._farewells,
-            tuple(self.schedules.values()),
+            tuple(self.schedule_definitions.values()),
             self._exporter,
         )
 
@@ -255,7 +255,7 @@ class Holdfast(Working):
             opened,
             visit.end,
             self.tasks,
-            tuple(self.schedules.values()),
+            tuple(self.schedule_definitions.values()),
             None if self._exporter is None else self.metrics,
             None if self._exporter is None else self._exporter.meter,
             is_open=is_open,
@@ -267,4 +267,4 @@ class Holdfast(Working):
         from holdfast.configuration.showing import settings_of  # noqa: PLC0415 - most programs never ask
 
         origins = None if self.configuration is None else self.configuration.origins
-        return settings_of(self.settings, Holdfast("sqlite://").settings, self.schedules.values(), origins)
+        return settings_of(self.settings, Holdfast("sqlite://").settings, self.schedule_definitions.values(), origins)

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from holdfast.client.audit import Audit
 from holdfast.client.budgets import Budgets
 from holdfast.client.bulk import BulkOperations
-from holdfast.client.audit import Audit
 from holdfast.client.client import Client
 from holdfast.client.escalations import Escalations
 from holdfast.client.jobs import EVERY_JOB
@@ -16,6 +16,7 @@ from holdfast.client.kinds import Kinds
 from holdfast.client.limits import Limits
 from holdfast.client.locks import Locks
 from holdfast.client.queues import Queues
+from holdfast.client.schedules import Schedules
 from holdfast.client.services import Services
 from holdfast.client.subscription import Subscription
 from holdfast.client.tokens import Tokens
@@ -114,6 +115,11 @@ class Asking(ABC):
         """Bulk operations: one change to many jobs, previewed, started, followed and stopped."""
         return self.client.bulk
 
+    @property
+    def schedules(self) -> Schedules:
+        """The schedules of the store: read them, run and change them, start and end maintenance."""
+        return self.client.schedules
+
     async def enqueue(self, call: Call[R]) -> JobHandle[R]:
         """Store one job; when this returns, it is on disk or in the caller's transaction."""
         return await self.client.enqueue(call)
@@ -175,25 +181,16 @@ class Asking(ABC):
 
     cancel = _asks(Client.cancel)
     cancel_many = _asks(Client.cancel_many)
-    close_schedules = _asks(Client.close_schedules)
     count = _asks(Client.count)
     counts = _asks(Client.counts)
-    create_schedule = _asks(Client.create_schedule)
     dead_jobs = _asks(Client.dead_jobs)
     dead_letter = _asks(Client.dead_letter)
     dead_letters = _asks(Client.dead_letters)
     delete = _asks(Client.delete)
     delete_many = _asks(Client.delete_many)
-    delete_schedule = _asks(Client.delete_schedule)
-    disable_schedule = _asks(Client.disable_schedule)
-    edit_schedule = _asks(Client.edit_schedule)
-    enable_schedule = _asks(Client.enable_schedule)
-    fires = _asks(Client.fires)
     get = _asks(Client.get)
     get_many = _asks(Client.get_many)
     list = _asks(Client.list)
-    maintenance = _asks(Client.maintenance)
-    open_schedules = _asks(Client.open_schedules)
     overrides = _asks(Client.overrides)
     prune = _asks(Client.prune)
     purge = _asks(Client.purge)
@@ -204,12 +201,9 @@ class Asking(ABC):
     reschedule = _asks(Client.reschedule)
     reschedule_many = _asks(Client.reschedule_many)
     reset_policy = _asks(Client.reset_policy)
-    reset_schedule = _asks(Client.reset_schedule)
     retry = _asks(Client.retry)
     retry_many = _asks(Client.retry_many)
-    run_schedule = _asks(Client.run_schedule)
     search = _asks(Client.search)
     set_policy = _asks(Client.set_policy)
-    stored_schedules = _asks(Client.stored_schedules)
     wait = _asks(Client.wait)
     why = _asks(Client.why)

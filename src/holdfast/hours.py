@@ -86,9 +86,9 @@ class Hours(msgspec.Struct, frozen=True, omit_defaults=True):
         """Say it in short: `09:30-16:00 mon-fri America/New_York`."""
         parts = []
         if self.window:
-            parts.append("-".join(f"{minutes // 60:02}:{minutes % 60:02}" for minutes in self.window))
+            parts.append("-".join(window_texts(self.window)))
         if self.days:
-            parts.append(_days_text(self.days))
+            parts.append(days_text(self.days))
         if self.dates is not None:
             parts.append(f"on {_dates_text(self.dates)}")
         parts.append(self.tz)
@@ -249,11 +249,17 @@ def _within(day: date, spans: Spans) -> bool:
     return at > 0 and day <= spans[at - 1][1]
 
 
-def _days_text(days: tuple[int, ...]) -> str:
+def days_text(days: tuple[int, ...]) -> str:
+    """Write weekdays as people do: `mon-fri`."""
     names = [_WEEKDAYS[day] for day in days]
     if len(days) > 2 and all(later == day + 1 for day, later in pairwise(days)):  # noqa: PLR2004 - two are listed
         return f"{names[0]}-{names[-1]}"
     return ",".join(names)
+
+
+def window_texts(window: tuple[int, int]) -> list[str]:
+    """Write a window as people do: `09:30` and `16:00`."""
+    return [f"{minutes // 60:02}:{minutes % 60:02}" for minutes in window]
 
 
 def _dates_text(spans: Spans) -> str:

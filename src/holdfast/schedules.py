@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from holdfast import names
+from holdfast.about import About
 from holdfast.cron import CronLine, Times, read_times
 from holdfast.duration import Duration, PositiveDuration, milliseconds
 from holdfast.errors import ConfigError, InvalidValue, shown
@@ -65,21 +66,30 @@ class Schedule:
     were missed, "all" one for each up to `most_missed`, "skip" none.
     """
 
-    name: str
-    kind: names.Name
-    cron: CronLine | None = None
-    every: PositiveDuration | None = None
-    args: Mapping[str, Any] = field(default_factory=dict)
-    window: tuple[ClosingTime, ClosingTime] | None = None
-    days: Weekdays | None = None
-    tz: ZoneName = "UTC"
-    exclude: Iterable[DateOrSpan] = ()
-    jitter: PositiveDuration | None = None
-    overlap: Overlap = "skip"
-    missed: Missed = "once"
-    most_missed: Annotated[int, Meta(ge=1, le=_COUNTED)] = MOST_MISSED
-    grace: PositiveDuration = "60s"
-    enabled: bool = True
+    name: Annotated[str, About("Name of the schedule.", "nightly-report")]
+    kind: Annotated[names.Name, About("The kind of its jobs.", "send_report")]
+    cron: Annotated[CronLine | None, About("Its times, as a cron line.", "0 3 * * *")] = None
+    every: Annotated[PositiveDuration | None, About("The time from one job to the next.", "5m")] = None
+    args: Annotated[Mapping[str, Any], About("The arguments of its jobs.", {"to": "ops@example.org"})] = field(
+        default_factory=dict
+    )
+    window: Annotated[
+        tuple[ClosingTime, ClosingTime] | None,
+        About("The part of the day in which it fires.", ["09:30", "16:00"]),
+    ] = None
+    days: Annotated[Weekdays | None, About("The weekdays on which it fires.", "mon-fri")] = None
+    tz: Annotated[ZoneName, About("The time zone of its times.", "Europe/Berlin")] = "UTC"
+    exclude: Annotated[Iterable[DateOrSpan], About("The dates on which it does not fire.", ["2026-12-25"])] = ()
+    jitter: Annotated[PositiveDuration | None, About("Up to how much later each time fires.", "30s")] = None
+    overlap: Annotated[
+        Overlap, About("What happens while an earlier job is not finished: skip, queue or cancel.", "skip")
+    ] = "skip"
+    missed: Annotated[Missed, About("What happens to times that were missed: skip, once or all.", "once")] = "once"
+    most_missed: Annotated[int, Meta(ge=1, le=_COUNTED), About("At most so many missed times get a job.", 100)] = (
+        MOST_MISSED
+    )
+    grace: Annotated[PositiveDuration, About("How late a time may be until it counts as missed.", "60s")] = "60s"
+    enabled: Annotated[bool, About("Whether it fires.", example=True)] = True
     times: Times = field(init=False, repr=False, compare=False)
     grace_ms: int = field(init=False, repr=False, compare=False)
 

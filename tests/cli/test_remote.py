@@ -129,7 +129,7 @@ async def _populate(url: str, folder: Path) -> dict[str, str]:
         for number in range(3):
             await names["send_email"].enqueue(to="a@example.org", n=number)
         await working.fail(store, "high", 1)
-        await app.create_schedule("nightly", names["send_email"].call(to="ops"), cron="0 3 * * *", actor="ann")
+        await app.schedules.create("nightly", names["send_email"].call(to="ops"), cron="0 3 * * *", actor="ann")
         await app.queues.pause("low", actor="bob", reason="nobody works it")
         await store.take_lock(LockRequest("edition:42", "a", "a", "here/7"), lasts_ms=600_000, waits_ms=60_000)
         info = WorkerProcess(instance="619c2b4f665145a0", host="web-1", pid=12, queues=("high",), concurrency=8)
@@ -212,6 +212,9 @@ DOCUMENTS = (
     (("budgets", "spend", "ai", "--by", "actor"), "budgets/ai/spend?by=actor"),
     (("budgets", "lost", "ai"), "budgets/ai/lost"),
     (("budgets", "ledger", "ai"), "budgets/ai/ledger"),
+    (("schedules", "list"), "schedules"),
+    (("schedules", "next", "nightly", "--count", "3"), "schedules/nightly/next?count=3"),
+    (("schedules", "fires", "nightly"), "schedules/nightly/fires"),
     (("limits", "list"), "limits"),
     (("limits", "show", "mail"), "limits/mail"),
     (("limits", "show", "mail", "--key", "x"), "limits/mail?key=x"),
@@ -416,9 +419,13 @@ def test_queues_schedules_locks_and_workers(served: Place) -> None:
     assert "next at" in served.there("schedules", "enable", "nightly").stdout
     made = served.there("schedules", "run", "nightly").stdout.strip()
     assert served.here("jobs", "cancel", made).exit_code == 0
-    assert served.there("schedules", "close", "tea", "--days", "sun").exit_code == 0
-    assert served.there("schedules", "open", "tea").exit_code == 0
-    assert served.there("schedules", "open", "tea").exit_code == 3
+    assert served.there("schedules", "maintenance", "start", "tea", "--days", "sun").exit_code == 0
+    maintenance = ("schedules", "maintenance", "list", "--json")
+    windows = served.there(*maintenance).stdout
+    assert windows == served.here(*maintenance).stdout
+    assert json.loads(windows) == served.read("maintenance")
+    assert served.there("schedules", "maintenance", "end", "tea").exit_code == 0
+    assert served.there("schedules", "maintenance", "end", "tea").exit_code == 3
     assert "here/7" in served.there("locks", "release", "edition:42", "--yes").stdout
     assert served.there("locks", "release", "edition:42", "--yes").exit_code == 3
     (row,) = [row for row in json.loads(served.here("workers", "list", "--json").stdout)["workers"] if row["pid"] == 12]

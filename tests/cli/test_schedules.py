@@ -129,14 +129,9 @@ def test_fires_show_what_came_of_each_time(shop: Shop) -> None:
     assert closed == ["2026-03-05T03:00:00Z", "maintenance", "", "closed until 2026-03-05 04:00 UTC"]
     assert made == ["2026-03-04T03:00:00Z", "enqueued", public_id.encode(job_id), ""]
     (one,) = json.loads(shop.ok("schedules", "fires", "nightly", "--limit", "1", "--json"))["fires"]
-    assert (one["time"], one["outcome"], one["job_id"], one["job_public_id"]) == (
-        "2026-03-05T03:00:00Z",
-        "maintenance",
-        None,
-        None,
-    )
+    assert (one["time"], one["outcome"], one["job"]) == ("2026-03-05T03:00:00Z", "maintenance", None)
     made_json = json.loads(shop.ok("schedules", "fires", "nightly", "--json"))["fires"][1]
-    assert (made_json["job_id"], made_json["job_public_id"]) == (str(job_id), public_id.encode(job_id))
+    assert made_json["job"] == public_id.encode(job_id)
 
 
 def test_run_makes_a_job_now_and_prints_its_id(shop: Shop) -> None:
@@ -167,24 +162,29 @@ def test_delete_forgets_what_no_program_defines(shop: Shop) -> None:
     assert "programs define it, so that it would come back; disable it instead" in refused.stderr
 
 
-def test_close_and_open(shop: Shop) -> None:
-    closed = shop.ok("schedules", "close", "move", "--from", "02:00", "--to", "04:00", "--days", "sun", "--actor", "al")
-    assert closed == "no schedule fires 02:00-04:00 sun UTC\n"
+def test_maintenance_starts_and_ends(shop: Shop) -> None:
+    start = ("schedules", "maintenance", "start")
+    started = shop.ok(*start, "move", "--from", "02:00", "--to", "04:00", "--days", "sun", "--actor", "al")
+    assert started == "no schedule fires 02:00-04:00 sun UTC\n"
     (row,) = shop.on_store(lambda store: store.list_overrides("maintenance."))
     assert (row.path, row.actor) == ("maintenance.move", "al")
-    dates = shop.ok("schedules", "close", "feast", "--date", "2026-12-24", "--date", "2026-12-25", "--tz", "Asia/Tokyo")
-    assert dates == "no schedule fires on 2026-12-24, 2026-12-25 Asia/Tokyo\n"
-    assert shop.ok("schedules", "open", "move") == "move is open\n"
-    missing = shop("schedules", "open", "move")
+    dates = ("--date", "2026-12-24", "--date", "2026-12-25")
+    feast = json.loads(shop.ok(*start, "feast", *dates, "--tz", "Asia/Tokyo", "--json"))
+    assert (feast["name"], feast["hours"]) == ("feast", "on 2026-12-24, 2026-12-25 Asia/Tokyo")
+    windows = json.loads(shop.ok("schedules", "maintenance", "list", "--json"))["windows"]
+    assert [window["name"] for window in windows] == ["feast", "move"]
+    assert rows(shop.ok("schedules", "maintenance", "list"))[1][:2] == ["feast", feast["hours"]]
+    assert shop.ok("schedules", "maintenance", "end", "move") == "maintenance move has ended\n"
+    missing = shop("schedules", "maintenance", "end", "move")
     assert (missing.exit_code, missing.stdout) == (3, "")
     assert "there is no maintenance window 'move'" in missing.stderr
 
 
 def test_half_a_window_is_none(shop: Shop) -> None:
-    result = shop("schedules", "close", "move", "--from", "02:00")
+    result = shop("schedules", "maintenance", "start", "move", "--from", "02:00")
     assert result.exit_code == 2
     assert "--from and --to belong together" in result.stderr
-    nothing = shop("schedules", "close", "move")
+    nothing = shop("schedules", "maintenance", "start", "move")
     assert nothing.exit_code == 2
     assert "expected a window, days or dates" in nothing.stderr
 

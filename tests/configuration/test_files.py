@@ -28,7 +28,7 @@ def test_toml(write: Write, name: str, prefix: str) -> None:
     write(TOML.format(prefix), name)
     app = Holdfast.from_config()
     assert (app.settings.queues["high"].max_workers, app.settings.queues["high"].timeout_ms) == (9, None)
-    assert app.schedules["night"].times.hours.window == (120, 300)
+    assert app.schedule_definitions["night"].times.hours.window == (120, 300)
     assert app.configuration is not None
     assert app.configuration.file.name == name
 

@@ -155,7 +155,7 @@ def test_the_village_says_what_its_seed_says() -> None:
     assert (shots.scope, shots.concurrency, shots.metric) == ("instance", 3, "screenshot_concurrency_utilization")
     assert settings.budgets["ai"].ceiling == (500 * 10**6, "usd")
     assert len(settings.kinds) == 14
-    assert len(app.schedules) == 10
+    assert len(app.schedule_definitions) == 10
     told = {name: settings.escalations[queue.escalation or ""] for name, queue in settings.queues.items()}
     assert {name: (*policy.channels, policy.respond_ms) for name, policy in told.items()} == {
         "high": ("pager", 15 * 60_000),

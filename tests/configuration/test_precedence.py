@@ -175,12 +175,16 @@ schedules:
   given: {every: 1m}
 """)
     app = Holdfast(config=file, schedules=[Schedule(name="given", kind="refresh", cron="@daily", overlap="queue")])
-    assert sorted(app.schedules) == ["given", "named", "whole"], "the rest of `part` is left to code"
-    assert (app.schedules["given"].times.cron, app.schedules["given"].times.every_ms) == (None, 60_000)
-    assert app.schedules["given"].overlap == "queue"
-    assert (app.schedules["named"].kind, app.schedules["named"].args) == ("refresh", {"depth": 3})
+    schedules = app.schedule_definitions
+    assert sorted(schedules) == ["given", "named", "whole"], "the rest of `part` is left to code"
+    assert (schedules["given"].times.cron, schedules["given"].times.every_ms) == (
+        None,
+        60_000,
+    )
+    assert schedules["given"].overlap == "queue"
+    assert (schedules["named"].kind, schedules["named"].args) == ("refresh", {"depth": 3})
     monday = datetime(2026, 11, 16, 14, 31, tzinfo=UTC)
-    assert app.schedules["whole"].times.next_after(monday) == datetime(2026, 11, 16, 14, 35, tzinfo=UTC)
+    assert schedules["whole"].times.next_after(monday) == datetime(2026, 11, 16, 14, 35, tzinfo=UTC)
 
     @app.schedule(every="1h", jitter="5m")
     @app.task
@@ -190,10 +194,14 @@ schedules:
     @app.task
     async def whole() -> None: ...
 
-    assert (app.schedules["part"].enabled, app.schedules["part"].times.every_ms) == (False, 3_600_000)
-    assert app.schedules["whole"].times.every_ms == 300_000
+    schedules = app.schedule_definitions
+    assert (schedules["part"].enabled, schedules["part"].times.every_ms) == (
+        False,
+        3_600_000,
+    )
+    assert schedules["whole"].times.every_ms == 300_000
     with pytest.raises(ValueError, match="defined twice"):
-        app.schedules.add(Schedule(name="whole", kind="whole", every="1m"))
+        app.schedule_definitions.add(Schedule(name="whole", kind="whole", every="1m"))
 
 
 # ---- environment ---------------------------------------------------------------------------------------------------

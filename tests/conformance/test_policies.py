@@ -44,7 +44,7 @@ def program(*, queue: str = "default", task: dict[str, Any] | None = None, **opt
 
 async def started(store: Store, app: Holdfast) -> list[str]:
     """Publish as a worker does at its start."""
-    definitions = read_definitions(app.settings, app.tasks, app.schedules.values())
+    definitions = read_definitions(app.settings, app.tasks, app.schedule_definitions.values())
     return await publish(store, app.settings, definitions)
 
 

@@ -67,7 +67,7 @@ async def furnish(app: Holdfast, said: str = PLAIN) -> None:
         await tasks[name].using(actor=said[:60]).enqueue()
     await drained(app)
     await app.queues.pause("high", actor=said[:60], reason=said)
-    await app.run_schedule("nightly")
+    await app.schedules.run("nightly")
     alarm = Alarm(source="failed", title=said, policy="ops", queue="high", kind="sink", fingerprint="f")
     await store.define_escalations(["ops", "daily"])
     missing = Alarm(source="schedule", title="stock is missing", policy="daily", kind="nightly")

@@ -138,7 +138,7 @@ class Stock:
         return self._failed[self._used % len(self._failed)]
 
     async def _schedule(self) -> str:
-        made_here = await self._app.create_schedule(
+        made_here = await self._app.schedules.create(
             f"s{self._made}-{CANARY}", self._app.tasks.get(WAITS).call(), cron="0 3 * * *"
         )
         return made_here.name

@@ -69,13 +69,13 @@ async def test_what_cannot_be_is_refused(app: Holdfast) -> None:
 
 async def test_schedules_of_other_queues_are_not_there(app: Holdfast) -> None:
     async with app:
-        await app.create_schedule("nightly", app.tasks.get("send_report").call(to="a"), cron="0 3 * * *")
+        await app.schedules.create("nightly", app.tasks.get("send_report").call(to="a"), cron="0 3 * * *")
         async with asking(app, "admin", ("low",)) as web:
             assert (await web.get("/api/v1/schedules")).json() == {"schedules": []}
             for method, path in (("GET", ""), ("GET", "/next"), ("GET", "/fires"), ("POST", "/run"), ("DELETE", "")):
                 assert (await web.request(method, f"/api/v1/schedules/nightly{path}")).status_code == 404
             assert (await web.post("/api/v1/schedules", json=new(name="other"))).status_code in (404, 422)
-        assert [state.name for state in await app.stored_schedules()] == ["nightly"]
+        assert [state.name for state in await app.schedules.list()] == ["nightly"]
 
 
 async def test_maintenance_windows(app: Holdfast) -> None:

@@ -58,7 +58,7 @@ async def fill(app: Holdfast) -> dict[str, str]:
     failed = await app.tasks.get(f"fails_{CANARY}").enqueue()
     await drained(app)
     waiting = await app.tasks.get(f"waits_{CANARY}").using(run_in="1h", tags={"a": CANARY}).enqueue()
-    await app.create_schedule(f"s-{CANARY}", app.tasks.get(f"waits_{CANARY}").call(), cron="0 3 * * *")
+    await app.schedules.create(f"s-{CANARY}", app.tasks.get(f"waits_{CANARY}").call(), cron="0 3 * * *")
     await app.queues.pause(QUEUE, reason=CANARY)
     (group,) = (await app.dead_letters()).groups
     assert failed.created

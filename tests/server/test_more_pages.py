@@ -11,7 +11,7 @@ from holdfast.cron import read_times
 from holdfast.errors import InvalidValue
 from holdfast.resources.budget import BudgetInfo
 from holdfast.server.pages.budgets import forecast
-from holdfast.server.pages.schedules import in_words
+from holdfast.server.pages.schedules import shortened
 from holdfast.stores.cluster import LockRequest
 from tests.server.furnished import furnish, furnished_app
 from tests.server.hostile import HOSTILE, TOGETHER
@@ -150,8 +150,8 @@ async def test_a_schedule_is_told_in_a_text_that_has_an_end() -> None:
     many = ",".join(str(number) for number in range(60))
     began = time.process_time()
     hours = ",".join(str(number) for number in range(24))
-    assert len(in_words(read_times(cron=f"{many} {hours} * * *"))) <= 310
-    assert len(in_words(read_times(cron="*/2 1-20/3 1,5,9 */2 mon#1"))) <= 310
+    assert len(shortened(read_times(cron=f"{many} {hours} * * *").describe())) <= 310
+    assert len(shortened(read_times(cron="*/2 1-20/3 1,5,9 */2 mon#1").describe())) <= 310
     for line in ("1--100000000 * * * *", "0-99999999999 * * * *", "*/0 * * * *", "1,,,,2 * * * *", "9" * 300):
         with pytest.raises(InvalidValue):
             read_times(cron=line)

@@ -6,7 +6,8 @@ import httpx2
 
 from holdfast import Holdfast, JobState, public_id
 from holdfast.client.audit import search_audit
-from holdfast.client.schedules import ScheduleState
+from holdfast.client.schedule_rows import times_of
+from holdfast.resources.schedule import ScheduleInfo
 from holdfast.stores.access import AuditFilter
 from holdfast.stores.cluster import LockRequest
 from holdfast.stores.limits import LimitRow
@@ -68,29 +69,29 @@ async def test_schedules_are_made_changed_and_run(town: Holdfast, web: httpx2.As
         await sent(web, "/schedules", "/schedules", **form | {"name": "again", "cron": "1--100000000 * * * *"})
     ).status_code == 422
     await sent(web, "/schedules/weekly", "/disable")
-    assert not (await state_of(town, "weekly")).is_enabled
+    assert not (await state_of(town, "weekly")).is_active
     await sent(web, "/schedules/weekly", "/enable")
     edit = {"cron": "", "every": "10m", "opens": "09:30", "closes": "16:00", "days": "mon,tue", "overlap": "queue"}
     await sent(web, "/schedules/weekly", "/edit", **edit, missed="skip")
-    plan = (await state_of(town, "weekly")).plan
-    assert (plan.times.describe(), plan.overlap, plan.missed) == (
+    state = await state_of(town, "weekly")
+    assert (state.times, state.overlap, state.missed) == (
         "every 10 min, 09:30-16:00 mon,tue UTC",
         "queue",
         "skip",
     )
     same = await sent(web, "/schedules/weekly", "/edit", overlap="queue", missed="skip")  # as the page has filled it in
     assert same.status_code == 303
-    assert (await state_of(town, "weekly")).plan.times == plan.times
+    assert times_of(await state_of(town, "weekly")) == times_of(state)
     answer = await sent(web, "/schedules/weekly", "/run")
     job = await town.get(answer.headers["location"].rpartition("/")[2])
     assert (job.kind, job.schedule) == ("sink", "weekly")
     assert "by_hand" in (await shown(web, "/schedules/weekly")).text
     await sent(web, "/schedules/weekly", "/delete")
-    assert "weekly" not in [state.name for state in await town.stored_schedules()]
+    assert "weekly" not in [state.name for state in await town.schedules.list()]
 
 
-async def state_of(app: Holdfast, name: str) -> ScheduleState:
-    return next(state for state in await app.stored_schedules() if state.name == name)
+async def state_of(app: Holdfast, name: str) -> ScheduleInfo:
+    return await app.schedules.get(name)
 
 
 async def test_failures_are_grouped_retried_and_discarded(town: Holdfast, web: httpx2.AsyncClient) -> None:

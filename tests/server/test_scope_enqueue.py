@@ -103,4 +103,4 @@ async def test_a_token_schedules_kinds_of_its_own_queue_only(shop: Holdfast) -> 
             assert (await web.post("/api/v1/schedules", json=asked)).status_code == status, kind
             page = await web.post("/schedules", data=asked | {"name": f"p-{kind}"})
             assert page.status_code == (303 if status == 201 else 422), kind
-        assert [state.name for state in await shop.client.stored_schedules()] == ["p-own", "s-own"]
+        assert [state.name for state in await shop.client.schedules.list()] == ["p-own", "s-own"]

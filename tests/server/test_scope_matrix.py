@@ -79,9 +79,7 @@ def routes_of(visitor: Visitor, *, is_look: bool) -> list[tuple[Reached, Permiss
 
 
 @pytest.mark.guards("scope-whole-routes", "scope-job", "scope-queue", "scope-filters", "scope-run", "scope-escalation")
-@pytest.mark.guards(
-    "scope-queue-list", "scope-queue-stream", "scope-schedule", "scope-schedule-page", "scope-escalation"
-)
+@pytest.mark.guards("scope-queue-list", "scope-queue-stream", "scope-schedule", "scope-escalation")
 async def test_each_route_that_looks_hides_other_queues_as_the_table_says(visitor: Visitor) -> None:
     seen = 0
     wrong: list[tuple[object, ...]] = []
@@ -160,7 +158,7 @@ def without_question(text: str, route: Reached, address: str) -> str:
 
 
 @pytest.mark.guards("scope-whole-routes", "scope-job", "scope-queue", "scope-filters", "scope-run")
-@pytest.mark.guards("scope-queue-list", "scope-schedule", "scope-schedule-page", "settings-scope")
+@pytest.mark.guards("scope-queue-list", "scope-schedule", "settings-scope")
 @pytest.mark.guards("scope-enqueue-home", "scope-escalation", "token-gift", "token-scope")
 async def test_each_route_that_changes_something_leaves_other_queues_alone_as_the_table_says(visitor: Visitor) -> None:
     app = visitor.app

@@ -58,6 +58,8 @@ queues show high
 schedules list
 schedules next nightly
 schedules fires nightly
+schedules maintenance list
+schedules maintenance start release --days sun
 services list
 stats
 kinds list

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from holdfast import ConfigError, Conflict, Context, Holdfast, InvalidValue, Pipeline, Service, phase
+from holdfast.client.schedule_rows import times_of
 from holdfast.errors import ScheduleNotFound
 from holdfast.job import JobState
+from holdfast.resources.schedule import ScheduleFire
 from holdfast.schedules import Schedule
 from holdfast.services import upkeep
 from holdfast.services.leader import OFFICE
-from holdfast.stores.cluster import FireRow
 from tests.support.clock import Clock
 from tests.support.wait import until
 from tests.support.workers import MakeApp, working
@@ -44,12 +45,12 @@ def seen() -> Seen:
     return Seen()
 
 
-async def fired(app: Holdfast, name: str, *outcomes: str) -> list[FireRow]:
+async def fired(app: Holdfast, name: str, *outcomes: str) -> list[ScheduleFire]:
     """Wait until a schedule has a fire of one of these outcomes, and read all."""
-    found: list[FireRow] = []
+    found: list[ScheduleFire] = []
 
     async def is_there() -> bool:
-        found[:] = await app.fires(name, 100)
+        found[:] = await app.schedules.fires(name, 100)
         return any(fire.outcome in outcomes for fire in found)
 
     await until(is_there, f"{name} has {outcomes}")
@@ -73,8 +74,8 @@ async def test_a_task_runs_at_its_times_with_its_arguments(app: Holdfast, clock:
     assert set(seen.words()) == {"ada"}
     assert [ctx.fire_time for _, ctx in seen.runs] == [began + timedelta(seconds=count) for count in (1, 2, 3)]
     assert {ctx.job.schedule for _, ctx in seen.runs} == {"greet"}
-    fires = await app.fires("greet", 100)
-    assert {fire.job_id for fire in fires} == {ctx.job.id for _, ctx in seen.runs}
+    fires = await app.schedules.fires("greet", 100)
+    assert {fire.job for fire in fires} == {ctx.job.public_id for _, ctx in seen.runs}
     assert {fire.outcome for fire in fires} == {"enqueued"}
 
 
@@ -95,7 +96,7 @@ async def test_a_kind_has_any_number_of_schedules_by_name(app: Holdfast, clock: 
     async def greet(ctx: Context, who: str) -> None:
         seen.add(who, ctx)
 
-    app.schedules.add(Schedule(name="carls", kind="greet", every="1s", args={"who": "carl"}))
+    app.schedule_definitions.add(Schedule(name="carls", kind="greet", every="1s", args={"who": "carl"}))
     async with working(app):
         await clock.advance(seconds=1)
         for who in ("ada", "bob", "carl"):
@@ -165,8 +166,8 @@ async def test_what_fires_elsewhere_is_published_disabled(
         for count in (1, 2):
             await clock.advance(seconds=1)
             await seen.reach(count, "ours")
-        state = {one.name: (one.is_enabled, one.changed) for one in await app.stored_schedules()}
-    assert state == {"ours": (True, ()), "theirs": (False, ())}
+        state = {one.name: (one.is_active, one.changed) for one in await app.schedules.list()}
+    assert state == {"ours": (True, []), "theirs": (False, [])}
     assert "theirs" not in seen.words()
 
 
@@ -181,22 +182,22 @@ async def test_a_schedule_is_made_changed_and_deleted_while_workers_run(
         seen.add(who, ctx)
 
     async with working(app):
-        await app.create_schedule("often", greet.call(who="ada"), every="1s", overlap="queue", actor="eve")
+        await app.schedules.create("often", greet.call(who="ada"), every="1s", overlap="queue", actor="eve")
         with pytest.raises(Conflict, match="there is a schedule 'often' already"):
-            await app.create_schedule("often", greet.call(who="bob"), every="1s")
+            await app.schedules.create("often", greet.call(who="bob"), every="1s")
         await clock.advance(seconds=1)
         await seen.reach(1, "ada")
-        state = await app.edit_schedule("often", call=greet.call(who="bob"), actor="eve")
-        assert (state.changed, state.changed_by, state.origin) == (("job",), "eve", "stored")
+        state = await app.schedules.edit("often", call=greet.call(who="bob"), actor="eve")
+        assert (state.changed, state.changed_by, state.origin) == (["job"], "eve", "stored")
         await clock.advance(seconds=1)
         await seen.reach(1, "bob")
-        await app.edit_schedule("often", cron="0 0 1 1 *", tz="Europe/Berlin")
-        (state,) = await app.stored_schedules()
-        assert state.following(datetime(2026, 6, 1, tzinfo=UTC), 1) == [datetime(2026, 12, 31, 23, tzinfo=UTC)]
-        await app.delete_schedule("often")
-        assert await app.stored_schedules() == []
+        await app.schedules.edit("often", cron="0 0 1 1 *", tz="Europe/Berlin")
+        (state,) = await app.schedules.list()
+        assert times_of(state).next_after(datetime(2026, 6, 1, tzinfo=UTC)) == datetime(2026, 12, 31, 23, tzinfo=UTC)
+        await app.schedules.delete("often")
+        assert await app.schedules.list() == []
         with pytest.raises(ScheduleNotFound, match="there is no schedule 'often'; known are none"):
-            await app.delete_schedule("often")
+            await app.schedules.delete("often")
 
 
 async def test_a_schedule_is_disabled_enabled_and_reset_while_workers_run(
@@ -210,21 +211,21 @@ async def test_a_schedule_is_disabled_enabled_and_reset_while_workers_run(
     async with working(app) as work:
         await clock.advance(seconds=1)
         await seen.reach(1)
-        state = await app.disable_schedule("greet", actor="eve")
-        assert (state.is_enabled, state.changed, state.changed_by) == (False, ("enabled",), "eve")
-        assert state.following(clock.now, 3) == []
-        before = await app.fires("greet", 100)
+        state = await app.schedules.disable("greet", actor="eve")
+        assert (state.is_active, state.changed, state.changed_by) == (False, ["enabled"], "eve")
+        assert await app.schedules.next("greet", 3) == []
+        before = await app.schedules.fires("greet", 100)
         enabled_at = await clock.advance(seconds=2)
         await work.moments.next("served", service="schedules", times=2)
-        assert await app.fires("greet", 100) == before
-        assert (await app.enable_schedule("greet")).is_enabled
+        assert await app.schedules.fires("greet", 100) == before
+        assert (await app.schedules.enable("greet")).is_active
         await clock.advance(seconds=1)
         await seen.reach(len(before) + 1)
-        fires = await app.fires("greet", 100)
-        assert [fire for fire in fires if fire not in before and fire.nominal < enabled_at] == []
-        assert (await app.reset_schedule("greet")).changed == ()
+        fires = await app.schedules.fires("greet", 100)
+        assert [fire for fire in fires if fire not in before and fire.time < enabled_at] == []
+        assert (await app.schedules.reset("greet")).changed == []
         with pytest.raises(Conflict, match="programs define it"):
-            await app.delete_schedule("greet")
+            await app.schedules.delete("greet")
 
 
 async def test_a_schedule_runs_by_hand_at_once_whether_it_is_enabled_or_not(app: Holdfast, seen: Seen) -> None:
@@ -236,7 +237,7 @@ async def test_a_schedule_runs_by_hand_at_once_whether_it_is_enabled_or_not(app:
     async with working(app):
         await fired_by_hand(app)
         await seen.reach(2)
-    assert {fire.outcome for fire in await app.fires("greet", 100)} == {"by_hand"}
+    assert {fire.outcome for fire in await app.schedules.fires("greet", 100)} == {"by_hand"}
     assert all(ctx.fire_time is not None for _, ctx in seen.runs)
 
 
@@ -244,10 +245,10 @@ async def fired_by_hand(app: Holdfast) -> None:
     """Run the schedule twice, once it is published."""
 
     async def is_known() -> bool:
-        return bool(await app.stored_schedules())
+        return bool(await app.schedules.list())
 
     await until(is_known, "the schedule is published")
-    assert await app.run_schedule("greet") != await app.run_schedule("Greet")
+    assert await app.schedules.run("greet") != await app.schedules.run("Greet")
 
 
 async def test_no_schedule_fires_while_it_is_closed(app: Holdfast, clock: Clock, seen: Seen) -> None:
@@ -259,31 +260,32 @@ async def test_no_schedule_fires_while_it_is_closed(app: Holdfast, clock: Clock,
     async with working(app):
         await clock.advance(seconds=1)
         await seen.reach(1)
-        await app.close_schedules("move", days="mon-sun", actor="eve", reason="the store moves")
-        assert list(await app.maintenance()) == ["move"]
+        await app.schedules.start_maintenance("move", days="mon-sun", actor="eve", reason="the store moves")
+        assert [window.name for window in await app.schedules.maintenance()] == ["move"]
         await clock.advance(seconds=1)
         (closed, *_) = await fired(app, "greet", "maintenance")
-        assert (closed.job_id, (closed.note or "").startswith("closed until")) == (None, True)
+        assert (closed.job, (closed.note or "").startswith("closed until")) == (None, True)
         assert len(seen.runs) == 1
-        assert await app.open_schedules("move")
-        assert not await app.open_schedules("move")
+        await app.schedules.end_maintenance("move")
+        with pytest.raises(ScheduleNotFound, match="there is no maintenance window 'move'"):
+            await app.schedules.end_maintenance("move")
         await clock.advance(seconds=1)
         await seen.reach(2)
-    assert await app.maintenance() == {}
+    assert await app.schedules.maintenance() == []
 
 
 async def test_an_unknown_schedule_is_named_with_the_known_ones(memory_app: Holdfast) -> None:
     @memory_app.task
     async def greet() -> None: ...
 
-    await memory_app.create_schedule("nightly", greet.call(), cron="0 3 * * *")
-    for verb in (memory_app.enable_schedule, memory_app.disable_schedule, memory_app.run_schedule):
+    await memory_app.schedules.create("nightly", greet.call(), cron="0 3 * * *")
+    for verb in (memory_app.schedules.enable, memory_app.schedules.disable, memory_app.schedules.run):
         with pytest.raises(ScheduleNotFound, match="there is no schedule 'weekly'; known are nightly"):
             await verb("weekly")
     with pytest.raises(InvalidValue, match="makes jobs of kind 'greet'"):
-        await memory_app.edit_schedule("nightly", call=other_call(memory_app))
+        await memory_app.schedules.edit("nightly", call=other_call(memory_app))
     with pytest.raises(InvalidValue, match="grace: expected at least 20 s"):
-        await memory_app.edit_schedule("nightly", grace="1s")
+        await memory_app.schedules.edit("nightly", grace="1s")
 
 
 def other_call(app: Holdfast) -> Any:
@@ -333,7 +335,7 @@ async def test_without_a_leader_schedules_fire_two_seconds_late_and_due_jobs_in_
             seen.add("note", ctx)
 
         async def is_looked_at() -> bool:
-            return any(state.next_fire for state in await app.stored_schedules())
+            return any(state.due_at for state in await app.schedules.list())
 
         term = await app.store.lead(OFFICE, "somebody who does nothing", None, 600_000)
         async with working(app):
@@ -344,10 +346,10 @@ async def test_without_a_leader_schedules_fire_two_seconds_late_and_due_jobs_in_
             assert seen.words() == ["note"]
             await clock.advance(seconds=2)
             await seen.reach(3, "greet")
-        fires = sorted(await app.fires("greet", 100), key=lambda fire: fire.nominal)
-        lags = [(fire.at - fire.nominal).total_seconds() for fire in fires]
+        fires = sorted(await app.schedules.fires("greet", 100), key=lambda fire: fire.time)
+        lags = [(fire.recorded_at - fire.time).total_seconds() for fire in fires]
         assert lags == [2, 1, 0]
-        assert {later.nominal - fire.nominal for fire, later in itertools.pairwise(fires)} == {timedelta(seconds=1)}
+        assert {later.time - fire.time for fire, later in itertools.pairwise(fires)} == {timedelta(seconds=1)}
         (promoted,) = [ctx.job for word, ctx in seen.runs if word == "note"]
         assert promoted.state is JobState.RUNNING
         (leader,) = await app.services.leaders()

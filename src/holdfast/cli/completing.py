@@ -46,7 +46,7 @@ async def _queues(session: Session) -> Iterable[str]:
 
 
 async def _schedules(session: Session) -> Iterable[str]:
-    return [state.name for state in await session.client.stored_schedules()]
+    return [schedule.name for schedule in await session.client.schedules.list()]
 
 
 async def _limits(session: Session) -> Iterable[str]:
@@ -63,7 +63,7 @@ async def _locks(session: Session) -> Iterable[str]:
 
 kinds: Completion = _named(_kinds, lambda app: [task.name for task in app.tasks])
 queues: Completion = _named(_queues, lambda app: [*app.settings.queues, *(task.queue for task in app.tasks)])
-schedules: Completion = _named(_schedules, lambda app: app.schedules)
+schedules: Completion = _named(_schedules, lambda app: app.schedule_definitions)
 limits: Completion = _named(_limits)
 budgets: Completion = _named(_budgets)
 locks: Completion = _named(_locks)

@@ -131,7 +131,7 @@ def _own(ctx: click.Context) -> tuple[str | None, list[Setting]]:
     rows = settings_of(
         app.settings,
         Holdfast("sqlite://").settings,
-        app.schedules.values(),
+        app.schedule_definitions.values(),
         None if configured is None else configured.origins,
         app.server_settings(),
     )

@@ -26,7 +26,7 @@ def apply(ctx: click.Context) -> None:
     published.
     """
     app, _ = locate.app_or_store(ctx)
-    definitions = read_definitions(app.settings, app.tasks, app.schedules.values())
+    definitions = read_definitions(app.settings, app.tasks, app.schedule_definitions.values())
     moved = asyncio.run(_apply(app, definitions))
     sorts = [path.partition(".")[0] for path in definitions.policies]
     counts = [f"{sorts.count(sort)} {sort}" for sort in ("queues", "limits", "budgets")]

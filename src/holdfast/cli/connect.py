@@ -1,10 +1,10 @@
 """Opening what the commands work on, and running them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,7 +13,6 @@ from msgspec import MsgspecError
 
 from holdfast.cli import locate
 from holdfast.client.client import Client
-from holdfast.client.schedules import ScheduleState
 from holdfast.config import Settings
 from holdfast.errors import ConfigError, HoldfastError, StoreUnavailable, shown
 from holdfast.locations import SqliteLocation
@@ -40,10 +39,6 @@ class Session:
         """What time it is where the jobs are."""
         return (await self.store.diagnose()).now
 
-    async def following(self, schedule: ScheduleState, count: int) -> Sequence[datetime]:
-        """When a schedule fires next."""
-        return schedule.following(datetime.now(UTC), count)
-
 
 @dataclass(frozen=True)
 class RemoteSession(Session):
@@ -52,10 +47,6 @@ class RemoteSession(Session):
     async def now(self) -> datetime:
         """What time the server had when it answered last."""
         return self.client.now()  # type: ignore[attr-defined,no-any-return] # it is a RemoteClient, see `_asked`
-
-    async def following(self, schedule: ScheduleState, count: int) -> Sequence[datetime]:
-        """When a schedule fires next."""
-        return await self.client.next_fires(schedule.name, count)  # type: ignore[attr-defined,no-any-return] # as above
 
 
 def with_store(ctx: click.Context, work: Callable[[Session], Awaitable[T]]) -> T:

@@ -180,7 +180,7 @@ class Demo:
         )
 
     async def _beside(self) -> tuple[tuple[str, str, str], ...]:
-        fires = await shop.app.fires("count_stock", limit=1_000)
+        fires = await shop.app.schedules.fires("count_stock", limit=1_000)
         escalations = (await shop.app.escalations.list()).escalations
         (budget,) = await shop.app.budgets.list()
         return (

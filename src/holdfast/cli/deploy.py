@@ -89,7 +89,7 @@ def kubernetes(
     values = read_values(chosen, ctx.command_path if values_file is None else str(values_file))
     if isinstance(app.settings.location, SqliteLocation):
         output.note(f"the app's store is SQLite here; in the cluster {values.url_variable} has to lead to PostgreSQL")
-    objects = manifests(values, _facts(named.app, app, values.queues), app.schedules.values())
+    objects = manifests(values, _facts(named.app, app, values.queues), app.schedule_definitions.values())
     click.echo(text(objects), nl=False)
 
 

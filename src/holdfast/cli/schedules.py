@@ -1,18 +1,25 @@
-"""`holdfast schedules list|next|fires|run|enable|disable|reset|delete|close|open`."""
+"""`holdfast schedules list|next|fires|run|enable|disable|reset|delete|maintenance`."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import click
 
-from holdfast import ages, public_id
-from holdfast.cli import cluster_shapes, completing, listing, options, output
+from holdfast import ages
+from holdfast.cli import completing, listing, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell, Column
-from holdfast.client.schedules import ScheduleState
-from holdfast.errors import ScheduleNotFound
-from holdfast.stores.cluster import FireRow
+from holdfast.resources.schedule import (
+    FireList,
+    MaintenanceList,
+    MaintenanceWindow,
+    NextFires,
+    ScheduleFire,
+    ScheduleInfo,
+    ScheduleList,
+)
 
 _EXAMPLES = ("list", "next nightly --count 5", "run nightly", "disable nightly --actor alice")
 _COLUMNS = (
@@ -23,6 +30,7 @@ _COLUMNS = (
     Column("LAST"),
     Column("NEXT"),
 )
+_WINDOWS = (Column("NAME", is_flexible=True), Column("HOURS", is_flexible=True), Column("HOLDS UNTIL"))
 _FIRES = (Column("TIME"), Column("OUTCOME"), Column("JOB"), Column("NOTE", is_flexible=True))
 
 
@@ -39,32 +47,26 @@ def list_schedules(ctx: click.Context, *, form: listing.Form) -> None:
 
     What fires when, and what people have changed of it (marked with a star).
     """
-
-    async def read(session: Session) -> list[ScheduleState]:
-        return await session.client.stored_schedules()
-
-    states = with_store(ctx, read)
-    now = ages.now()
-    shape = {"schedules": cluster_shapes.schedules(states, now)}
+    found = with_store(ctx, lambda session: session.client.schedules.list())
     empty = "no schedule is known yet; workers publish those of their app when they start"
-    listing.write(form, shape, _COLUMNS, [_row(state, now) for state in states], empty=empty)
+    listing.write(form, ScheduleList(schedules=found), _COLUMNS, list(map(_row, found)), empty=empty)
 
 
-def _row(state: ScheduleState, now: datetime) -> list[Cell]:
-    if state.is_withdrawn:
+def _row(schedule: ScheduleInfo) -> list[Cell]:
+    if schedule.withdrawn:
         status = Cell("withdrawn", style="bright_black")
-    elif state.plan.enabled:
+    elif schedule.enabled:
         status = Cell("enabled", style="green")
     else:
-        status = Cell("disabled" if state.changed_by is None else f"disabled by {state.changed_by}", style="yellow")
-    following = state.following(now, 1)
+        by = "" if schedule.changed_by is None else f" by {schedule.changed_by}"
+        status = Cell(f"disabled{by}", style="yellow")
     return [
-        Cell(state.name + (" *" if state.changed else ""), state.name),
-        Cell(state.plan.kind),
-        Cell(state.plan.times.describe()),
+        Cell(schedule.name + (" *" if schedule.changed else ""), schedule.name),
+        Cell(schedule.kind),
+        Cell(schedule.times),
         status,
-        _time(state.last_fire),
-        _time(following[0] if following else None),
+        _time(schedule.last_fire),
+        _time(schedule.next_fire),
     ]
 
 
@@ -86,19 +88,19 @@ def _local(at: datetime) -> Cell:
 def next_fires(ctx: click.Context, *, name: str, count: int, as_json: bool) -> None:
     """Show when a schedule fires next."""
 
-    async def read(session: Session) -> tuple[ScheduleState, Sequence[datetime]]:
-        found = _named(await session.client.stored_schedules(), name)
-        return found, await session.following(found, count)
+    async def read(session: Session) -> tuple[ScheduleInfo, list[datetime]]:
+        schedule = await session.client.schedules.get(name)
+        return schedule, await session.client.schedules.next(schedule.name, count)
 
-    state, times = with_store(ctx, read)
+    schedule, times = with_store(ctx, read)
     if as_json:
-        output.write_json({"schedule": state.name, "times": times})
+        output.write_json(NextFires(schedule=schedule.name, times=times))
     elif times:
-        zone = state.plan.times.hours.zone
+        zone = ZoneInfo(schedule.tz)
         rows = [[_time(at), _local(at.astimezone(zone))] for at in times]
-        output.table([Column("UTC"), Column(state.plan.times.hours.tz)], rows)
+        output.table([Column("UTC"), Column(schedule.tz)], rows)
     else:
-        output.note(f"{state.name} does not fire: it is disabled, withdrawn, or has no time within five years")
+        output.note(f"{schedule.name} does not fire: it is disabled, withdrawn, or has no time within five years")
 
 
 @schedules.command("fires", examples=("nightly", "nightly --limit 100 -o csv"))
@@ -111,23 +113,18 @@ def next_fires(ctx: click.Context, *, name: str, count: int, as_json: bool) -> N
 def fires(ctx: click.Context, *, name: str, limit: int, form: listing.Form) -> None:
     """Show what came of the last times of a schedule."""
 
-    async def read(session: Session) -> list[FireRow]:
-        _named(await session.client.stored_schedules(), name)
-        return await session.client.fires(name, limit)
+    async def read(session: Session) -> list[ScheduleFire]:
+        schedule = await session.client.schedules.get(name)
+        return await session.client.schedules.fires(schedule.name, limit)
 
     found = with_store(ctx, read)
-    ids = [public_id.encode(fire.job_id) for fire in found if fire.job_id is not None]
-    shape = {"fires": cluster_shapes.fires(found)}
-    listing.write(form, shape, _FIRES, [_fire(fire) for fire in found], ids=ids, empty=f"{name} has not fired yet")
+    ids = [fire.job for fire in found if fire.job is not None]
+    cells = list(map(_fire, found))
+    listing.write(form, FireList(fires=found), _FIRES, cells, ids=ids, empty=f"{name} has not fired yet")
 
 
-def _fire(fire: FireRow) -> list[Cell]:
-    return [
-        _time(fire.nominal),
-        Cell(fire.outcome),
-        Cell("" if fire.job_id is None else public_id.encode(fire.job_id)),
-        Cell(fire.note or ""),
-    ]
+def _fire(fire: ScheduleFire) -> list[Cell]:
+    return [_time(fire.time), Cell(fire.outcome), Cell(fire.job or ""), Cell(fire.note or "")]
 
 
 @schedules.command("run", examples=("nightly",))
@@ -135,11 +132,7 @@ def _fire(fire: FireRow) -> list[Cell]:
 @click.pass_context
 def run(ctx: click.Context, *, name: str) -> None:
     """Make a job of a schedule now, beside its times."""
-
-    async def work(session: Session) -> int:
-        return await session.client.run_schedule(name)
-
-    output.line(public_id.encode(with_store(ctx, work)))
+    output.line(with_store(ctx, lambda session: session.client.schedules.run(name)))
 
 
 @schedules.command("enable", examples=("nightly --actor alice",))
@@ -148,7 +141,7 @@ def run(ctx: click.Context, *, name: str) -> None:
 @click.pass_context
 def enable(ctx: click.Context, *, name: str, actor: str | None) -> None:
     """Let a schedule fire again from now on."""
-    _change(ctx, lambda session: session.client.enable_schedule(name, actor=actor), "enabled")
+    _change(ctx, lambda session: session.client.schedules.enable(name, actor=actor), "enabled")
 
 
 @schedules.command("disable", examples=("nightly --actor alice",))
@@ -157,7 +150,7 @@ def enable(ctx: click.Context, *, name: str, actor: str | None) -> None:
 @click.pass_context
 def disable(ctx: click.Context, *, name: str, actor: str | None) -> None:
     """Let a schedule fire no more until it is enabled."""
-    _change(ctx, lambda session: session.client.disable_schedule(name, actor=actor), "disabled")
+    _change(ctx, lambda session: session.client.schedules.disable(name, actor=actor), "disabled")
 
 
 @schedules.command("reset", examples=("nightly",))
@@ -166,34 +159,50 @@ def disable(ctx: click.Context, *, name: str, actor: str | None) -> None:
 @click.pass_context
 def reset(ctx: click.Context, *, name: str, actor: str | None) -> None:
     """Let a schedule be again as programs define it."""
-    _change(ctx, lambda session: session.client.reset_schedule(name, actor=actor), "reset")
+    _change(ctx, lambda session: session.client.schedules.reset(name, actor=actor), "reset")
 
 
 @schedules.command("delete", examples=("nightly",))
 @click.argument("name", shell_complete=completing.schedules)
 @click.pass_context
 def delete(ctx: click.Context, *, name: str) -> None:
-    """Forget a schedule that no program defines."""
-
-    async def work(session: Session) -> None:
-        await session.client.delete_schedule(name)
-
-    with_store(ctx, work)
+    """Delete a schedule that no program defines."""
+    with_store(ctx, lambda session: session.client.schedules.delete(name))
     output.line(f"{name} is deleted")
 
 
-@schedules.command("close", examples=("release --from 02:00 --to 04:00 --days sun --tz Europe/Berlin",))
+@schedules.group("maintenance", cls=Noun, examples=("list", "start release --days sun", "end release"))
+def maintenance() -> None:
+    """Start and end maintenance, in which no schedule fires."""
+
+
+@maintenance.command("list", examples=("", "--json"))
+@listing.form
+@click.pass_context
+def list_maintenance(ctx: click.Context, *, form: listing.Form) -> None:
+    """List maintenance windows.
+
+    The hours in which no schedule fires, and until when those last that hold now.
+    """
+    found = with_store(ctx, lambda session: session.client.schedules.maintenance())
+    cells = [[Cell(window.name), Cell(window.hours), _time(window.holds_until)] for window in found]
+    listing.write(form, MaintenanceList(windows=found), _WINDOWS, cells, empty="no maintenance window is set")
+
+
+@maintenance.command("start", examples=("release --from 02:00 --to 04:00 --days sun --tz Europe/Berlin",))
 @click.argument("name")
-@click.option("--from", "start", metavar="HH:MM", help="When the window opens, in local time. [default: whole days]")
+@click.option("--from", "start", metavar="HH:MM", help="When the window starts, in local time. [default: whole days]")
 @click.option("--to", "end", metavar="HH:MM", help="When it ends.")
 @click.option("--days", metavar="DAYS", help="Weekdays: mon-fri, or sat,sun.")
 @click.option("--date", "dates", multiple=True, metavar="DATE", help="A day like 2026-12-24; may be repeated.")
 @click.option("--tz", default="UTC", show_default=True, metavar="ZONE", help="Of these times.")
 @options.reason
 @options.actor
+@options.as_json
 @click.pass_context
-def close(
+def start_maintenance(
     ctx: click.Context,
+    /,
     *,
     name: str,
     start: str | None,
@@ -201,53 +210,41 @@ def close(
     days: str | None,
     dates: tuple[str, ...],
     tz: str,
-    reason: str | None,
-    actor: str | None,
+    as_json: bool,
+    **why: str | None,
 ) -> None:
     """Let no schedule fire during a maintenance window.
 
-    Times that fall into it are recorded and left out. NAME is yours to choose; `schedules open NAME` takes it back.
+    Times that fall into it are recorded and left out. NAME is yours to choose; `schedules maintenance end NAME` ends
+    it.
     """
     if (start is None) != (end is None):
         message = "--from and --to belong together; give both or none"
         raise click.UsageError(message, ctx)
     window = None if start is None or end is None else (start, end)
 
-    async def work(session: Session) -> str:
-        closed = await session.client.close_schedules(
-            name, window=window, days=days, tz=tz, dates=dates or None, actor=actor, reason=reason
+    async def change(session: Session) -> MaintenanceWindow:
+        return await session.client.schedules.start_maintenance(
+            name, window=window, days=days, tz=tz, dates=dates or None, **why
         )
-        return closed.describe()
 
-    output.line(f"no schedule fires {with_store(ctx, work)}")
+    found = with_store(ctx, change)
+    if as_json:
+        output.write_json(found)
+    else:
+        output.line(f"no schedule fires {found.hours}")
 
 
-@schedules.command("open", examples=("release",))
+@maintenance.command("end", examples=("release",))
 @click.argument("name")
 @click.pass_context
-def reopen(ctx: click.Context, *, name: str) -> None:
-    """Take a maintenance window back."""
-
-    async def work(session: Session) -> bool:
-        return await session.client.open_schedules(name)
-
-    if not with_store(ctx, work):
-        message = f"there is no maintenance window {name!r}"
-        raise ScheduleNotFound(message)
-    output.line(f"{name} is open")
+def end_maintenance(ctx: click.Context, *, name: str) -> None:
+    """End a maintenance window."""
+    with_store(ctx, lambda session: session.client.schedules.end_maintenance(name))
+    output.line(f"maintenance {name} has ended")
 
 
-def _change(ctx: click.Context, work: Callable[[Session], Awaitable[ScheduleState]], done: str) -> None:
-    state = with_store(ctx, work)
-    following = state.following(datetime.now(UTC), 1)
-    then = f"; next at {ages.iso(following[0])}" if following else ""
-    output.line(f"{state.name} {done}{then}")
-
-
-def _named(states: list[ScheduleState], name: str) -> ScheduleState:
-    for state in states:
-        if state.name == name.lower():
-            return state
-    known = ", ".join(state.name for state in states[:10]) or "none"
-    message = f"there is no schedule {name!r}; known are {known}"
-    raise ScheduleNotFound(message)
+def _change(ctx: click.Context, work: Callable[[Session], Awaitable[ScheduleInfo]], done: str) -> None:
+    schedule = with_store(ctx, work)
+    then = f"; next at {ages.iso(schedule.next_fire)}" if schedule.next_fire is not None else ""
+    output.line(f"{schedule.name} {done}{then}")

@@ -10,14 +10,15 @@ from contextlib import AbstractContextManager
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from holdfast.client.blocking_namespaces import (
+    BlockingAudit,
     BlockingBudgets,
     BlockingBulkOperations,
     BlockingEscalations,
-    BlockingAudit,
     BlockingKinds,
     BlockingLimits,
     BlockingLocks,
     BlockingQueues,
+    BlockingSchedules,
     BlockingServices,
     BlockingTokens,
     BlockingWebhooks,
@@ -125,6 +126,7 @@ class BlockingClient:
         self.workers = BlockingWorkers(client.workers, loop)
         self.escalations = BlockingEscalations(client.escalations, loop)
         self.bulk = BlockingBulkOperations(client.bulk, loop)
+        self.schedules = BlockingSchedules(client.schedules, loop)
 
     def enqueue(self, call: Call[R]) -> BlockingHandle[R]:
         """Store one job; when this returns, it is on disk or in the caller's transaction."""
@@ -180,25 +182,16 @@ class BlockingClient:
 
     cancel = _waits_for(Client.cancel)
     cancel_many = _waits_for(Client.cancel_many)
-    close_schedules = _waits_for(Client.close_schedules)
     count = _waits_for(Client.count)
     counts = _waits_for(Client.counts)
-    create_schedule = _waits_for(Client.create_schedule)
     dead_jobs = _waits_for(Client.dead_jobs)
     dead_letter = _waits_for(Client.dead_letter)
     dead_letters = _waits_for(Client.dead_letters)
     delete = _waits_for(Client.delete)
     delete_many = _waits_for(Client.delete_many)
-    delete_schedule = _waits_for(Client.delete_schedule)
-    disable_schedule = _waits_for(Client.disable_schedule)
-    edit_schedule = _waits_for(Client.edit_schedule)
-    enable_schedule = _waits_for(Client.enable_schedule)
-    fires = _waits_for(Client.fires)
     get = _waits_for(Client.get)
     get_many = _waits_for(Client.get_many)
     list = _waits_for(Client.list)
-    maintenance = _waits_for(Client.maintenance)
-    open_schedules = _waits_for(Client.open_schedules)
     overrides = _waits_for(Client.overrides)
     prune = _waits_for(Client.prune)
     purge = _waits_for(Client.purge)
@@ -209,12 +202,9 @@ class BlockingClient:
     reschedule = _waits_for(Client.reschedule)
     reschedule_many = _waits_for(Client.reschedule_many)
     reset_policy = _waits_for(Client.reset_policy)
-    reset_schedule = _waits_for(Client.reset_schedule)
     retry = _waits_for(Client.retry)
     retry_many = _waits_for(Client.retry_many)
-    run_schedule = _waits_for(Client.run_schedule)
     search = _waits_for(Client.search)
     set_policy = _waits_for(Client.set_policy)
-    stored_schedules = _waits_for(Client.stored_schedules)
     wait = _waits_for(Client.wait)
     why = _waits_for(Client.why)

@@ -5,15 +5,16 @@ import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from holdfast.client.audit import Audit
 from holdfast.client.budgets import Budgets
 from holdfast.client.bulk import BulkOperations
 from holdfast.client.escalations import Escalations
-from holdfast.client.audit import Audit
 from holdfast.client.kinds import Kinds
 from holdfast.client.limits import Limits
 from holdfast.client.locks import Locks
 from holdfast.client.loop_thread import run_on
 from holdfast.client.queues import Queues
+from holdfast.client.schedules import Schedules
 from holdfast.client.services import Services
 from holdfast.client.tokens import Tokens
 from holdfast.client.webhooks import Webhooks
@@ -150,3 +151,22 @@ class BlockingBulkOperations(Blocking[BulkOperations]):
     pause = _waits_for(BulkOperations.pause)
     resume = _waits_for(BulkOperations.resume)
     cancel = _waits_for(BulkOperations.cancel)
+
+
+class BlockingSchedules(Blocking[Schedules]):
+    """`queue.schedules`: see `Schedules`."""
+
+    list = _waits_for(Schedules.list)
+    get = _waits_for(Schedules.get)
+    next = _waits_for(Schedules.next)
+    fires = _waits_for(Schedules.fires)
+    create = _waits_for(Schedules.create)
+    edit = _waits_for(Schedules.edit)
+    enable = _waits_for(Schedules.enable)
+    disable = _waits_for(Schedules.disable)
+    reset = _waits_for(Schedules.reset)
+    run = _waits_for(Schedules.run)
+    delete = _waits_for(Schedules.delete)
+    maintenance = _waits_for(Schedules.maintenance)
+    start_maintenance = _waits_for(Schedules.start_maintenance)
+    end_maintenance = _waits_for(Schedules.end_maintenance)

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
-from holdfast.client.budgets import Budgets, LocalBudgets
 from holdfast.client.audit import Audit, LocalAudit
+from holdfast.client.budgets import Budgets, LocalBudgets
 from holdfast.client.dead_letters import DeadLetterVerbs
 from holdfast.client.enqueue import Enqueuing
 from holdfast.client.escalations import Escalations, LocalEscalations
@@ -20,7 +20,7 @@ from holdfast.client.lock_keeper import LockKeeper
 from holdfast.client.locks import LocalLocks, Locks
 from holdfast.client.policies import PolicyVerbs
 from holdfast.client.queues import LocalQueues, Queues
-from holdfast.client.schedules import ScheduleVerbs
+from holdfast.client.schedules import LocalSchedules, Schedules
 from holdfast.client.searching import SearchVerbs
 from holdfast.client.services import LocalServices, Services
 from holdfast.client.subscription import EventFilter, EventsMissed, Subscription, read_filter
@@ -57,7 +57,6 @@ class ClientStore(Store, CallerStore, Protocol):
 
 class Client(
     DeadLetterVerbs,
-    ScheduleVerbs,
     PolicyVerbs,
     WhyVerbs,
     SearchVerbs,
@@ -74,7 +73,6 @@ class Client(
         self.store = store
         self.delivery = make_delivery(settings, store) if delivery is None else delivery
         DeadLetterVerbs.__init__(self, store, settings, self.delivery, tasks)
-        ScheduleVerbs.__init__(self, store, settings, self.delivery)
         self.services: Services = LocalServices(store, settings)
         PolicyVerbs.__init__(self, store, settings, self.services)
         WhyVerbs.__init__(self, store, settings.deadline_s)
@@ -89,6 +87,7 @@ class Client(
         self.audit: Audit = LocalAudit(store, settings.deadline_s)
         self.workers: Workers = LocalWorkers(store, settings.deadline_s)
         self.escalations: Escalations = LocalEscalations(store, settings)
+        self.schedules: Schedules = LocalSchedules(store, settings, self.delivery)
         self.enqueuing = Enqueuing(store, settings, self, self.delivery)
         self.watching = Watching(store)
         self.locking = LockKeeper(store, self.delivery, patience_s=settings.deadline_s)

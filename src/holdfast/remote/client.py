@@ -20,9 +20,9 @@ from holdfast.errors import (
 from holdfast.events import TERMINAL_EVENTS, Event
 from holdfast.job import Job, JobState
 from holdfast.remote import filters, shapes
+from holdfast.remote.audit import RemoteAudit
 from holdfast.remote.budgets import RemoteBudgets
 from holdfast.remote.bulk import RemoteBulkOperations
-from holdfast.remote.audit import RemoteAudit
 from holdfast.remote.dead_letters import RemoteDeadLetters
 from holdfast.remote.escalations import RemoteEscalations
 from holdfast.remote.kinds import RemoteKinds
@@ -46,7 +46,7 @@ _Id = int | str
 List = list  # one of the verbs has that name
 
 
-class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
+class RemoteClient(RemoteDeadLetters, RemotePolicies):
     """What commands ask of a client, asked of a server.
 
     A verb that is not here needs the database itself, and says so.
@@ -67,6 +67,7 @@ class RemoteClient(RemoteDeadLetters, RemoteSchedules, RemotePolicies):
         self.workers = RemoteWorkers(link)
         self.escalations = RemoteEscalations(link)
         self.bulk = RemoteBulkOperations(link)
+        self.schedules = RemoteSchedules(link)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):

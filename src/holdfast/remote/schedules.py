@@ -1,120 +1,154 @@
-"""Schedules, asked of a server: it works out their times, and what is printed of them is here."""
+"""Schedules and maintenance windows, over HTTP."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Mapping
+from datetime import date, datetime
+from typing import Any, Unpack
 
 import msgspec
 
-from holdfast import public_id
-from holdfast.errors import ScheduleNotFound
-from holdfast.remote import shapes
+from holdfast.client.schedules import List
+from holdfast.duration import Duration, milliseconds
+from holdfast.hours import Dates, Days, Window, read_hours
 from holdfast.remote.link import Link, refuse_actor
-from holdfast.stores.cluster import FireRow
-from holdfast.zones import read_zone
-
-
-@dataclass(frozen=True)
-class RemoteSchedule:
-    """A schedule as a server shows it; `plan` has what commands print of one."""
-
-    name: str
-    plan: Any
-    origin: str
-    changed: tuple[str, ...]
-    changed_by: str | None
-    is_withdrawn: bool
-    last_fire: datetime | None
-    next_fires: tuple[datetime, ...]
-
-    def following(self, _after: datetime, count: int) -> Sequence[datetime]:
-        """When it fires next, as far as the server was asked."""
-        return self.next_fires[:count]
-
-
-@dataclass(frozen=True)
-class RemoteWindow:
-    """Hours in which no schedule fires, in words."""
-
-    hours: str
-
-    def describe(self) -> str:
-        """Say which hours."""
-        return self.hours
+from holdfast.resources.schedule import (
+    FireList,
+    MaintenanceList,
+    MaintenanceRequest,
+    MaintenanceWindow,
+    NextFires,
+    ScheduleChangeRequest,
+    ScheduledJob,
+    ScheduleFire,
+    ScheduleInfo,
+    ScheduleList,
+    ScheduleRequest,
+)
+from holdfast.schedules import Missed, Overlap, PlanOptions, TimesOptions
+from holdfast.tasks.call import Call
 
 
 class RemoteSchedules:
-    """The verbs of schedules."""
+    """The schedules of a server."""
 
-    link: Link
+    def __init__(self, link: Link) -> None:
+        self._link = link
 
-    async def stored_schedules(self) -> list[RemoteSchedule]:
+    async def list(self) -> List[ScheduleInfo]:
         """Read every schedule."""
-        return [_schedule(told) for told in (await self.link.get("schedules"))["schedules"]]
+        return (await self._link.ask(ScheduleList, "GET", "schedules")).schedules
 
-    async def next_fires(self, name: str, count: int) -> list[datetime]:
+    async def get(self, name: str) -> ScheduleInfo:
+        """Read one schedule."""
+        return await self._link.ask(ScheduleInfo, "GET", "schedules", name)
+
+    async def next(self, name: str, count: int = 10) -> List[datetime]:
         """Work out when a schedule fires next."""
-        told = await self.link.get("schedules", name, "next", count=count)
-        return [shapes.instant(at) for at in told["times"]]
+        return (await self._link.ask(NextFires, "GET", "schedules", name, "next", count=count)).times
 
-    async def fires(self, name: str, limit: int = 20) -> list[FireRow]:
-        """Read what came of its last times."""
-        return [shapes.fire(row) for row in (await self.link.get("schedules", name, "fires", limit=limit))["fires"]]
+    async def fires(self, name: str, limit: int = 20) -> List[ScheduleFire]:
+        """Read what came of the last times of a schedule."""
+        return (await self._link.ask(FireList, "GET", "schedules", name, "fires", limit=limit)).fires
 
-    async def run_schedule(self, name: str) -> int:
-        """Make a job of it now."""
-        return public_id.decode((await self.link.post("schedules", name, "run"))["id"])
+    async def create(
+        self, /, name: str, call: Call[Any], *, actor: str | None = None, **options: Unpack[PlanOptions]
+    ) -> ScheduleInfo:
+        """Make a schedule that no program defines."""
+        refuse_actor(actor)
+        args = msgspec.json.decode(call.payload)
+        body = ScheduleRequest(name=name, kind=call.kind, args=args, **_written(options))
+        return await self._link.ask(ScheduleInfo, "POST", "schedules", body=body)
 
-    async def enable_schedule(self, name: str, *, actor: str | None = None) -> RemoteSchedule:
-        """Let it fire again."""
-        return await self._change(name, "enable", actor)
+    async def edit(
+        self,
+        /,
+        name: str,
+        *,
+        call: Call[Any] | None = None,
+        overlap: Overlap | None = None,
+        missed: Missed | None = None,
+        most_missed: int | None = None,
+        grace: Duration | None = None,
+        actor: str | None = None,
+        **times: Unpack[TimesOptions],
+    ) -> ScheduleInfo:
+        """Change a schedule for all programs, until it is reset."""
+        refuse_actor(actor)
+        changes = {"overlap": overlap, "missed": missed, "most_missed": most_missed, "grace": grace, **times}
+        args = None if call is None else msgspec.json.decode(call.payload)
+        body = ScheduleChangeRequest(args=args, **_written(changes))
+        return await self._link.ask(ScheduleInfo, "PATCH", "schedules", name, body=body)
 
-    async def disable_schedule(self, name: str, *, actor: str | None = None) -> RemoteSchedule:
-        """Let it fire no more."""
-        return await self._change(name, "disable", actor)
+    async def enable(self, name: str, *, actor: str | None = None) -> ScheduleInfo:
+        """Let a schedule fire again from now on."""
+        refuse_actor(actor)
+        return await self._link.ask(ScheduleInfo, "POST", "schedules", name, "enable")
 
-    async def reset_schedule(self, name: str, *, actor: str | None = None) -> RemoteSchedule:
-        """Let it be as programs define it."""
-        return await self._change(name, "reset", actor)
+    async def disable(self, name: str, *, actor: str | None = None) -> ScheduleInfo:
+        """Let a schedule fire no more until it is enabled."""
+        refuse_actor(actor)
+        return await self._link.ask(ScheduleInfo, "POST", "schedules", name, "disable")
 
-    async def delete_schedule(self, name: str) -> None:
-        """Forget it."""
-        await self.link.delete("schedules", name)
+    async def reset(self, name: str, *, actor: str | None = None) -> ScheduleInfo:
+        """Let a schedule be again as programs define it."""
+        refuse_actor(actor)
+        return await self._link.ask(ScheduleInfo, "POST", "schedules", name, "reset")
 
-    async def close_schedules(self, name: str, *, actor: str | None = None, **hours: Any) -> RemoteWindow:
+    async def run(self, name: str) -> str:
+        """Make a job of a schedule now, beside its times."""
+        return (await self._link.ask(ScheduledJob, "POST", "schedules", name, "run")).id
+
+    async def delete(self, name: str) -> None:
+        """Delete a schedule that no program defines."""
+        await self._link.delete("schedules", name)
+
+    async def maintenance(self) -> List[MaintenanceWindow]:
+        """Read the maintenance windows."""
+        return (await self._link.ask(MaintenanceList, "GET", "maintenance")).windows
+
+    async def start_maintenance(
+        self,
+        name: str,
+        *,
+        window: Window | None = None,
+        days: Days | None = None,
+        tz: str = "UTC",
+        dates: Dates | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> MaintenanceWindow:
         """Let no schedule fire during a maintenance window."""
         refuse_actor(actor)
-        return RemoteWindow((await self.link.put("maintenance", name, body=hours))["hours"])
+        body = MaintenanceRequest(
+            window=window,
+            days=_days(days),
+            tz=tz,
+            dates=None if dates is None else _dates(dates),
+            reason=reason,
+        )
+        return await self._link.ask(MaintenanceWindow, "PUT", "maintenance", name, body=body)
 
-    async def open_schedules(self, name: str) -> bool:
-        """Take a maintenance window back."""
-        try:
-            await self.link.delete("maintenance", name)
-        except ScheduleNotFound:
-            return False
-        return True
-
-    async def _change(self, name: str, verb: str, actor: str | None) -> RemoteSchedule:
-        refuse_actor(actor)
-        return _schedule(await self.link.post("schedules", name, verb))
+    async def end_maintenance(self, name: str) -> None:
+        """Delete a maintenance window."""
+        await self._link.delete("maintenance", name)
 
 
-def _schedule(told: shapes.Told) -> RemoteSchedule:
-    hours = SimpleNamespace(tz=told["tz"], zone=read_zone(told["tz"]))
-    times = SimpleNamespace(describe=lambda: told["times"], cron=told["cron"], every_ms=told["every_ms"], hours=hours)
-    job = SimpleNamespace(queue=told["queue"], payload=msgspec.json.encode(told["args"]).decode())
-    names = ("kind", "overlap", "missed", "enabled")
-    plan = SimpleNamespace(**{name: told[name] for name in names}, job=job, times=times)
-    following = shapes.moment(told["next_fire"])
-    return RemoteSchedule(
-        name=told["name"],
-        plan=plan,
-        origin=told["origin"],
-        changed=tuple(told["changed"]),
-        changed_by=told["changed_by"],
-        is_withdrawn=told["withdrawn"],
-        last_fire=shapes.moment(told["last_fire"]),
-        next_fires=() if following is None else (following,),
-    )
+def _written(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Write options as a request has them: lengths and weekdays as text."""
+    written = {name: value for name, value in options.items() if value is not None}
+    for name in {"every", "jitter", "grace"} & written.keys():
+        written[name] = f"{milliseconds(written[name], name)}ms"
+    if "days" in written:
+        written["days"] = _days(written["days"])
+    if "exclude" in written:
+        written["exclude"] = _dates(written["exclude"])
+    return written
+
+
+def _days(days: Days | None) -> str | None:
+    return days if days is None or isinstance(days, str) else ",".join(days)
+
+
+def _dates(dates: Dates) -> List[date]:
+    """Write dates one by one, ranges too."""
+    ranges = read_hours(exclude=dates).exclude
+    return [date.fromordinal(day) for first, last in ranges for day in range(first.toordinal(), last.toordinal() + 1)]

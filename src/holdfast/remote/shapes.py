@@ -8,7 +8,6 @@ import msgspec
 
 from holdfast import public_id
 from holdfast.job import Job, JobState
-from holdfast.stores.cluster import FireRow
 from holdfast.stores.failures import LEFT_CAP, DeadLetter
 
 Told = Mapping[str, Any]
@@ -96,16 +95,4 @@ def dead_letter(told: Told) -> DeadLetter:
         last_at=instant(told["last_at"]),
         last_job=public_id.decode(told["last_job"]),
         left=LEFT_CAP if told["capped"] else told["left"],
-    )
-
-
-def fire(told: Told) -> FireRow:
-    """Read what came of one time of a schedule."""
-    return FireRow(
-        schedule=told["schedule"],
-        nominal=instant(told["time"]),
-        outcome=told["outcome"],
-        job_id=_job_id(told["job"]),
-        note=told["note"],
-        at=instant(told["recorded_at"]),
     )

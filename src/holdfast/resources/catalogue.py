@@ -23,12 +23,14 @@ class FieldDescription:
 
 def resources() -> list[type]:
     """Every type that is a resource or a part of one, by name; bodies of requests are left out."""
-    return sorted(set(_types()), key=lambda kind: kind.__name__)
+    found = {kind for kind in _dataclasses() if not issubclass(kind, (Request, FieldDescription))}
+    return sorted(found, key=lambda kind: kind.__name__)
 
 
 def requests() -> list[type[Request]]:
     """Every type that is the body of a request, by name."""
-    return sorted(Request.__subclasses__(), key=lambda kind: kind.__name__)
+    found = {kind for kind in _dataclasses() if issubclass(kind, Request) and kind is not Request}
+    return sorted(found, key=lambda kind: kind.__name__)
 
 
 def describe(kind: type) -> list[FieldDescription]:
@@ -50,12 +52,10 @@ def written(hint: Any) -> str:
     return f"{origin.__name__}[{', '.join(texts)}]"
 
 
-def _types() -> Iterator[type]:
+def _dataclasses() -> Iterator[type]:
     for module in _modules():
         for value in vars(module).values():
-            if not isinstance(value, type) or value.__module__ != module.__name__:
-                continue
-            if is_dataclass(value) and not issubclass(value, (Request, FieldDescription)):
+            if isinstance(value, type) and value.__module__ == module.__name__ and is_dataclass(value):
                 yield value
 
 

@@ -14,14 +14,15 @@ from holdfast.job import Job, JobState
 from holdfast.server.kinds import KindRegistry
 from holdfast.server.principal import Principal
 from holdfast.server.problems import not_found
+from holdfast.server.scoped.audit import ScopedAudit
 from holdfast.server.scoped.budgets import ScopedBudgets
 from holdfast.server.scoped.bulk import ScopedBulkOperations
 from holdfast.server.scoped.escalations import ScopedEscalations
-from holdfast.server.scoped.audit import ScopedAudit
 from holdfast.server.scoped.kinds import ScopedKinds
 from holdfast.server.scoped.limits import ScopedLimits
 from holdfast.server.scoped.locks import ScopedLocks
 from holdfast.server.scoped.queues import ScopedQueues
+from holdfast.server.scoped.schedules import ScopedSchedules
 from holdfast.server.scoped.tokens import ScopedTokens
 from holdfast.server.scoped.workers import ScopedWorkers
 from holdfast.server.served import Opened
@@ -52,6 +53,7 @@ class Sight:
         self.tokens = ScopedTokens(self.store, principal)
         self.audit = ScopedAudit(self.store, principal)
         self.workers = ScopedWorkers(self.client, principal)
+        self.schedules = ScopedSchedules(self.client.schedules, principal)
 
     async def job(self, job: str) -> Job:
         """Read a job; one in a queue that is not theirs is not there."""

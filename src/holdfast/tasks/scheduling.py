@@ -23,7 +23,7 @@ class ScheduleOptions(PlanOptions, total=False):
     args: Mapping[str, Any]
 
 
-class Schedules(dict[str, Schedule]):
+class ScheduleDefinitions(dict[str, Schedule]):
     """The schedules that one program defines, by name; `configured` is what its file says of them.
 
     One that the file describes whole needs no code; what it says of others lies over what code says.

@@ -128,8 +128,8 @@ async def _schedules(sight: Sight) -> list[Note]:
     now = datetime.now(UTC)
     late = [
         schedule.name
-        for schedule in await sight.client.stored_schedules()
-        if schedule.is_enabled and schedule.next_fire is not None and schedule.next_fire < now - _LATE_FIRE
+        for schedule in await sight.schedules.list()
+        if schedule.is_active and schedule.due_at is not None and schedule.due_at < now - _LATE_FIRE
     ]
     if not late:
         return []

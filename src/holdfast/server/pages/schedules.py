@@ -5,26 +5,25 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
 from fastapi import Form, Query, Request
 from markupsafe import Markup
 from starlette.responses import Response
 
-from holdfast import public_id
-from holdfast.client.schedules import ScheduleState
+from holdfast.client.schedule_rows import times_of
 from holdfast.cron import Times
 from holdfast.errors import InvalidValue, shown
+from holdfast.resources.schedule import ScheduleFire, ScheduleInfo
 from holdfast.schedules import Missed, Outcome, Overlap
 from holdfast.server.bodies import parse_json
 from holdfast.server.kinds import KindRegistry
 from holdfast.server.pages import drawing
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.pages.said import Said
-from holdfast.server.problems import Problem, not_found
+from holdfast.server.problems import Problem
 from holdfast.server.roles import Permission
-from holdfast.server.routing import Routes, Seen, Who, noted
-from holdfast.server.sight import Sight
-from holdfast.stores.cluster import FireRow
+from holdfast.server.routing import Routes, Seen, noted
 
 routes = Routes("pages", in_schema=False)
 
@@ -33,7 +32,6 @@ _STRIP = 20
 _TICKS = 48
 _PARTS = 96  # of a day
 _NEXT = 5
-_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _CACHED_S = 10
 _DAY = timedelta(hours=24)
 _QUARTER = timedelta(minutes=15)
@@ -51,39 +49,39 @@ _OUTCOMES = {
 class Shown:
     """A schedule as the page shows it."""
 
-    def __init__(self, state: ScheduleState, fires: Sequence[FireRow], now: datetime) -> None:
-        self.state = state
-        self.words = in_words(state.plan.times)
+    def __init__(self, schedule: ScheduleInfo, fires: Sequence[ScheduleFire], now: datetime) -> None:
+        self.schedule = schedule
+        self.words = shortened(schedule.times)
         since = now.replace(second=now.second // _CACHED_S * _CACHED_S, microsecond=0)
-        known, later = _coming(state.plan.times, since) if state.is_enabled else ((), ())
+        known, later = _coming(times_of(schedule), since) if schedule.is_active else ((), ())
         coming = [moment for moment in known if moment > now]
         self.next = coming[:_NEXT]
-        self.strip = _strip(state.name, fires)
+        self.strip = _strip(schedule.name, fires)
         self.coming = [moment for moment in coming if moment <= now + _DAY]
         self.later = [moment for moment in later if moment <= now + _DAY]
-        self.lane = drawing.lane(self.coming, now, f"the next 24 hours of {state.name}", later=self.later)
+        self.lane = drawing.lane(self.coming, now, f"the next 24 hours of {schedule.name}", later=self.later)
         self.missed = sum(fire.outcome == Outcome.MISSED for fire in fires)
 
 
 @routes.get("/schedules", Permission.LOOK)
 async def schedules_page(request: Request, sight: Seen, after: str = Query("", max_length=100)) -> Response:
     """Show all schedules, by name."""
-    known = [state for state in await sight.client.stored_schedules() if sight.principal.sees(state.plan.job.queue)]
-    rest = [state for state in known if state.name > after]
-    states = rest[:_PAGE]
-    fires = await asyncio.gather(*(sight.client.fires(state.name, _STRIP) for state in states))
+    known = await sight.schedules.list()
+    rest = [schedule for schedule in known if schedule.name > after]
+    listed = rest[:_PAGE]
+    fires = await asyncio.gather(*(sight.schedules.fires(schedule.name, _STRIP) for schedule in listed))
     now = datetime.now(UTC)
-    listed = [Shown(state, rows, now) for state, rows in zip(states, fires, strict=True)]
+    shown = [Shown(schedule, rows, now) for schedule, rows in zip(listed, fires, strict=True)]
     return page(
         request,
         "schedules.html",
         at="schedules",
-        schedules=listed,
-        overlaps=_overlaps(listed, now),
+        schedules=shown,
+        overlaps=_overlaps(shown, now),
         total=len(known),
         after=after,
-        next_after=states[-1].name if len(rest) > _PAGE else None,
-        maintenance=await sight.client.maintenance(),
+        next_after=listed[-1].name if len(rest) > _PAGE else None,
+        maintenance=await sight.schedules.maintenance(),
         kinds=[kind.name for kind in await sight.kinds.list()],
     )
 
@@ -91,17 +89,17 @@ async def schedules_page(request: Request, sight: Seen, after: str = Query("", m
 @routes.get("/schedules/{name}", Permission.LOOK)
 async def schedule_page(request: Request, name: str, sight: Seen) -> Response:
     """Show one schedule."""
-    state = await _state(sight, name)
-    fires = await sight.client.fires(state.name, 100)
+    schedule = await sight.schedules.get(name)
+    fires = await sight.schedules.fires(schedule.name, 100)
     return page(
         request,
         "schedule.html",
         at="schedules",
-        shown=Shown(state, fires[:_STRIP], datetime.now(UTC)),
-        state=state,
-        fires=[(fire, None if fire.job_id is None else public_id.encode(fire.job_id)) for fire in fires],
+        shown=Shown(schedule, fires[:_STRIP], datetime.now(UTC)),
+        schedule=schedule,
+        zone=ZoneInfo(schedule.tz),
+        fires=fires,
         outcomes=_OUTCOMES,
-        days=_days(state.plan.times.hours.days),
     )
 
 
@@ -110,7 +108,6 @@ async def create_schedule_here(
     request: Request,
     *,
     sight: Seen,
-    who: Who,
     name: str = Form(max_length=100),
     kind: str = Form(max_length=100),
     args: str = Form("{}", max_length=100_000),
@@ -122,9 +119,7 @@ async def create_schedule_here(
     noted(request, name=name, kind=kind, cron=cron or None, every=every or None, tz=tz)
     call = await _known(request).call(sight, kind, await asyncio.to_thread(_arguments, args), {})
     noted(request, queue=call.queue)
-    made = await sight.client.create_schedule(
-        name, call, actor=who.name, cron=cron or None, every=every or None, tz=tz or "UTC"
-    )
+    made = await sight.schedules.create(name, call, cron=cron or None, every=every or None, tz=tz or "UTC")
     return turned(request, url(request, "schedules", made.name), f"{made.name} is scheduled")
 
 
@@ -134,7 +129,6 @@ async def edit_schedule_here(
     *,
     name: str,
     sight: Seen,
-    who: Who,
     cron: str = Form("", max_length=300),
     every: str = Form("", max_length=50),
     tz: str = Form("UTC", max_length=100),
@@ -145,14 +139,12 @@ async def edit_schedule_here(
     missed: Annotated[Missed, Form()] = "once",
 ) -> Response:
     """Change when a schedule fires, for everybody."""
-    state = await _state(sight, name)
+    times = times_of(await sight.schedules.get(name))
     noted(request, cron=cron or None, every=every or None, tz=tz, days=days or None, overlap=overlap, missed=missed)
-    times = state.plan.times
-    await sight.client.edit_schedule(
-        state.name,
+    schedule = await sight.schedules.edit(
+        name,
         overlap=overlap,
         missed=missed,
-        actor=who.name,
         cron=cron or None,
         every=every or None,
         tz=tz or "UTC",
@@ -161,59 +153,45 @@ async def edit_schedule_here(
         exclude=times.hours.exclude,
         jitter=timedelta(milliseconds=times.jitter_ms) if times.jitter_ms else None,
     )
-    return turned(request, url(request, "schedules", state.name), f"{state.name} is changed")
+    return turned(request, url(request, "schedules", schedule.name), f"{schedule.name} is changed")
 
 
 @routes.post("/schedules/{name}/enable", Permission.CHANGE_SCHEDULES)
-async def enable_schedule_here(request: Request, name: str, sight: Seen, who: Who) -> Response:
+async def enable_schedule_here(request: Request, name: str, sight: Seen) -> Response:
     """Let a schedule fire again."""
-    state = await _state(sight, name)
-    await sight.client.enable_schedule(state.name, actor=who.name)
-    said = Said(f"{state.name} fires again", undo=("schedules", state.name, "disable"))
-    return turned(request, url(request, "schedules", state.name), said)
+    schedule = await sight.schedules.enable(name)
+    said = Said(f"{schedule.name} fires again", undo=("schedules", schedule.name, "disable"))
+    return turned(request, url(request, "schedules", schedule.name), said)
 
 
 @routes.post("/schedules/{name}/disable", Permission.CHANGE_SCHEDULES)
-async def disable_schedule_here(request: Request, name: str, sight: Seen, who: Who) -> Response:
+async def disable_schedule_here(request: Request, name: str, sight: Seen) -> Response:
     """Let a schedule fire no more."""
-    state = await _state(sight, name)
-    await sight.client.disable_schedule(state.name, actor=who.name)
-    said = Said(f"{state.name} fires no more", undo=("schedules", state.name, "enable"))
-    return turned(request, url(request, "schedules", state.name), said)
+    schedule = await sight.schedules.disable(name)
+    said = Said(f"{schedule.name} fires no more", undo=("schedules", schedule.name, "enable"))
+    return turned(request, url(request, "schedules", schedule.name), said)
 
 
 @routes.post("/schedules/{name}/run", Permission.CHANGE_SCHEDULES)
 async def run_schedule_here(request: Request, name: str, sight: Seen) -> Response:
     """Make a job of a schedule now."""
-    state = await _state(sight, name)
-    job = public_id.encode(await sight.client.run_schedule(state.name))
+    job = await sight.schedules.run(name)
     noted(request, job=job)
-    return turned(request, url(request, "jobs", job), f"{state.name} has made job {job}")
+    return turned(request, url(request, "jobs", job), f"{name} has made job {job}")
 
 
 @routes.post("/schedules/{name}/reset", Permission.CHANGE_SCHEDULES)
-async def reset_schedule_here(request: Request, name: str, sight: Seen, who: Who) -> Response:
+async def reset_schedule_here(request: Request, name: str, sight: Seen) -> Response:
     """Let a schedule be again as programs define it."""
-    state = await _state(sight, name)
-    await sight.client.reset_schedule(state.name, actor=who.name)
-    return turned(request, url(request, "schedules", state.name), f"{state.name} is again as programs say")
+    schedule = await sight.schedules.reset(name)
+    return turned(request, url(request, "schedules", schedule.name), f"{schedule.name} is again as programs say")
 
 
 @routes.post("/schedules/{name}/delete", Permission.DELETE_SCHEDULES)
 async def delete_schedule_here(request: Request, name: str, sight: Seen) -> Response:
     """Forget a schedule that no program defines."""
-    state = await _state(sight, name)
-    await sight.client.delete_schedule(state.name)
-    return turned(request, url(request, "schedules"), f"{state.name} is forgotten")
-
-
-async def _state(sight: Sight, name: str) -> ScheduleState:
-    for state in await sight.client.stored_schedules():
-        if not sight.principal.sees(state.plan.job.queue):  # guard: scope-schedule-page
-            continue
-        if state.name == name:
-            return state
-    raise not_found("schedule", name)
+    await sight.schedules.delete(name)
+    return turned(request, url(request, "schedules"), f"{name} is deleted")
 
 
 def _known(request: Request) -> KindRegistry:
@@ -233,22 +211,16 @@ def _arguments(text: str) -> dict[str, Any]:
     return given
 
 
-def in_words(times: Times) -> str:
+def shortened(words: str) -> str:
     """Say when a schedule fires, in a text that has an end whatever stands in its cron line."""
-    words = times.describe()
     return words if len(words) <= _LONGEST_WORDS else f"{words[:_LONGEST_WORDS]}..."
 
 
-def _days(days: Sequence[int] | None) -> str:
-    """Write days as an edit takes them."""
-    return "" if days is None else ",".join(_WEEKDAYS[day] for day in days)
-
-
-def _strip(name: str, fires: Sequence[FireRow]) -> Markup:
+def _strip(name: str, fires: Sequence[ScheduleFire]) -> Markup:
     cells = [
         (
             _OUTCOMES.get(Outcome(fire.outcome), "quiet"),
-            f"{fire.nominal:%Y-%m-%d %H:%M} UTC {fire.outcome}" + (f": {fire.note}" if fire.note else ""),
+            f"{fire.time:%Y-%m-%d %H:%M} UTC {fire.outcome}" + (f": {fire.note}" if fire.note else ""),
         )
         for fire in reversed(fires)
     ]

@@ -2,6 +2,7 @@
 
 from holdfast.errors import InvalidValue, QueueNotFound, shown
 from holdfast.server.principal import Principal
+from holdfast.server.problems import Problem
 
 
 class Scope:
@@ -25,6 +26,13 @@ class Scope:
     def sees(self, queue: str) -> bool:
         """Whether the caller may see a queue."""
         return self._principal.sees(queue)
+
+    def require_all(self) -> None:
+        """Refuse a caller for some queues what concerns all of them."""
+        if not self.sees_all:
+            raise Problem(
+                403, f"this concerns all queues, and {self._principal.name} may see some of them only", "scope"
+            )
 
     def require(self, queue: str) -> str:
         """Refuse a queue that the caller may not see, as one that does not exist."""
