@@ -21,7 +21,9 @@ class ScopedBudgets(Scope):
 
     async def list(self) -> List[BudgetInfo]:
         """Read every budget."""
-        return await self._budgets.list() if self.sees_all else []  # guard: scope-budgets
+        if not self.sees_all:  # guard: scope-budgets
+            return []
+        return await self._budgets.list()
 
     async def get(self, name: str, key: str | None = None) -> BudgetInfo:
         """Read one budget; of one that is divided by a key, that of the key."""

@@ -21,7 +21,7 @@ class ScopedLocks(Scope):
             return locks
         jobs = await self._client.get_many([lock.job for lock in locks if lock.job is not None])
         visible = {job.public_id for job in jobs.values() if self.sees(job.queue)}
-        return [lock for lock in locks if lock.job in visible]  # guard: scope-locks
+        return [lock for lock in locks if lock.job in visible]  # guard: scope-locks, without: return locks
 
     async def release(self, name: str, token: int) -> LockInfo:
         """Take a lock from a holder that hangs."""
