@@ -75,6 +75,14 @@ def test_toml_that_grows_is_a_error(write: Write, text: str, said: str) -> None:
     assert any(said in error.message for error in errors_of(write(text, "holdfast.toml")))
 
 
+def test_names_that_lead_nowhere_cost_little(write: Write) -> None:
+    queues = "".join(f"  queue{number}: {{}}\n" for number in range(5_000))
+    limits = "".join(f"  l{number}: {{rate: 1/s, queue: queeu{number}}}\n" for number in range(3_000))
+    found = errors_of(write(f"store: sqlite://\nqueues:\n{queues}limits:\n{limits}"))
+    assert len(found) == 1_000
+    assert max(len(error.message) for error in found) < 5_000
+
+
 @pytest.mark.parametrize("name", ["aliases", "merged mappings", "open lists"])
 def test_what_grows_takes_little_memory(write: Write, name: str) -> None:
     tracemalloc.start()

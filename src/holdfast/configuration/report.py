@@ -3,6 +3,7 @@
 import difflib
 import re
 import sys
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +17,7 @@ LONGEST, DEEPEST = 1_000_000, 64
 
 TOO_DEEP = f"expected at most {DEEPEST} levels of nesting"
 _MOST = 1_000
+_NEAR = 100  # so many names are compared with a wrong one, and listed
 _MARK = re.compile(r":([0-9]+):([0-9]+)$")
 _DEFINED = re.compile(r"(?:[a-z ]+ '[^']*'|[A-Z]\w+\(\.\.\.\)|service|business hours|email|leader): ")
 
@@ -33,6 +35,11 @@ class Report:
         error = WrongSetting(".".join(path), message, self.place_of(path))
         if len(self.errors) < _MOST and error not in self.errors:
             self.errors.append(error)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more errors are taken."""
+        return len(self.errors) >= _MOST
 
     def place_of(self, path: Path) -> str:
         """Where a path, or else what surrounds it, was written."""
@@ -69,10 +76,12 @@ def _position(error: WrongSetting) -> tuple[int, int]:
 def among(known: Iterable[str], given: str) -> str:
     """Say which names there are, or which one was probably meant."""
     names = sorted(known)
-    lowered = {name.lower(): name for name in names}
+    first = max(0, bisect_left(names, given) - _NEAR // 2) if len(names) > _NEAR else 0
+    lowered = {name.lower(): name for name in names[first : first + _NEAR]}
     if close := difflib.get_close_matches(given.lower(), lowered, n=1):
         return f"did you mean {lowered[close[0]]}?"
-    return f"expected among {', '.join(names)}" if names else "there are none"
+    more = f" and {len(names) - _NEAR:,} more" if len(names) > _NEAR else ""
+    return f"expected among {', '.join(names[:_NEAR])}{more}" if names else "there are none"
 
 
 def described(value: Any) -> str:
