@@ -74,6 +74,7 @@ from holdfast.release import RELEASE
 from holdfast.resources.audit import AuditEntry, AuditPage
 from holdfast.resources.budget import BudgetInfo, LedgerEntry, LedgerPage, LostSpend, SpendPart
 from holdfast.resources.bulk import BulkOperation, BulkState, BulkVerb
+from holdfast.resources.dead_letter import DeadLetter, DeadLetterGroup, DeadLetterGroupPage
 from holdfast.resources.escalation import (
     ChannelTest,
     EscalationDetail,
@@ -102,7 +103,6 @@ from holdfast.server.principal import Principal
 from holdfast.server.roles import Role
 from holdfast.server.settings import ServerSettings
 from holdfast.shards import RedisDelivery, Shard
-from holdfast.stores.failures import DeadCursor, DeadLetter, DeadPage
 from holdfast.stores.values import Answer, Answered, Count, Counted, Cursor, Found, JobFilter, Page
 from holdfast.stream import EventResponse, EventStream
 from holdfast.tasks.call import Call
@@ -150,10 +150,10 @@ __all__ = [
     "Cursor",
     "DataRefused",
     "DateRange",
-    "DeadCursor",
     "DeadLetter",
+    "DeadLetterGroup",
+    "DeadLetterGroupPage",
     "DeadLetterNotFound",
-    "DeadPage",
     "Delivery",
     "DeliveryTry",
     "DuplicateKind",

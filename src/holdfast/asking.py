@@ -10,6 +10,7 @@ from holdfast.client.audit import Audit
 from holdfast.client.budgets import Budgets
 from holdfast.client.bulk import BulkOperations
 from holdfast.client.client import Client
+from holdfast.client.dead_letters import DeadLetters
 from holdfast.client.escalations import Escalations
 from holdfast.client.jobs import EVERY_JOB
 from holdfast.client.kinds import Kinds
@@ -120,6 +121,11 @@ class Asking(ABC):
         """The schedules of the store: read them, run and change them, start and end maintenance."""
         return self.client.schedules
 
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """The dead letters: the jobs that have failed; read their groups, replay, purge and export them."""
+        return self.client.dead_letters
+
     async def enqueue(self, call: Call[R]) -> JobHandle[R]:
         """Store one job; when this returns, it is on disk or in the caller's transaction."""
         return await self.client.enqueue(call)
@@ -131,10 +137,6 @@ class Asking(ABC):
     def iterate(self, which: JobFilter = EVERY_JOB) -> AsyncIterator[Job]:
         """Go through all jobs that fit, newest first, reading page by page."""
         return self.client.iterate(which)
-
-    def export_dead_letters(self, which: JobFilter) -> AsyncIterator[dict[str, Any]]:
-        """Go through failed jobs as plain values, one JSON object each, with secrets covered; see `dead_jobs`."""
-        return self.client.export_dead_letters(which)
 
     def events(
         self,
@@ -183,9 +185,6 @@ class Asking(ABC):
     cancel_many = _asks(Client.cancel_many)
     count = _asks(Client.count)
     counts = _asks(Client.counts)
-    dead_jobs = _asks(Client.dead_jobs)
-    dead_letter = _asks(Client.dead_letter)
-    dead_letters = _asks(Client.dead_letters)
     delete = _asks(Client.delete)
     delete_many = _asks(Client.delete_many)
     get = _asks(Client.get)
@@ -193,8 +192,6 @@ class Asking(ABC):
     list = _asks(Client.list)
     overrides = _asks(Client.overrides)
     prune = _asks(Client.prune)
-    purge = _asks(Client.purge)
-    replay = _asks(Client.replay)
     replay_edited = _asks(Client.replay_edited)
     reprioritise = _asks(Client.reprioritise)
     reprioritise_many = _asks(Client.reprioritise_many)

@@ -162,24 +162,27 @@ def test_jobs_are_taken_out_page_by_page_and_secrets_are_covered(
     assert (exported.exit_code, exported.stderr) == (0, "4 jobs written\n")
     assert "no codec" not in exported.stdout
     assert "s3cret" not in exported.stdout
-    assert shop.ok("dlq", "purge", told, "--dry-run") == "this would delete 1 failed job\n"
-    assert shop("dlq", "replay", told, "--set", "width=1", "--dry-run").exit_code == 2
+    assert shop.ok("dead-letters", "purge", told, "--dry-run") == "this would delete 1 failed job\n"
+    assert shop("dead-letters", "replay", told, "--set", "width=1", "--dry-run").exit_code == 2
     one = shop("jobs", "export", "state:failed", "--output", "failed.jsonl", "--json")
     assert (one.stdout, json.loads(one.stderr)) == ("", {"exported": 1})
     assert json.loads((shop.folder / "failed.jsonl").read_text(encoding="utf-8"))["public_id"] == told
 
 
-@pytest.mark.parametrize("command", [("jobs", "export"), ("dlq", "export", "-")], ids=" ".join)
+@pytest.mark.parametrize("command", [("jobs", "export"), ("dead-letters", "export", "-")], ids=" ".join)
 def test_an_export_keeps_addresses_with_a_port(sqlite_shop: Shop, command: tuple[str, ...]) -> None:
     told = {"to": "http://example.org:8080/from", "subject": 'ada@example.org "and" x://me:s3cret@db'}
     sqlite_shop.enqueue("send_email", *(f"{name}={value}" for name, value in told.items()))
     sqlite_shop.on_store(lambda store: working.fail(store, "high", 1))
     (line,) = sqlite_shop.ok(*command).splitlines()
-    assert json.loads(line)["payload"] == {**told, "subject": 'ada@example.org "and" x://me:***@db'}
+    assert json.loads(line)["args" if command[0] == "dead-letters" else "payload"] == {
+        **told,
+        "subject": 'ada@example.org "and" x://me:***@db',
+    }
 
 
 @pytest.mark.guards("export-mode")
-@pytest.mark.parametrize("command", [("jobs", "export", "--output"), ("dlq", "export")], ids=" ".join)
+@pytest.mark.parametrize("command", [("jobs", "export", "--output"), ("dead-letters", "export")], ids=" ".join)
 def test_an_export_is_for_its_user_alone(sqlite_shop: Shop, command: tuple[str, ...]) -> None:
     sqlite_shop.ok("migrate", "up")
     (sqlite_shop.folder / "old.jsonl").touch()
@@ -208,7 +211,14 @@ def test_what_a_queue_runs_at_once_is_bounded_and_let_go(sqlite_shop: Shop) -> N
 
 LISTS = (
     *(("jobs", "list"), ("queues", "list"), ("queues", "list", "--wide"), ("workers", "list"), ("bulk", "list")),
-    *(("dlq", "list"), ("failures",), ("limits", "list"), ("locks", "list"), ("budgets", "list"), ("kinds", "list")),
+    *(
+        ("dead-letters", "list"),
+        ("failures",),
+        ("limits", "list"),
+        ("locks", "list"),
+        ("budgets", "list"),
+        ("kinds", "list"),
+    ),
     *(("budgets", "ledger"), ("escalations", "list"), ("schedules", "list"), ("webhooks", "list")),
     *(("tokens", "list"), ("services", "list")),
 )

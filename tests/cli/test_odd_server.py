@@ -99,7 +99,7 @@ COMMANDS = (
     ("jobs", "list"),
     ("queues", "list"),
     ("jobs", "tail"),
-    ("dlq", "export", "-"),
+    ("dead-letters", "export", "-"),
     ("enqueue", "send_email", "to=a"),
 )
 
@@ -120,7 +120,10 @@ def test_an_answer_without_end_is_not_read_to_its_end(serve: Serve, monkeypatch:
     monkeypatch.setattr(link, "_LARGEST_LINE", 100_000)
     address = serve(written(b'"' + b"x" * 1_000_000 + b'"'))
     assert "more than 100,000 bytes" in said(ask("--server", address, "jobs", "list"), 1)
-    for kind, command in (("text/event-stream", ("jobs", "tail")), ("application/x-ndjson", ("dlq", "export", "-"))):
+    for kind, command in (
+        ("text/event-stream", ("jobs", "tail")),
+        ("application/x-ndjson", ("dead-letters", "export", "-")),
+    ):
         address = serve(written(b"x" * 1_000_000, kind=kind))
         assert "a line of more than 100,000 bytes" in said(ask("--server", address, *command), 1)
 

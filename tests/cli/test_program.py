@@ -57,11 +57,12 @@ def test_every_command_ends_its_help_with_examples() -> None:
     }
     nouns |= {"kinds": ["list"], "budgets": ["list", "show", "spend", "lost", "ledger", "set", "settle"]}
     nouns |= {
-        "dlq": ["list", "show", "replay", "purge", "export"],
+        "dead-letters": ["list", "show", "replay", "purge", "export"],
         "bulk": ["list", "show", "pause", "resume", "cancel"],
     }
     nouns |= {"escalations": ["list", "show", "ack", "snooze", "test"]}
     nouns |= {"schedules": ["list", "next", "fires", "run", "enable", "disable", "reset", "delete", "maintenance"]}
+    nouns |= {"dlq": nouns["dead-letters"]}
     assert set(nouns) == set(standalone.commands)
     paths = [[], *([noun] for noun in nouns), *([noun, verb] for noun, verbs in nouns.items() for verb in verbs)]
     for path in paths:

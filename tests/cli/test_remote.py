@@ -177,7 +177,7 @@ LOOKS = (
     ("schedules", "list"),
     ("schedules", "next", "nightly", "--count", "3"),
     ("schedules", "fires", "nightly"),
-    ("dlq", "list"),
+    ("dead-letters", "list"),
     ("bulk", "list"),
     ("budgets", "list"),
     ("budgets", "show", "ai"),
@@ -396,7 +396,7 @@ def test_a_job_that_is_there_already(served: Place) -> None:
         (("limits", "show", "nonsense"), 3, "LimitNotFound"),
         (("budgets", "show", "nonsense"), 3, "BudgetNotFound"),
         (("schedules", "next", "nonsense"), 3, "ScheduleNotFound"),
-        (("dlq", "show", "0123456789ab"), 3, "DeadLetterNotFound"),
+        (("dead-letters", "show", "0123456789ab"), 3, "DeadLetterNotFound"),
         (("bulk", "show", "4711"), 3, "BulkNotFound"),
         (("escalations", "show", "4711"), 3, "EscalationNotFound"),
         (("workers", "drain", "4711"), 3, "WorkerNotFound"),
@@ -434,8 +434,8 @@ def test_queues_schedules_locks_and_workers(served: Place) -> None:
 
 
 def test_a_bulk_run_is_started_and_looked_at(served: Place) -> None:
-    (group,) = json.loads(served.there("dlq", "list", "--json").stdout)["groups"]
-    started = served.there("dlq", "replay", group["group"], "--yes", "--json")
+    (group,) = json.loads(served.there("dead-letters", "list", "--json").stdout)["groups"]
+    started = served.there("dead-letters", "replay", group["id"], "--yes", "--json")
     run = json.loads(started.stdout)
     assert (run["verb"], run["expected"]["jobs"]) == ("retry", 1)
     for verb, state in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelled")):

@@ -54,7 +54,7 @@ def test_as_json(at_work: Shop) -> None:
     (job,) = shown["running"]
     assert (job["kind"], job["progress"]["percent"], job["progress"]["phase"]) == ("transcode", 75, "encode")
     (failure,) = shown["failures"]
-    assert (failure["kind"], failure["left"]) == ("send_email", 1)
+    assert (failure["kind"], failure["left"]["jobs"]) == ("send_email", 1)
     assert {queue["name"]: queue["counts"]["queued"]["jobs"] for queue in shown["queues"]} == {"bulk": 2, "high": 2}
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.failure import Failure
 from holdfast.job import Job, JobState
-from holdfast.stores.failures import DeadFilter, DeadLetter, group_id
+from holdfast.stores.failures import DeadFilter, DeadLetterRow, group_id
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.store import Store
@@ -35,12 +35,12 @@ LEFT, EMPTY = DeadFilter(), DeadFilter(empty=True)
 OTHER = Failure("OtherError", "something else", None, "OtherError@/app/tasks.py:send")
 
 
-async def groups(store: Store, which: DeadFilter = LEFT) -> list[DeadLetter]:
+async def groups(store: Store, which: DeadFilter = LEFT) -> list[DeadLetterRow]:
     """Read all groups."""
     return (await store.list_dead_letters(which, limit=100)).groups
 
 
-async def group(store: Store, which: DeadFilter = LEFT) -> DeadLetter:
+async def group(store: Store, which: DeadFilter = LEFT) -> DeadLetterRow:
     """Read the only group."""
     (found,) = await groups(store, which)
     return found
@@ -70,7 +70,7 @@ async def test_jobs_that_failed_alike_are_one_group(store: Store, clock: Clock, 
     if is_folded:
         assert await store.fold_failures(100) == 3
     assert await groups(store) == [
-        DeadLetter(
+        DeadLetterRow(
             id=group_id("work", OTHER.fingerprint),
             kind="work",
             fingerprint=OTHER.fingerprint,
@@ -83,7 +83,7 @@ async def test_jobs_that_failed_alike_are_one_group(store: Store, clock: Clock, 
             last_job=other.id,
             left=1,
         ),
-        DeadLetter(
+        DeadLetterRow(
             id=group_id("work", FAILURE.fingerprint),
             kind="work",
             fingerprint=FAILURE.fingerprint,

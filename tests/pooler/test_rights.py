@@ -105,7 +105,7 @@ async def serves(rights: Rights) -> None:
         failed = await fail.enqueue()
         await app.run_worker(until="empty")
         waiting = await fail.using(run_in="1h").enqueue()
-        (group,) = (await app.dead_letters()).groups
+        (group,) = (await app.dead_letters.list()).groups
         known = {"id": failed.public_id, "job": failed.public_id, "group": group.id, "kind": "fail"}
         known |= {"queue": "default", "name": "default"}
         for method, path, body in (

@@ -93,7 +93,7 @@ class Stock:
         app = self._app
         self._failed = [(await app.tasks.get(FAILS).enqueue()).public_id for _ in range(_FAILED_JOBS)]
         await drained(app)
-        (group,) = (await app.dead_letters()).groups
+        (group,) = (await app.dead_letters.list()).groups
         self._group = group.id
         for queues in ((THEIRS, MINE), (THEIRS,)):
             info = WorkerProcess(instance="i", host="h", pid=1, queues=queues, concurrency=1)

@@ -18,6 +18,7 @@ from holdfast.cli import command
 from holdfast.remote.client import RemoteClient
 from holdfast.remote.link import Link
 from holdfast.resources.bulk import BulkOperationList
+from holdfast.resources.dead_letter import DeadLetter
 from holdfast.resources.escalation import EscalationPage
 from holdfast.resources.redaction import redact
 from holdfast.resources.webhook import EndpointList
@@ -51,11 +52,17 @@ READINGS = (
     Reading("webhooks list", "webhooks", endpoints),
     Reading("escalations list", "escalations", lambda client: client.escalations.list()),
     Reading("escalations list --limit 1", "escalations?limit=1", lambda client: client.escalations.list(limit=1)),
+    Reading("dead-letters list", "dead-letters?limit=50", lambda client: client.dead_letters.list(limit=50)),
+    Reading("dead-letters list --limit 1", "dead-letters?limit=1", lambda client: client.dead_letters.list(limit=1)),
     Reading("bulk list", "bulk?limit=20", operations),
     Reading("bulk show 1", "bulk/1", lambda client: client.bulk.get(1)),
     Reading("escalations show 1", "escalations/1", lambda client: client.escalations.get(1)),
     Reading("escalations list --open --policy ops", "escalations?open=true&policy=ops", opened),
 )
+
+
+async def letters(client: Any) -> list[DeadLetter]:
+    return [letter async for letter in client.dead_letters.export(kind="sink")]
 
 
 class Place:
@@ -73,6 +80,16 @@ class Place:
             chosen = JobFilter(ids=(job.id,), queues=("high",))
             await self.app.bulk.start("retry", chosen, rate="5/s", actor="ada", reason=PLAIN)
             await self.app.bulk.start("reschedule", JobFilter(tags=(("a", "b"),)), delay="1h")
+
+    async def export(self) -> tuple[Any, Any]:
+        """Export by the local client and by the remote one, which reads what the API writes."""
+        async with self.app:
+            transport = httpx2.ASGITransport(app=self.app.asgi(ServerSettings()))
+            link = Link("http://127.0.0.1", await made_pass(self.app), transport=transport)
+            try:
+                return await letters(self.app), await letters(RemoteClient(link))
+            finally:
+                await link.close()
 
     async def read(self, reading: Reading) -> tuple[Any, Any, Any]:
         """Read by the local client, by the API, and by the remote client."""
@@ -113,3 +130,15 @@ def test_all_read_the_same(place: Place, reading: Reading, tmp_path: Path) -> No
     assert json.dumps(answer) == json.dumps(expected)
     assert json.dumps(printed) == json.dumps(expected)
     assert remote == redact(local)
+
+
+def test_all_export_the_same(place: Place, tmp_path: Path) -> None:
+    with chdir(tmp_path):
+        local, remote = asyncio.run(place.export())
+        result = CliRunner().invoke(
+            command(place.app, name="holdfast"), ["dead-letters", "export", "-", "--kind", "sink"]
+        )
+    assert local == remote
+    assert len(local) == 1
+    written = [msgspec.json.decode(msgspec.json.encode(letter)) for letter in local]
+    assert json.dumps([json.loads(line) for line in result.stdout.splitlines()]) == json.dumps(written)

@@ -49,12 +49,12 @@ async def test_groups_pages_and_filters(app: Holdfast) -> None:
         kinds = [page["groups"][0]["kind"] for page in (first, second)]
         assert sorted(kinds) == ["resize", "send_mail"]
         mails = (await web.get("/api/v1/dead-letters?kind=send_mail")).json()["groups"]
-        assert [(one["left"], one["seen"], one["queue"], one["error_class"]) for one in mails] == [
+        assert [(one["left"]["jobs"], one["seen"], one["queue"], one["error_class"]) for one in mails] == [
             (2, 2, "high", "ConnectionError")
         ]
-        one = (await web.get(f"/api/v1/dead-letters/{mails[0]['group']}")).json()
+        one = (await web.get(f"/api/v1/dead-letters/{mails[0]['id']}")).json()
         assert one == mails[0]
-        path = f"/api/v1/dead-letters/{mails[0]['group']}/jobs"
+        path = f"/api/v1/dead-letters/{mails[0]['id']}/jobs"
         page = (await web.get(path, params={"limit": 1})).json()
         rest = (await web.get(path, params={"after": page["next"]})).json()
         assert [job["kind"] for job in page["jobs"] + rest["jobs"]] == ["send_mail"] * 2
@@ -68,7 +68,7 @@ async def test_replay_and_purge_are_bulk_runs(app: Holdfast) -> None:
     async with app, asking(app) as web:
         await fail(app)
         (group,) = (await web.get("/api/v1/dead-letters?kind=send_mail")).json()["groups"]
-        run = await web.post(f"/api/v1/dead-letters/{group['group']}/replay", json={"rate": "50/s", "reason": "back"})
+        run = await web.post(f"/api/v1/dead-letters/{group['id']}/replay", json={"rate": "50/s", "reason": "back"})
         assert (run.status_code, run.json()["verb"], run.json()["expected"]["jobs"]) == (201, "retry", 2)
         assert (run.json()["per_second"], run.json()["actor"], run.json()["reason"]) == (50.0, "admin", "back")
         run = await web.post("/api/v1/dead-letters/purge", json={"queue": "low"})
@@ -83,7 +83,7 @@ async def test_export_has_a_line_for_each_and_no_secret(app: Holdfast) -> None:
         answer = await web.get("/api/v1/dead-letters/export?kind=send_mail")
         assert answer.headers["content-type"] == "application/x-ndjson"
         lines = [json.loads(line) for line in answer.text.splitlines()]
-        assert sorted(line["payload"]["to"] for line in lines) == ["0", "1", "2"]
+        assert sorted(line["args"]["to"] for line in lines) == ["0", "1", "2"]
         assert "s3cr3t-word" not in answer.text
 
 
@@ -139,7 +139,7 @@ async def test_an_export_breaks_off(
 async def test_one_queue_is_all_that_is_touched(app: Holdfast) -> None:
     async with app:
         await fail(app)
-        groups = {group.kind: group.id for group in (await app.dead_letters()).groups}
+        groups = {group.kind: group.id for group in (await app.dead_letters.list()).groups}
         async with asking(app, "admin", ("low",)) as web:
             seen = (await web.get("/api/v1/dead-letters")).json()["groups"]
             assert [one["kind"] for one in seen] == ["resize"]

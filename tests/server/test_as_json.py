@@ -90,7 +90,7 @@ async def test_each_page_links_to_itself_as_json(town: Holdfast, web: httpx2.Asy
         ("since=2026-11-16T09%3A30", "since=2026-11-16T09%3A30Z"),
         ("since=2026-11-16T09%3A30%2B02%3A00", "since=2026-11-16T09%3A30%2B02%3A00"),
         ("since=yesterday", "since=yesterday"),
-        ("last_at=2026-11-16T09%3A30Z&last_id=3f9a0c71be42", "after=2026-11-16T09%3A30Z~3f9a0c71be42"),
+        ("after=2026-11-16T09%3A30Z~3f9a0c71be42", "after=2026-11-16T09%3A30Z~3f9a0c71be42"),
     ],
 )
 def test_what_a_page_is_asked_is_said_in_the_words_of_the_api(page: str, api: str) -> None:
@@ -99,10 +99,9 @@ def test_what_a_page_is_asked_is_said_in_the_words_of_the_api(page: str, api: st
 
 async def test_a_further_page_of_dead_letters_goes_on_as_the_page_does(town: Holdfast, web: httpx2.AsyncClient) -> None:
     first = (await web.get("/dead-letters.json?limit=1")).json()
-    last_at, _, last_id = first["next"].partition("~")
-    rest = (await web.get("/dead-letters.json", params={"last_at": last_at, "last_id": last_id})).json()
+    rest = (await web.get("/dead-letters.json", params={"after": first["next"]})).json()
     assert {group["kind"] for group in (*first["groups"], *rest["groups"])} == {"sink", "foreign"}
-    assert len(rest["groups"]) == len((await town.dead_letters()).groups) - 1
+    assert len(rest["groups"]) == len((await town.dead_letters.list()).groups) - 1
 
 
 async def test_nobody_sees_more_than_the_api_shows_them(town: Holdfast) -> None:
@@ -146,7 +145,8 @@ async def test_a_name_may_end_like_that(make_sqlite_memory: MakeApp) -> None:
 
 def test_a_command_says_what_the_page_was_asked() -> None:
     assert (
-        twin("/dead-letters", {"kind": "sink", "queue": "", "last_id": "1"}).command == "holdfast dlq list --kind sink"
+        twin("/dead-letters", {"kind": "sink", "queue": "", "after": "1"}).command
+        == "holdfast dead-letters list --kind sink"
     )
     assert twin("/escalations", {"show": "open"}).command == "holdfast escalations list --open"
     assert twin("/failures", {"within": "7d"}).command == "holdfast failures --since 7d"

@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 from starlette.requests import HTTPConnection
 
 from holdfast import Holdfast, filtering, public_id
-from holdfast.client import cursors
+from holdfast.client import cursors, dead_letters
 from holdfast.cron import read_times
 from holdfast.duration import milliseconds
 from holdfast.errors import HoldfastError
 from holdfast.hours import read_hours
 from holdfast.policies.rate import read_rate
 from holdfast.server import schemas, whence
-from holdfast.server.api import dead_letter_shapes
 from holdfast.server.bodies import read_json
 from holdfast.server.pages import said
 from holdfast.server.pages.queues import read_value
@@ -60,7 +59,7 @@ CHECKS: dict[str, tuple[Callable[[str], Any], str]] = {
         _FILTER,
     ),
     "cursor": (cursors.read_cursor, "2026-11-16T09:30:00Z ~ htcx-2s16-z48b-09 9 - +00:00"),
-    "cursor of groups": (dead_letter_shapes.read_cursor, "2026-11-16T09:30:00Z ~ 3f9a0c71be42 9 - +00:00"),
+    "cursor of groups": (dead_letters.read_cursor, "2026-11-16T09:30:00Z ~ 3f9a0c71be42 9 - +00:00"),
     "id": (public_id.decode, "htcx-2s16-z48b-09 - 0 z * ½"),
     "start of an id": (public_id.begins, "htcx-2s16-z48b-09 - 0 z *"),
     "end of an id": (public_id.ends, "htcx-2s16-z48b-09 - 0 z *"),

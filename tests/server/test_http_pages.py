@@ -115,7 +115,7 @@ async def furnished(app: Holdfast) -> Named:
     await store.fold_alarms({"ops": ("failed",)}, 10)
     await store.disable_endpoint("https://shop.example.org/hooks/jobs", "it answered 410 Gone")
     (escalation, *_) = (await app.escalations.list(is_open=True)).escalations
-    (group,) = (await app.dead_letters()).groups
+    (group,) = (await app.dead_letters.list()).groups
     return Named(group.id, str(worker), escalation.id, job.public_id, lock.token)
 
 

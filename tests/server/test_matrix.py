@@ -60,7 +60,7 @@ async def fill(app: Holdfast) -> dict[str, str]:
     waiting = await app.tasks.get(f"waits_{CANARY}").using(run_in="1h", tags={"a": CANARY}).enqueue()
     await app.schedules.create(f"s-{CANARY}", app.tasks.get(f"waits_{CANARY}").call(), cron="0 3 * * *")
     await app.queues.pause(QUEUE, reason=CANARY)
-    (group,) = (await app.dead_letters()).groups
+    (group,) = (await app.dead_letters.list()).groups
     assert failed.created
     store = app.store
     for queues in ((QUEUE,), (QUEUE, OTHER)):

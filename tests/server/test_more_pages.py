@@ -102,7 +102,7 @@ async def test_pages_show_only_the_queues_of_whoever_looks(town: Holdfast) -> No
         assert (run.which["queues"], run.expected.jobs) == (["high"], 0)
         lines = (await asked.get("/dead-letters/export")).text
         assert "foreign" not in lines
-        await town.replay(kind="foreign")
+        await town.dead_letters.replay(kind="foreign")
         assert "foreign" not in (await asked.get("/dead-letters")).text
         answer = await asked.post(f"/dead-letters/bulk/{(await town.bulk.list())[0].id}/cancel", data={})
         assert answer.status_code == 404

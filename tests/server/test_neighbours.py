@@ -94,7 +94,7 @@ async def furnish(app: Holdfast, queue: str, word: str, shared: int) -> dict[str
     await app.queues.pause(queue, actor=word, reason=word)
     await made_token(app, "viewer", queues=(queue,), name=word)
     await store.lead(f"office-{word}", f"{word}/1/x", None, 600_000)
-    (group,) = (await app.dead_letters(queue=queue)).groups
+    (group,) = (await app.dead_letters.list(queue=queue)).groups
     given = {"id": failed.public_id, "job": failed.public_id, "group": group.id, "queue": queue, "kind": waits.name}
     given |= {"name": name, "worker": str(worker), "escalation": escalation.id, "operation": run.id}
     return given | {"running": running[0].public_id}

@@ -181,9 +181,9 @@ async def spread(make_sqlite_memory: MakeApp) -> AsyncIterator[Holdfast]:
 
 
 async def test_a_group_is_what_it_is_in_the_queues_that_one_may_see(spread: Holdfast) -> None:
-    (whole,) = (await spread.dead_letters()).groups
-    (part,) = (await spread.dead_letters(queue="mine")).groups
-    assert (whole.seen, whole.queue, part.seen, part.left, part.error) == (5, "theirs", 2, 2, "ours")
+    (whole,) = (await spread.dead_letters.list()).groups
+    (part,) = (await spread.dead_letters.list(queue="mine")).groups
+    assert (whole.seen, whole.queue, part.seen, part.left.jobs, part.error) == (5, "theirs", 2, 2, "ours")
     async with visit(spread) as web:
         mine = bearing(await made_token(spread, "admin", queues=("mine",)))
         theirs = bearing(await made_token(spread, "admin", queues=("theirs",)))
@@ -196,7 +196,7 @@ async def test_a_group_is_what_it_is_in_the_queues_that_one_may_see(spread: Hold
         for who, seen, queue in ((mine, 2, "mine"), (theirs, 3, "theirs"), (everybody, 5, "theirs")):
             one = (await ask(who, "/api/v1/dead-letters/{group}")).json()
             assert (await ask(who, "/api/v1/dead-letters")).json()["groups"] == [one]
-            assert (one["seen"], one["left"], one["queue"]) == (seen, seen, queue)
+            assert (one["seen"], one["left"]["jobs"], one["queue"]) == (seen, seen, queue)
             page = (await ask(who, "/dead-letters/{group}")).text
             assert f"{seen} left of {seen} ever" in page
             page = (await ask(who, "/failures")).text
@@ -218,7 +218,7 @@ async def test_a_group_is_what_it_is_in_the_queues_that_one_may_see(spread: Hold
 
 
 async def test_what_is_done_to_a_group_is_done_to_the_queues_that_one_may_see(spread: Holdfast) -> None:
-    (whole,) = (await spread.dead_letters()).groups
+    (whole,) = (await spread.dead_letters.list()).groups
     forms = {"group": whole.id, "confirmation": whole.id}
     async with visit(spread) as web:
         mine = bearing(await made_token(spread, "admin", queues=("mine",)))

@@ -131,7 +131,7 @@ async def test_no_page_shows_a_secret(make_sqlite_memory: MakeApp, monkeypatch: 
         for until, headers in (("one", PAGE), ("empty", bearing(token) | PAGE)):
             await app.run_worker(until=until)
             assert (await job.get()).attempt >= 1
-            dead = (await app.dead_letters()).groups
+            dead = (await app.dead_letters.list()).groups
             places = {"name": "high", "queue": "high", "kind": "pay", "group": dead[0].id if dead else "x"}
             for path in looks:
                 for one in (job, given) if "{id}" in path or "{job}" in path else (job,):
@@ -158,7 +158,7 @@ async def test_what_an_error_or_an_alarm_quotes_of_the_app_is_covered(
     monkeypatch.setattr(redaction, "_known", set())
     monkeypatch.setattr(redaction, "_pattern", None)
     redaction.keep(hidden)
-    (group,) = (await town.dead_letters(kind="foreign")).groups
+    (group,) = (await town.dead_letters.list(kind="foreign")).groups
     (job,) = (await town.list(JobFilter(kinds=("foreign",)))).jobs
     places = {"name": "theirs", "queue": "theirs", "kind": "foreign", "group": group.id}
     places |= {"id": job.public_id, "job": job.public_id}
@@ -184,15 +184,15 @@ def test_no_command_shows_a_secret(sqlite_shop: Shop) -> None:
 
     failed, given = asyncio.run(run())
     asked = [["jobs", verb, job] for verb in ("show", "why", "wait") for job in (failed, given)]
-    asked += [["jobs", "list"], ["dlq", "list"], ["dlq", "show", failed], ["failures"]]
+    asked += [["jobs", "list"], ["dead-letters", "list"], ["dead-letters", "show", failed], ["failures"]]
     asked += [[*args, "--json"] for args in asked]
-    asked += [["jobs", "logs", failed], ["jobs", "export"], ["dlq", "export", "-"], ["jobs", "watch", failed]]
+    asked += [["jobs", "logs", failed], ["jobs", "export"], ["dead-letters", "export", "-"], ["jobs", "watch", failed]]
     for args in asked:
         result = sqlite_shop(*args)
         assert result.exit_code in (0, 5), (args, result.output)
         assert CARD not in result.output, args
     assert "paying with ****" in sqlite_shop.ok("jobs", "logs", failed)
-    for args in (["jobs", "export"], ["dlq", "export", "-"]):
+    for args in (["jobs", "export"], ["dead-letters", "export", "-"]):
         assert failed in sqlite_shop.ok(*args), "it is in what is looked through"
 
 

@@ -179,7 +179,7 @@ async def worked_off(app: Holdfast) -> int:
 def questions(asgi: Any, jobs: tuple[str, ...]) -> Iterator[Question]:
     """Ask for all that can be looked at: every route, with all that makes a difference."""
     number = str(FIRST)
-    known = {"queue": NAME, "name": NAME, "kind": "work", "number": number, "run": number, "group": GROUP}
+    known = {"queue": NAME, "name": NAME, "kind": "work", "number": number, "operation": number, "group": GROUP}
     for route in reached(asgi):
         if route.method == "GET" and not route.is_stream and route.name not in FILES | CLOSED:
             for job in _jobs_of(route, jobs):

@@ -31,7 +31,7 @@ async def _footers(app: Holdfast) -> list[str]:
     commands = []
     async with visit(app) as web:
         web.headers.update(bearing(await made_token(app)))
-        (group,) = (await app.dead_letters(queue="high")).groups
+        (group,) = (await app.dead_letters.list(queue="high")).groups
         nav = (await web.get("/")).text.split("<nav", 1)[1].split("</nav>")[0]
         tabs = [f"/system/{name}" for name in ("tables", "webhooks", "settings", "audit", "tokens")]
         more = ["/queues/high", "/schedules/nightly", "/budgets/ai", "/escalations/1", f"/dead-letters/{group.id}"]

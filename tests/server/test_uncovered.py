@@ -48,9 +48,9 @@ async def test_an_export_covers_every_field(told: Holdfast) -> None:
     async with visit(told) as web:
         who = bearing(await made_token(told))
         lines: list[dict[str, Any]] = [msgspec.json.decode((await web.get(path, headers=who)).text) for path in EXPORTS]
-    lines += [msgspec.json.decode(msgspec.json.encode(line)) async for line in told.export_dead_letters(FAILED)]
+    lines += [msgspec.json.decode(msgspec.json.encode(line)) async for line in told.dead_letters.export()]
     for line in lines:
-        assert line["payload"] == {"card": redaction.COVER}
+        assert line["args"] == {"card": redaction.COVER}
         assert line["error"] == f"cannot charge {redaction.COVER}"
         assert line["error_fingerprint"] == f"ValueError:no {redaction.COVER}"
         assert line["traceback"] == f'raise ValueError("{redaction.COVER}")'
@@ -59,7 +59,7 @@ async def test_an_export_covers_every_field(told: Holdfast) -> None:
 
 async def test_no_page_and_no_answer_shows_what_the_server_knows_to_be_secret(told: Holdfast) -> None:
     redaction.keep([CARD])
-    (group,) = (await told.dead_letters()).groups
+    (group,) = (await told.dead_letters.list()).groups
     (job,) = (await told.search()).jobs
     places = {"name": "high", "queue": "high", "kind": "pay", "group": group.id, "id": job.public_id}
     looks = [route.path for route in routes_of(told) if route.method == "GET" and not route.is_stream]

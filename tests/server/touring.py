@@ -63,4 +63,4 @@ async def escalation_of(app: Holdfast, queue: str) -> str:
 
 
 async def group_of(app: Holdfast, kind: str) -> str:
-    return (await app.dead_letters(kind=kind)).groups[0].id
+    return (await app.dead_letters.list(kind=kind)).groups[0].id

@@ -32,9 +32,9 @@ config check
 config check WRONG
 config show
 doctor
-dlq list
-dlq show GROUP
-dlq export -
+dead-letters list
+dead-letters show GROUP
+dead-letters export -
 failures
 escalations list
 escalations show ESCALATION
@@ -67,8 +67,8 @@ top
 webhooks list
 workers list
 enqueue shoot
-dlq replay GROUP --yes
-dlq purge GROUP --yes
+dead-letters replay GROUP --yes
+dead-letters purge GROUP --yes
 bulk list
 bulk show 1
 bulk pause 1
@@ -167,7 +167,7 @@ class _Shop:
             await furnish(self.app)
             (failed,) = [job for job in (await self.app.list()).jobs if job.kind == "sink"]
             (waits,) = [job for job in (await self.app.list()).jobs if job.kind == "nightly"]
-            (group,) = (await self.app.dead_letters(kind="sink")).groups
+            (group,) = (await self.app.dead_letters.list(kind="sink")).groups
             escalation = (await self.app.escalations.list(policy="ops")).escalations[0]
             for owner in ("a", "b"):
                 asked = LockRequest("edition", owner, owner, "here/7", None, 12, 1)

@@ -34,6 +34,8 @@ def describe_commands() -> str:
 def every_command(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     """Go through all commands and those below them, by name."""
     for name, command in sorted(group.commands.items()):
+        if command.hidden:  # another name of a command
+            continue
         yield (*path, name), command
         if isinstance(command, click.Group):
             yield from every_command(command, *path, name)

@@ -509,7 +509,7 @@ def test_the_app_and_the_blocking_client_offer_every_verb_of_the_client() -> Non
     assert verbs <= _verbs(Holdfast).keys()
     verbs -= {"events", "subscribe"}  # which call back while a block runs: for programs with an event loop
     assert verbs == _verbs(BlockingClient).keys()
-    for name in verbs - {"enqueue", "enqueue_many", "export_dead_letters", "iterate", "limit", "lock", "watch"}:
+    for name in verbs - {"enqueue", "enqueue_many", "iterate", "limit", "lock", "watch"}:
         assert inspect.signature(_verbs(BlockingClient)[name]) == inspect.signature(_verbs(Client)[name])
 
 

@@ -7,7 +7,7 @@ import pytest
 from pydantic import SecretStr
 
 from holdfast import Holdfast, JobState
-from holdfast.client.dead_letters import edited
+from holdfast.client.clone import edited
 from holdfast.errors import ArgumentError, DeadLetterNotFound, InvalidValue, WrongState
 from holdfast.resources.bulk import BulkState
 from tests.support.wait import until
@@ -33,11 +33,11 @@ async def test_a_group_is_replayed_in_the_background(make_app: MakeApp) -> None:
     async with app:
         ids = [(await send.enqueue("nobody", number)).id for number in range(12)]
         await drained(app)
-        (group,) = (await app.dead_letters(kind="Send")).groups
-        assert (group.kind, group.seen, group.left, group.error_class) == ("send", 12, 12, "LookupError")
+        (group,) = (await app.dead_letters.list(kind="Send")).groups
+        assert (group.kind, group.seen, group.left.jobs, group.error_class) == ("send", 12, 12, "LookupError")
         assert group.fingerprint == f"LookupError@{__file__}:send"
-        assert str(await app.bulk.preview("retry", await app.dead_jobs(group.id))) == "12"
-        run = await app.replay(group.id, rate="1000/s", actor="alice")
+        assert str(await app.bulk.preview("retry", await app.dead_letters.filter(group.id))) == "12"
+        run = await app.dead_letters.replay(group.id, rate="1000/s", actor="alice")
         async with working(app):
 
             async def is_over() -> bool:
@@ -48,7 +48,7 @@ async def test_a_group_is_replayed_in_the_background(make_app: MakeApp) -> None:
             assert (ended.done, ended.refused, ended.expected.jobs, ended.actor) == (12, 0, 12, "alice")
 
             async def failed_again() -> bool:
-                return (await app.dead_letter(group.id)).seen == 24
+                return (await app.dead_letters.get(group.id)).seen == 24
 
             await until(failed_again, "what fails again")
         assert {job.life for job in (await app.get_many([job for job in ids if job])).values()} == {2}
@@ -87,12 +87,12 @@ async def test_secrets_are_in_no_export(make_app: MakeApp) -> None:
         again = await app.replay_edited(job.public_id, {"token": f"{SECRET}-2"})
         await drained(app)
         assert (await app.get(again.id)).state is JobState.FAILED
-        lines = [line async for line in app.export_dead_letters(await app.dead_jobs())]
-    assert [line["public_id"] for line in lines] == [again.public_id, job.public_id]
-    assert {line["payload"]["token"] for line in lines} == {"**********"}
-    assert {line["payload"]["place"] for line in lines} == {"here"}
-    assert {line["error"] for line in lines} == {"here refuses **********"}
-    assert SECRET not in json.dumps(lines, default=str)
+        lines = [line async for line in app.dead_letters.export()]
+    assert [line.id for line in lines] == [again.public_id, job.public_id]
+    assert {line.args["token"] for line in lines} == {"**********"}
+    assert {line.args["place"] for line in lines} == {"here"}
+    assert {line.error for line in lines} == {"here refuses **********"}
+    assert SECRET not in str(lines)
 
 
 async def test_what_was_secret_inside_an_argument_stays_so(make_sqlite_memory: MakeApp) -> None:
@@ -113,24 +113,24 @@ async def test_wrong_words_are_refused(make_sqlite_memory: MakeApp) -> None:
     app = make_sqlite_memory()
     async with app:
         with pytest.raises(DeadLetterNotFound, match="there is no such group"):
-            await app.dead_letter("000000000000")
+            await app.dead_letters.get("000000000000")
         with pytest.raises(InvalidValue, match="expected twelve digits like"):
-            await app.replay("x")
+            await app.dead_letters.replay("x")
         with pytest.raises(InvalidValue, match="verb: expected one of retry"):
-            await app.bulk.preview("burn", await app.dead_jobs())
+            await app.bulk.preview("burn", await app.dead_letters.filter())
         with pytest.raises(InvalidValue, match="states: cancel takes"):
-            await app.bulk.start("cancel", await app.dead_jobs())
+            await app.bulk.start("cancel", await app.dead_letters.filter())
         with pytest.raises(InvalidValue, match="priority: expected one for reprioritise"):
-            await app.bulk.start("retry", await app.dead_jobs(), priority=1)
+            await app.bulk.start("retry", await app.dead_letters.filter(), priority=1)
 
 
 def test_without_an_event_loop(make_sqlite_file: MakeApp) -> None:
     app = make_sqlite_file()
     register(app)
     with app.blocking() as queue:
-        assert queue.dead_letters().groups == []
-        assert list(queue.export_dead_letters(queue.dead_jobs())) == []
-        assert queue.purge().expected.jobs == 0
+        assert queue.dead_letters.list().groups == []
+        assert list(queue.dead_letters.export()) == []
+        assert queue.dead_letters.purge().expected.jobs == 0
         job = queue.enqueue(app.tasks.get("send").call_json('{"to": "nobody"}'))
         job.cancel()
         with pytest.raises(ArgumentError):

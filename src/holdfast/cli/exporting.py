@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from holdfast import payload
-from holdfast.cli import dead_shapes, job_shapes, many, options, output
+from holdfast.cli import job_shapes, many, options, output, shapes
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Verb
 from holdfast.client.dead_letters import without_secrets
@@ -56,7 +56,7 @@ def export(ctx: click.Context, *, query: str, file: str, as_json: bool) -> None:
 
     count = with_store(ctx, write)
     if as_json:
-        output.note(output.json_line(dead_shapes.ExportedShape(count)))
+        output.note(output.json_line(shapes.ExportedShape(count)))
     else:
         output.note("1 job written" if count == 1 else f"{count:,} jobs written")
 

@@ -18,7 +18,7 @@ class Commands(MutableMapping[str, click.Command]):
         """Import a command, the first time it is asked for."""
         if name not in self._found:
             module = self._places[name].partition(":")[0]
-            found: click.Command = getattr(importlib.import_module(f"{self._package}.{module}"), name)
+            found: click.Command = getattr(importlib.import_module(f"{self._package}.{module}"), name.replace("-", "_"))
             self._found[name] = found
         return self._found[name]
 

@@ -1,4 +1,4 @@
-"""Replaying a finished job with other arguments: `jobs edit`, and `dlq replay JOB --set KEY=VALUE`."""
+"""Replaying a finished job with other arguments: `jobs edit`, and `dead-letters replay JOB --set KEY=VALUE`."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +9,7 @@ import msgspec
 from holdfast.app import Holdfast
 from holdfast.cli import arguments, job_shapes, locate, output
 from holdfast.cli.connect import Session, with_store
-from holdfast.client.dead_letters import edited
+from holdfast.client.clone import edited
 from holdfast.errors import ArgumentError
 from holdfast.job import Job
 from holdfast.payload import covered

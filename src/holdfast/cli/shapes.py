@@ -17,6 +17,12 @@ class PrunedShape(msgspec.Struct, frozen=True):
     deleted: int
 
 
+class ExportedShape(msgspec.Struct, frozen=True):
+    """`dead-letters export --json` and `jobs export --json`, printed beside the file."""
+
+    exported: int
+
+
 class StepShape(msgspec.Struct, frozen=True):
     """One migration; `applied_at` is null while it is pending."""
 

@@ -57,7 +57,7 @@ async def look(session: Session) -> Seen:
         at=await session.now(),
         queues=await client.queues.list(),
         running=[job for job in running.values() if job.state is JobState.RUNNING],
-        failures=(await client.dead_letters(limit=_FAILURES)).groups,
+        failures=(await client.dead_letters.list(limit=_FAILURES)).groups,
         workers=await client.workers.list(),
     )
 

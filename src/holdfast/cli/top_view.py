@@ -11,12 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast import ages
-from holdfast.cli import bars, dead_shapes, output
+from holdfast.cli import bars, output
 from holdfast.cli.output import STATE_STYLES, Cell, Column
 from holdfast.job import Job, JobState, Progress
+from holdfast.resources.dead_letter import DeadLetterGroup
 from holdfast.resources.queue import JobCount, QueueInfo
+from holdfast.resources.redaction import redact
 from holdfast.resources.worker import WorkerInfo
-from holdfast.stores.failures import DeadLetter
 
 _TICKS = "▁▂▃▄▅▆▇█"
 _SAMPLES = 30
@@ -34,7 +35,7 @@ class Seen:
     at: datetime
     queues: Sequence[QueueInfo]
     running: Sequence[Job]
-    failures: Sequence[DeadLetter]
+    failures: Sequence[DeadLetterGroup]
     workers: Sequence[WorkerInfo]
 
 
@@ -136,14 +137,14 @@ def _failures(seen: Seen, most: int) -> RenderableType:
     for group in seen.failures[:most]:
         table.add_row(
             Text(ages.age(group.last_at, seen.at)),
-            Text(f"{group.left:,}", "red" if group.left else ""),
+            Text(str(group.left), "red" if group.left.jobs else ""),
             Text(output.one_line(group.kind)),
             Text(output.one_line(_error(group))),
         )
     return table
 
 
-def _error(group: DeadLetter) -> str:
+def _error(group: DeadLetterGroup) -> str:
     return output.without_passwords(f"{group.error_class or 'unknown'}: {group.error or ''}".removesuffix(": "))
 
 
@@ -183,9 +184,9 @@ def _running_row(job: Job) -> list[Cell]:
     return [Cell(job.public_id), Cell(job.kind), Cell(done), Cell(where)]
 
 
-def _failure_row(seen: Seen, group: DeadLetter) -> list[Cell]:
+def _failure_row(seen: Seen, group: DeadLetterGroup) -> list[Cell]:
     when = Cell(ages.age(group.last_at, seen.at), ages.iso(group.last_at))
-    return [when, Cell(f"{group.left:,}", str(group.left)), Cell(group.kind), Cell(_error(group))]
+    return [when, Cell(str(group.left)), Cell(group.kind), Cell(_error(group))]
 
 
 # ---- JSON ----------------------------------------------------------------------------------------------------------
@@ -210,7 +211,7 @@ class TopShape(msgspec.Struct, frozen=True):
     slots: int
     queues: list[QueueInfo]
     running: list[RunningShape]
-    failures: list[dead_shapes.DeadLetterShape]
+    failures: list[DeadLetterGroup]
 
 
 def shape(seen: Seen) -> TopShape:
@@ -224,5 +225,5 @@ def shape(seen: Seen) -> TopShape:
             RunningShape(str(job.id), job.public_id, job.kind, job.queue, job.started_at, job.progress)
             for job in seen.running
         ],
-        failures=[dead_shapes.dead_letter(group) for group in seen.failures],
+        failures=redact(list(seen.failures)),
     )

@@ -13,6 +13,7 @@ from holdfast.client.blocking_namespaces import (
     BlockingAudit,
     BlockingBudgets,
     BlockingBulkOperations,
+    BlockingDeadLetters,
     BlockingEscalations,
     BlockingKinds,
     BlockingLimits,
@@ -25,7 +26,6 @@ from holdfast.client.blocking_namespaces import (
     BlockingWorkers,
 )
 from holdfast.client.client import Client
-from holdfast.client.dead_letters import exported
 from holdfast.client.jobs import EVERY_JOB, LARGEST_PAGE
 from holdfast.client.lock_block import LockBlock
 from holdfast.client.lock_keeper import LockKeeper
@@ -127,6 +127,7 @@ class BlockingClient:
         self.escalations = BlockingEscalations(client.escalations, loop)
         self.bulk = BlockingBulkOperations(client.bulk, loop)
         self.schedules = BlockingSchedules(client.schedules, loop)
+        self.dead_letters = BlockingDeadLetters(client.dead_letters, loop)
 
     def enqueue(self, call: Call[R]) -> BlockingHandle[R]:
         """Store one job; when this returns, it is on disk or in the caller's transaction."""
@@ -157,10 +158,6 @@ class BlockingClient:
                 return
             after = page.next
 
-    def export_dead_letters(self, which: JobFilter) -> Iterator[dict[str, Any]]:
-        """Go through failed jobs as plain values, one JSON object each, with secrets covered; see `dead_jobs`."""
-        return map(exported, self.iterate(which))
-
     def lock(self, *parts: Part, timeout: Duration | None = None) -> AbstractContextManager[Lock]:
         """Hold a lock while the block runs: `with queue.lock("edition", 42) as lock: ...`.
 
@@ -184,9 +181,6 @@ class BlockingClient:
     cancel_many = _waits_for(Client.cancel_many)
     count = _waits_for(Client.count)
     counts = _waits_for(Client.counts)
-    dead_jobs = _waits_for(Client.dead_jobs)
-    dead_letter = _waits_for(Client.dead_letter)
-    dead_letters = _waits_for(Client.dead_letters)
     delete = _waits_for(Client.delete)
     delete_many = _waits_for(Client.delete_many)
     get = _waits_for(Client.get)
@@ -194,8 +188,6 @@ class BlockingClient:
     list = _waits_for(Client.list)
     overrides = _waits_for(Client.overrides)
     prune = _waits_for(Client.prune)
-    purge = _waits_for(Client.purge)
-    replay = _waits_for(Client.replay)
     replay_edited = _waits_for(Client.replay_edited)
     reprioritise = _waits_for(Client.reprioritise)
     reprioritise_many = _waits_for(Client.reprioritise_many)

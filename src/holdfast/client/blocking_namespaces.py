@@ -2,23 +2,26 @@
 
 import asyncio
 import functools
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from datetime import datetime
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from holdfast.client.audit import Audit
 from holdfast.client.budgets import Budgets
 from holdfast.client.bulk import BulkOperations
+from holdfast.client.dead_letters import DeadLetters
 from holdfast.client.escalations import Escalations
 from holdfast.client.kinds import Kinds
 from holdfast.client.limits import Limits
 from holdfast.client.locks import Locks
-from holdfast.client.loop_thread import run_on
+from holdfast.client.loop_thread import follow, run_on
 from holdfast.client.queues import Queues
 from holdfast.client.schedules import Schedules
 from holdfast.client.services import Services
 from holdfast.client.tokens import Tokens
 from holdfast.client.webhooks import Webhooks
 from holdfast.client.workers import Workers
+from holdfast.resources.dead_letter import DeadLetter
 
 N = TypeVar("N")
 P = ParamSpec("P")
@@ -170,3 +173,27 @@ class BlockingSchedules(Blocking[Schedules]):
     maintenance = _waits_for(Schedules.maintenance)
     start_maintenance = _waits_for(Schedules.start_maintenance)
     end_maintenance = _waits_for(Schedules.end_maintenance)
+
+
+class BlockingDeadLetters(Blocking[DeadLetters]):
+    """`queue.dead_letters`: see `DeadLetters`."""
+
+    list = _waits_for(DeadLetters.list)
+    get = _waits_for(DeadLetters.get)
+    filter = _waits_for(DeadLetters.filter)
+    preview = _waits_for(DeadLetters.preview)
+    replay = _waits_for(DeadLetters.replay)
+    purge = _waits_for(DeadLetters.purge)
+
+    def export(
+        self,
+        group: str | None = None,
+        *,
+        kind: str | None = None,
+        queue: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+    ) -> Iterator[DeadLetter]:
+        """Go through failed jobs, newest first, with their secrets covered."""
+        letters = self._namespace.export(group, kind=kind, queue=queue, error=error, since=since)
+        return follow(self._loop, letters)

@@ -9,7 +9,9 @@ from typing import Any, Protocol, TypeVar
 
 from holdfast.client.audit import Audit, LocalAudit
 from holdfast.client.budgets import Budgets, LocalBudgets
-from holdfast.client.dead_letters import DeadLetterVerbs
+from holdfast.client.bulk import BulkOperations, LocalBulkOperations
+from holdfast.client.clone import CloneVerbs
+from holdfast.client.dead_letters import DeadLetters, LocalDeadLetters
 from holdfast.client.enqueue import Enqueuing
 from holdfast.client.escalations import Escalations, LocalEscalations
 from holdfast.client.jobs import JobId, job_id
@@ -56,7 +58,7 @@ class ClientStore(Store, CallerStore, Protocol):
 
 
 class Client(
-    DeadLetterVerbs,
+    CloneVerbs,
     PolicyVerbs,
     WhyVerbs,
     SearchVerbs,
@@ -72,7 +74,7 @@ class Client(
     ) -> None:
         self.store = store
         self.delivery = make_delivery(settings, store) if delivery is None else delivery
-        DeadLetterVerbs.__init__(self, store, settings, self.delivery, tasks)
+        CloneVerbs.__init__(self, store, settings, self.delivery, tasks)
         self.services: Services = LocalServices(store, settings)
         PolicyVerbs.__init__(self, store, settings, self.services)
         WhyVerbs.__init__(self, store, settings.deadline_s)
@@ -86,6 +88,9 @@ class Client(
         self.tokens: Tokens = LocalTokens(store, settings.deadline_s)
         self.audit: Audit = LocalAudit(store, settings.deadline_s)
         self.workers: Workers = LocalWorkers(store, settings.deadline_s)
+        self.deadline_s = settings.deadline_s
+        self.bulk: BulkOperations = LocalBulkOperations(store, settings.deadline_s)
+        self.dead_letters: DeadLetters = LocalDeadLetters(store, settings.deadline_s, self.bulk, self.list)
         self.escalations: Escalations = LocalEscalations(store, settings)
         self.schedules: Schedules = LocalSchedules(store, settings, self.delivery)
         self.enqueuing = Enqueuing(store, settings, self, self.delivery)

@@ -1,60 +1,40 @@
-"""What operators do with jobs that have failed: look at groups, replay them, edit one, purge, export.
+"""Dead letters: the jobs that have failed, in groups of one kind and cause; replaying, purging and exporting them.
 
-A group is known by a short id, which is the same as long as kind and error are. Whatever is done to many jobs is a bulk
+A group is known by a short id, which is the same as long as kind and cause are. A change to many jobs is a bulk
 operation (see `client.bulk`).
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import datetime
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from datetime import UTC, datetime
+from typing import Protocol
 
 import msgspec
 
-from holdfast import names, payload
-from holdfast.client.bulk import BulkOperations, LocalBulkOperations
-from holdfast.client.hints import announce_inserted
-from holdfast.client.jobs import LARGEST_PAGE, JobId, JobVerbs
+from holdfast import names, payload, public_id
+from holdfast.client.bulk import BulkOperations, job_count
+from holdfast.client.jobs import LARGEST_PAGE
 from holdfast.client.repeat import until_answered
-from holdfast.config import Settings
-from holdfast.context import running_job
-from holdfast.delivery.delivery import Delivery
-from holdfast.errors import (
-    DeadLetterNotFound,
-    InvalidValue,
-    KeyConflict,
-    RateLimited,
-    UniqueConflict,
-    WrongState,
-    shown,
-)
-from holdfast.job import Job, JobState, NewJob
+from holdfast.errors import DeadLetterNotFound, InvalidValue, shown
+from holdfast.job import Job, JobState
 from holdfast.resources.bulk import BulkOperation, BulkVerb
-from holdfast.stores.bulk import BulkStore
-from holdfast.stores.failures import DeadCursor, DeadFilter, DeadLetter, DeadPage, FailureStore, group_id
-from holdfast.stores.store import JobStore
-from holdfast.stores.values import Insertion, JobFilter
-from holdfast.tasks.registry import Registry
+from holdfast.resources.dead_letter import DeadLetter, DeadLetterGroup, DeadLetterGroupPage
+from holdfast.resources.queue import JobCount
+from holdfast.stores.failures import DeadCursor, DeadFilter, DeadLetterRow, DeadPage, FailureStore, group_id
+from holdfast.stores.values import Cursor, JobFilter, Page
 from holdfast.telemetry.redaction import COVER, hide
 
+PART = 100  # jobs that are in memory at a time, each with all its arguments
 _ID_LENGTH = 12
-_OF_THE_END = ("traceback", "ended_by", "cancelled_by", "cancel_reason")
+_MARK = "~"
 
 
-class DeadStore(JobStore, FailureStore, BulkStore, Protocol):
-    """What dead letters need of a store."""
+class DeadLetters(Protocol):
+    """What can be asked of failed jobs, and done to them.
 
+    They are chosen by a group, or by conditions that must all hold; `error` is the class of the error.
+    """
 
-class DeadLetterVerbs(JobVerbs):
-    """The verbs of dead letters, on one store."""
-
-    def __init__(self, store: DeadStore, settings: Settings, delivery: Delivery, tasks: Registry | None = None) -> None:
-        JobVerbs.__init__(self, store, settings.deadline_s, delivery)
-        self.bulk: BulkOperations = LocalBulkOperations(store, settings.deadline_s)
-        self._dead_store = store
-        self._dead_settings = settings
-        self._known_tasks = Registry() if tasks is None else tasks
-
-    async def dead_letters(
+    async def list(
         self,
         *,
         kind: str | None = None,
@@ -63,24 +43,17 @@ class DeadLetterVerbs(JobVerbs):
         since: datetime | None = None,
         empty: bool = False,
         limit: int = 100,
-        after: DeadCursor | None = None,
-    ) -> DeadPage:
-        """Read one page of groups of failed jobs, the latest first; with `empty` also those that have no job left.
+        after: str | None = None,
+    ) -> DeadLetterGroupPage:
+        """Read one page of groups, the latest first; with `empty` also those that have no job left.
 
-        `error` is the class of the error, as the groups show it; `since` when the group was last added to.
+        `since` is when a job was last added to the group; `after` is `next` of the page before.
         """
-        names.count(limit, "limit", LARGEST_PAGE)
-        which = DeadFilter(
-            kinds=_named(kind, "kind"), queues=_named(queue, "queue"), error_class=error, since=since, empty=empty
-        )
-        return await self._read_groups(which, limit, after)
 
-    async def dead_letter(self, group: str) -> DeadLetter:
-        """Read one group by its id."""
-        which = DeadFilter(ids=(group_named(group),), empty=True)
-        return only_group(await self._read_groups(which, 1, None), group)
+    async def get(self, group: str) -> DeadLetterGroup:
+        """Read one group by its id; DeadLetterNotFound when there is none."""
 
-    async def dead_jobs(
+    async def filter(
         self,
         group: str | None = None,
         *,
@@ -89,9 +62,18 @@ class DeadLetterVerbs(JobVerbs):
         error: str | None = None,
         since: datetime | None = None,
     ) -> JobFilter:
-        """Choose failed jobs, for `list` and bulk operations: of a group, or by conditions that must all hold."""
-        found = None if group is None else await self.dead_letter(group)
-        return failed_jobs(found, kind=kind, queue=queue, error=error, since=since)
+        """Make the filter of failed jobs, for lists of jobs and bulk operations."""
+
+    async def preview(
+        self,
+        group: str | None = None,
+        *,
+        kind: str | None = None,
+        queue: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+    ) -> JobCount:
+        """Count the failed jobs that a replay or a purge would change now, at most 10,000 of them."""
 
     async def replay(
         self,
@@ -105,9 +87,7 @@ class DeadLetterVerbs(JobVerbs):
         actor: str | None = None,
         reason: str | None = None,
     ) -> BulkOperation:
-        """Give failed jobs a new life, as a bulk operation: of a group, or all that fit; one job is `retry`."""
-        which = await self.dead_jobs(group, kind=kind, queue=queue, error=error, since=since)
-        return await self.bulk.start(BulkVerb.RETRY, which, rate=rate, actor=actor, reason=reason)
+        """Start failed jobs over, as a bulk operation; to start one job over, retry it."""
 
     async def purge(
         self,
@@ -121,129 +101,177 @@ class DeadLetterVerbs(JobVerbs):
         actor: str | None = None,
         reason: str | None = None,
     ) -> BulkOperation:
-        """Delete failed jobs, as a bulk operation: of a group, or all that fit; one job is `delete`."""
-        which = await self.dead_jobs(group, kind=kind, queue=queue, error=error, since=since)
-        return await self.bulk.start(BulkVerb.DELETE, which, rate=rate, actor=actor, reason=reason)
+        """Delete failed jobs, as a bulk operation."""
 
-    async def replay_edited(self, job: JobId, changes: Mapping[str, Any], *, actor: str | None = None) -> Job:
-        """Enqueue a finished job anew with other arguments, as a new job that names it as its `origin`.
+    def export(
+        self,
+        group: str | None = None,
+        *,
+        kind: str | None = None,
+        queue: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+    ) -> AsyncIterator[DeadLetter]:
+        """Go through failed jobs, newest first, with their secrets covered."""
 
-        `changes` are the arguments that differ; an app that knows the task checks them. The old job stays as it is.
-        """
-        old = await self.get(job)
-        arguments = edited(old, changes, self._dead_settings)
-        if old.kind in self._known_tasks:
-            arguments = self._known_tasks.get(old.kind).arguments.check(arguments)
-        return await self.replay_as(old, arguments, actor=actor)
 
-    async def replay_as(self, old: Job, arguments: str, *, actor: str | None = None) -> Job:
-        """Enqueue a finished job anew with these arguments, which are JSON and were checked."""
-        if not old.is_finished:
-            message = f"job {old.public_id}: expected a job that has ended, this one is {old.state}; cancel it first"
-            raise WrongState(message)
-        deadline_s = self._dead_settings.deadline_s
-        (new_id,) = await until_answered(lambda _: self._dead_store.take_ids(1), deadline_s, "replay", changes=False)
-        new = _successor(old, new_id, arguments, actor)
-        inserted = await until_answered(
-            lambda again: self._dead_store.insert_replay(new, old.id, again=again), deadline_s, "replay"
+class ListJobs(Protocol):
+    """Reads one page of jobs."""
+
+    def __call__(self, which: JobFilter, *, limit: int, after: Cursor | None = None) -> Awaitable[Page]:
+        """Read the page that begins after a job."""
+
+
+class LocalDeadLetters:
+    """The dead letters of one store."""
+
+    def __init__(self, store: FailureStore, deadline_s: float, bulk: BulkOperations, list_jobs: ListJobs) -> None:
+        self._store = store
+        self._deadline_s = deadline_s
+        self._bulk = bulk
+        self._list_jobs = list_jobs
+
+    async def list(
+        self,
+        *,
+        kind: str | None = None,
+        queue: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+        empty: bool = False,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> DeadLetterGroupPage:
+        """Read one page of groups, the latest first."""
+        names.count(limit, "limit", LARGEST_PAGE)
+        which = DeadFilter(
+            kinds=named(kind, "kind"), queues=named(queue, "queue"), error_class=error, since=since, empty=empty
         )
-        if inserted.outcome is Insertion.EXISTING:
-            message = f"job {old.public_id}: another live job holds its unique key; wait for it or cancel it first"
-            raise UniqueConflict(message, inserted.id)
-        if inserted.outcome is Insertion.CONFLICT:
-            message = f"job {old.public_id}: its key is in use for another request"
-            raise KeyConflict(message)
-        if inserted.refusal is not None:
-            limit, wait_ms = inserted.refusal.limit, inserted.refusal.retry_ms
-            message = f"job {old.public_id}: the rate limit {limit!r} lets no more in at present; replay it later"
-            raise RateLimited(message, limit, inserted.refusal.key, None if wait_ms is None else wait_ms / 1_000)
-        announce_inserted(self.delivery, [new], [inserted])
-        return await self.get(new_id)
+        return group_page(await self._read(which, limit, read_cursor(after)))
 
-    async def export_dead_letters(self, which: JobFilter) -> AsyncIterator[dict[str, Any]]:
-        """Go through failed jobs as plain values, one JSON object each, with secrets blanked.
+    async def get(self, group: str) -> DeadLetterGroup:
+        """Read one group by its id."""
+        which = DeadFilter(ids=(group_named(group),), empty=True)
+        return only_group(await self._read(which, 1, None), group)
 
-        `which` comes from `dead_jobs`.
-        """
-        async for job in self.iterate(which):
-            yield exported(job)
+    async def filter(
+        self,
+        group: str | None = None,
+        *,
+        kind: str | None = None,
+        queue: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+    ) -> JobFilter:
+        """Make the filter of failed jobs."""
+        found = None if group is None else await self.get(group)
+        return failed_jobs(found, kind=kind, queue=queue, error=error, since=since)
 
-    async def _read_groups(self, which: DeadFilter, limit: int, after: DeadCursor | None) -> DeadPage:
+    async def preview(
+        self,
+        group: str | None = None,
+        *,
+        kind: str | None = None,
+        queue: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+    ) -> JobCount:
+        """Count the failed jobs that a replay or a purge would change now."""
+        which = await self.filter(group, kind=kind, queue=queue, error=error, since=since)
+        return await self._bulk.preview(BulkVerb.RETRY, which)
+
+    async def replay(
+        self,
+        group: str | None = None,
+        *,
+        kind: str | None = None,
+        queue: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+        rate: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> BulkOperation:
+        """Start failed jobs over, as a bulk operation."""
+        which = await self.filter(group, kind=kind, queue=queue, error=error, since=since)
+        return await self._bulk.start(BulkVerb.RETRY, which, rate=rate, actor=actor, reason=reason)
+
+    async def purge(
+        self,
+        group: str | None = None,
+        *,
+        kind: str | None = None,
+        queue: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+        rate: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> BulkOperation:
+        """Delete failed jobs, as a bulk operation."""
+        which = await self.filter(group, kind=kind, queue=queue, error=error, since=since)
+        return await self._bulk.start(BulkVerb.DELETE, which, rate=rate, actor=actor, reason=reason)
+
+    async def export(
+        self,
+        group: str | None = None,
+        *,
+        kind: str | None = None,
+        queue: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+    ) -> AsyncIterator[DeadLetter]:
+        """Go through failed jobs, newest first, with their secrets covered."""
+        which = await self.filter(group, kind=kind, queue=queue, error=error, since=since)
+        async for letter in export_jobs(self._list_jobs, which):
+            yield letter
+
+    async def _read(self, which: DeadFilter, limit: int, after: DeadCursor | None) -> DeadPage:
         return await until_answered(
-            lambda _: self._dead_store.list_dead_letters(which, limit=limit, after=after),
-            self._dead_settings.deadline_s,
+            lambda _: self._store.list_dead_letters(which, limit=limit, after=after),
+            self._deadline_s,
             "dead letters",
             changes=False,
         )
 
 
-def edited(old: Job, changes: Mapping[str, Any], settings: Settings) -> str:
-    """Write the arguments of a job with some of them changed."""
-    given = old.payload
-    if not isinstance(given, dict):
-        message = f"job {old.public_id}: expected arguments by name, got {shown(given)}"
-        raise InvalidValue(message)
-    kept = {name: _keeping(value, given.get(name)) for name, value in changes.items()}
-    return payload.encode(given | kept, old.kind, most_bytes=settings.max_payload, most_depth=settings.max_depth)
+async def export_jobs(list_jobs: ListJobs, which: JobFilter) -> AsyncIterator[DeadLetter]:
+    """Go through failed jobs page by page."""
+    after: Cursor | None = None
+    while True:
+        page = await list_jobs(which, limit=PART, after=after)
+        for job in page.jobs:
+            yield dead_letter(job)
+        if page.next is None:
+            return
+        after = page.next
 
 
-def _keeping(new: Any, old: Any) -> Any:
-    """What was secret stays so, however deep and whoever changes it; where its cover was left, it stays as it was."""
-    if isinstance(new, str) and payload.secrets_in({"old": old}):
-        return old if new == COVER else {payload.SECRET: new}
-    if isinstance(new, dict) and isinstance(old, dict):
-        return {key: _keeping(value, old.get(key)) for key, value in new.items()}
-    if isinstance(new, list) and isinstance(old, list) and len(new) == len(old):
-        return [_keeping(*pair) for pair in zip(new, old, strict=True)]
-    return new
-
-
-def _successor(old: Job, new_id: int, arguments: str, actor: str | None) -> NewJob:
-    """Make the job that stands for a finished one: treated as that was, its keys included where they stay true."""
-    extra = {name: value for name, value in old.extra.items() if name not in _OF_THE_END}
-    return NewJob(
-        id=new_id,
-        kind=old.kind,
-        queue=old.queue,
-        priority=old.priority,
-        payload=arguments,
-        unique=old.unique_key,
-        max_attempts=old.max_attempts,
-        max_crashes=old.max_crashes,
-        timeout_ms=old.timeout_ms,
-        tags=old.tags or None,
-        actor=old.actor if actor is None else names.text(actor, "actor", names.ACTOR_BYTES),
-        extra=msgspec.json.encode(extra).decode() if extra else None,
-        parent=running_job.get(),
-    )
-
-
-def exported(job: Job) -> dict[str, Any]:
-    """Describe a failed job with everything that helps to find out why, and nothing that is secret."""
+def dead_letter(job: Job) -> DeadLetter:
+    """Describe a failed job, with its secrets covered wherever they are quoted."""
     secrets = payload.secrets_in(job.payload) if isinstance(job.payload, dict) else []
-    return {
-        "id": str(job.id),
-        "public_id": job.public_id,
-        "group": group_id(job.kind, job.error_fingerprint or ""),
-        "kind": job.kind,
-        "queue": job.queue,
-        "priority": job.priority,
-        "payload": payload.covered(job.payload),  # guard: exported-payload, without: "payload": job.payload,
-        "tags": job.tags,
-        "actor": job.actor,
-        "life": job.life,
-        "attempt": job.attempt,
-        "max_attempts": job.max_attempts,
-        "crashes": job.crashes,
-        "enqueued_at": job.enqueued_at,
-        "finished_at": job.finished_at,
-        "error_class": job.error_class,
-        "error": without_secrets(job.error, secrets),  # guard: exported-error, without: "error": job.error,
-        # guard: exported-fingerprint, without: "error_fingerprint": job.error_fingerprint,
-        "error_fingerprint": without_secrets(job.error_fingerprint, secrets),
-        # guard: exported-traceback, without: "traceback": job.extra.get("traceback"),
-        "traceback": without_secrets(job.extra.get("traceback"), secrets),
-    }
+    return DeadLetter(
+        id=job.public_id,
+        group=group_id(job.kind, job.error_fingerprint or ""),
+        kind=job.kind,
+        queue=job.queue,
+        priority=job.priority,
+        args=payload.covered(job.payload),  # guard: exported-payload, without: args=job.payload,
+        tags=job.tags,
+        actor=job.actor,
+        run=job.life,
+        attempt=job.attempt,
+        max_attempts=job.max_attempts,
+        crashes=job.crashes,
+        enqueued_at=job.enqueued_at,
+        finished_at=job.finished_at,
+        error_class=job.error_class,
+        error=without_secrets(job.error, secrets),  # guard: exported-error, without: error=job.error,
+        # guard: exported-fingerprint, without: error_fingerprint=job.error_fingerprint,
+        error_fingerprint=without_secrets(job.error_fingerprint, secrets),
+        # guard: exported-traceback, without: traceback=job.extra.get("traceback"),
+        traceback=without_secrets(job.extra.get("traceback"), secrets),
+    )
 
 
 def without_secrets(text: str | None, secrets: Sequence[str]) -> str | None:
@@ -256,13 +284,13 @@ def without_secrets(text: str | None, secrets: Sequence[str]) -> str | None:
 
 
 def failed_jobs(
-    group: DeadLetter | None, *, kind: str | None, queue: str | None, error: str | None, since: datetime | None
+    group: DeadLetterGroup | None, *, kind: str | None, queue: str | None, error: str | None, since: datetime | None
 ) -> JobFilter:
     """Choose failed jobs of a group, if there is one, for which all conditions hold."""
     chosen = JobFilter(
         states=(JobState.FAILED,),
-        kinds=_named(kind, "kind"),
-        queues=_named(queue, "queue"),
+        kinds=named(kind, "kind"),
+        queues=named(queue, "queue"),
         error_class=error,
         finished_from=since,
     )
@@ -274,7 +302,8 @@ def failed_jobs(
     return msgspec.structs.replace(chosen, kinds=(group.kind,), fingerprint=group.fingerprint)
 
 
-def _named(name: str | None, what: str) -> tuple[str, ...]:
+def named(name: str | None, what: str) -> tuple[str, ...]:
+    """Check a name that may be left out."""
     return () if name is None else (names.name(name, what),)
 
 
@@ -282,15 +311,57 @@ def group_named(group: str) -> str:
     """Check the id of a group."""
     if not isinstance(group, str) or len(group) != _ID_LENGTH or group.strip("0123456789abcdef"):
         message = (
-            f"group: expected twelve digits like 3f9a0c71be42, as `holdfast dlq list` shows them, got {shown(group)}"
+            f"group: expected twelve digits like 3f9a0c71be42, as `dead-letters list` shows them, got {shown(group)}"
         )
         raise InvalidValue(message)
     return group
 
 
-def only_group(found: DeadPage, group: str) -> DeadLetter:
+def only_group(page: DeadPage, group: str) -> DeadLetterGroup:
     """Give the group that was looked for by its id."""
-    if not found.groups:
-        message = f"dead letters {group}: there is no such group; list them with `holdfast dlq list`"
+    if not page.groups:
+        message = f"dead letters {group}: there is no such group; list them with `holdfast dead-letters list`"
         raise DeadLetterNotFound(message)
-    return found.groups[0]
+    return _group(page.groups[0])
+
+
+def group_page(page: DeadPage) -> DeadLetterGroupPage:
+    """Describe a page of groups."""
+    return DeadLetterGroupPage(groups=[_group(row) for row in page.groups], next=_cursor_text(page.next))
+
+
+def read_cursor(text: str | None) -> DeadCursor | None:
+    """Read where a page of groups begins."""
+    if text is None:
+        return None
+    moment, _, group = text.partition(_MARK)
+    try:
+        at = datetime.fromisoformat(moment.replace(" ", "+"))  # which an unescaped plus of an address has become
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None or not group:
+        message = f"after: expected `next` of the page before, got {shown(text)}"
+        raise InvalidValue(message)
+    return DeadCursor(at, group)
+
+
+def _cursor_text(cursor: DeadCursor | None) -> str | None:
+    if cursor is None:
+        return None
+    return f"{cursor.last_at.astimezone(UTC).isoformat().replace('+00:00', 'Z')}{_MARK}{cursor.id}"
+
+
+def _group(row: DeadLetterRow) -> DeadLetterGroup:
+    return DeadLetterGroup(
+        id=row.id,
+        kind=row.kind,
+        queue=row.queue,
+        error_class=row.error_class,
+        error=row.error,
+        fingerprint=row.fingerprint,
+        seen=row.seen,
+        left=job_count(row.left),
+        first_at=row.first_at,
+        last_at=row.last_at,
+        last_job=public_id.encode(row.last_job),
+    )

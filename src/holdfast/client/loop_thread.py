@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from typing import Any, TypeVar
 
 from holdfast.errors import ConfigError, NotOpen
-from holdfast.events import Event
 
 T = TypeVar("T")
 
@@ -58,10 +57,10 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-def follow(loop: asyncio.AbstractEventLoop, events: AsyncIterator[Event]) -> Iterator[Event]:
-    """Go through events that come on a loop in another thread."""
+def follow(loop: asyncio.AbstractEventLoop, events: AsyncIterator[T]) -> Iterator[T]:
+    """Go through values that come on a loop in another thread."""
 
-    async def following() -> Event | None:
+    async def following() -> T | None:
         return await anext(events, None)
 
     async def leaving() -> None:

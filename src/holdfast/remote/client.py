@@ -46,14 +46,14 @@ _Id = int | str
 List = list  # one of the verbs has that name
 
 
-class RemoteClient(RemoteDeadLetters, RemotePolicies):
+class RemoteClient(RemotePolicies):
     """What commands ask of a client, asked of a server.
 
     A verb that is not here needs the database itself, and says so.
     """
 
     def __init__(self, link: Link) -> None:
-        super().__init__(link)
+        self.link = link
         self._places = asyncio.Semaphore(_AT_ONCE)
         self.budgets = RemoteBudgets(link)
         self.limits = RemoteLimits(link)
@@ -68,6 +68,7 @@ class RemoteClient(RemoteDeadLetters, RemotePolicies):
         self.escalations = RemoteEscalations(link)
         self.bulk = RemoteBulkOperations(link)
         self.schedules = RemoteSchedules(link)
+        self.dead_letters = RemoteDeadLetters(link)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
@@ -168,6 +169,11 @@ class RemoteClient(RemoteDeadLetters, RemotePolicies):
     async def reprioritise_many(self, jobs: Sequence[_Id], priority: int) -> "List[Answered]":
         """Move waiting jobs to another priority."""
         return [await self._act("reprioritise", job, {"priority": priority}) for job in jobs]
+
+    async def replay_edited(self, job: _Id, changes: dict[str, Any], *, actor: str | None = None) -> Job:
+        """Enqueue a finished job anew with other arguments."""
+        refuse_actor(actor)
+        return shapes.job(await self.link.post("jobs", _shown(job), "replay", body={"args": changes}))
 
     async def _act(self, verb: str, job: _Id, body: dict[str, Any]) -> Answered:
         """Act on one job; a refusal is an answer too, so that the next one has its turn."""

@@ -1,29 +1,33 @@
-"""Dead letters, asked of a server."""
+"""Dead letters, over HTTP."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
-from holdfast import public_id
 from holdfast.client.dead_letters import failed_jobs
-from holdfast.job import Job
-from holdfast.remote import shapes
 from holdfast.remote.link import Link, refuse_actor
-from holdfast.stores.failures import DeadCursor, DeadLetter, DeadPage, group_id
+from holdfast.resources.bulk import BulkOperation
+from holdfast.resources.dead_letter import (
+    DeadLetter,
+    DeadLetterGroup,
+    DeadLetterGroupPage,
+    DeadLetterRequest,
+    GroupRequest,
+)
+from holdfast.resources.queue import JobCount
 from holdfast.stores.values import JobFilter
 
-_MARK = "~"
+_PATH = "dead-letters"
 
 
 class RemoteDeadLetters:
-    """The verbs of dead letters."""
+    """The dead letters of a server."""
 
     def __init__(self, link: Link) -> None:
-        self.link = link
+        self._link = link
 
-    async def dead_letters(
+    async def list(
         self,
         *,
         kind: str | None = None,
@@ -32,20 +36,19 @@ class RemoteDeadLetters:
         since: datetime | None = None,
         empty: bool = False,
         limit: int = 100,
-        after: DeadCursor | None = None,
-    ) -> DeadPage:
-        """Read one page of groups of failed jobs, the latest first."""
-        start = None if after is None else f"{after.last_at.isoformat()}{_MARK}{after.id}"
-        told = await self.link.get(
-            "dead-letters", kind=kind, queue=queue, error=error, since=since, empty=empty, limit=limit, after=start
+        after: str | None = None,
+    ) -> DeadLetterGroupPage:
+        """Read one page of groups, the latest first."""
+        conditions = {"kind": kind, "queue": queue, "error": error, "since": since}
+        return await self._link.ask(
+            DeadLetterGroupPage, "GET", _PATH, body=None, **conditions, empty=empty, limit=limit, after=after
         )
-        return DeadPage([shapes.dead_letter(group) for group in told["groups"]], _cursor(told["next"]))
 
-    async def dead_letter(self, group: str) -> DeadLetter:
-        """Read one group."""
-        return shapes.dead_letter(await self.link.get("dead-letters", group))
+    async def get(self, group: str) -> DeadLetterGroup:
+        """Read one group by its id."""
+        return await self._link.ask(DeadLetterGroup, "GET", _PATH, group)
 
-    async def dead_jobs(
+    async def filter(
         self,
         group: str | None = None,
         *,
@@ -54,34 +57,75 @@ class RemoteDeadLetters:
         error: str | None = None,
         since: datetime | None = None,
     ) -> JobFilter:
-        """Choose failed jobs: of a group, or by conditions that must all hold."""
-        found = None if group is None else await self.dead_letter(group)
+        """Make the filter of failed jobs."""
+        found = None if group is None else await self.get(group)
         return failed_jobs(found, kind=kind, queue=queue, error=error, since=since)
 
-    async def export_dead_letters(self, which: JobFilter) -> AsyncIterator[dict[str, Any]]:
-        """Go through failed jobs as plain values."""
-        asked: dict[str, Any] = {
-            "kind": which.kinds[0] if which.kinds else None,
-            "queue": which.queues[0] if which.queues else None,
-            "error": which.error_class,
-            "since": which.finished_from,
-        }
-        if which.fingerprint is not None:
-            asked["group"] = group_id(which.kinds[0], which.fingerprint)
-        async with self.link.lines("dead-letters", "export", expected="application/x-ndjson", **asked) as lines:
+    async def preview(
+        self,
+        group: str | None = None,
+        *,
+        kind: str | None = None,
+        queue: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+    ) -> JobCount:
+        """Count the failed jobs that a replay or a purge would change now."""
+        conditions = {"group": group, "kind": kind, "queue": queue, "error": error, "since": since}
+        return await self._link.ask(JobCount, "GET", _PATH, "preview", body=None, **conditions)
+
+    async def replay(
+        self,
+        group: str | None = None,
+        *,
+        kind: str | None = None,
+        queue: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+        rate: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> BulkOperation:
+        """Start failed jobs over, as a bulk operation."""
+        refuse_actor(actor)
+        chosen = DeadLetterRequest(rate=rate, reason=reason, kind=kind, queue=queue, error=error, since=since)
+        return await self._start("replay", group, chosen)
+
+    async def purge(
+        self,
+        group: str | None = None,
+        *,
+        kind: str | None = None,
+        queue: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+        rate: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> BulkOperation:
+        """Delete failed jobs, as a bulk operation."""
+        refuse_actor(actor)
+        chosen = DeadLetterRequest(rate=rate, reason=reason, kind=kind, queue=queue, error=error, since=since)
+        return await self._start("purge", group, chosen)
+
+    async def export(
+        self,
+        group: str | None = None,
+        *,
+        kind: str | None = None,
+        queue: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+    ) -> AsyncIterator[DeadLetter]:
+        """Go through failed jobs, newest first, with their secrets covered."""
+        conditions = {"group": group, "kind": kind, "queue": queue, "error": error, "since": since}
+        async with self._link.lines(_PATH, "export", expected="application/x-ndjson", **conditions) as lines:
             async for line in lines:
                 if line:
-                    yield msgspec.json.decode(line)
+                    yield msgspec.json.decode(line, type=DeadLetter)
 
-    async def replay_edited(self, job: int | str, changes: dict[str, Any], *, actor: str | None = None) -> Job:
-        """Enqueue a finished job anew with other arguments."""
-        refuse_actor(actor)
-        shown = public_id.encode(job) if isinstance(job, int) else job
-        return shapes.job(await self.link.post("jobs", shown, "replay", body={"args": changes}))
-
-
-def _cursor(text: str | None) -> DeadCursor | None:
-    if text is None:
-        return None
-    at, _, group = text.partition(_MARK)
-    return DeadCursor(shapes.instant(at), group)
+    async def _start(self, verb: str, group: str | None, chosen: DeadLetterRequest) -> BulkOperation:
+        if group is None:
+            return await self._link.ask(BulkOperation, "POST", _PATH, verb, body=chosen)
+        body = GroupRequest(rate=chosen.rate, reason=chosen.reason)
+        return await self._link.ask(BulkOperation, "POST", _PATH, group, verb, body=body)

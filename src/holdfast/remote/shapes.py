@@ -8,7 +8,6 @@ import msgspec
 
 from holdfast import public_id
 from holdfast.job import Job, JobState
-from holdfast.stores.failures import LEFT_CAP, DeadLetter
 
 Told = Mapping[str, Any]
 
@@ -83,16 +82,3 @@ def _items(counts: Told, items: Sequence[Told]) -> dict[str, Any]:
 
 
 # ---- what went wrong, and what was spent ---------------------------------------------------------------------------
-
-
-def dead_letter(told: Told) -> DeadLetter:
-    """Read a group of failed jobs."""
-    names = ("kind", "fingerprint", "queue", "error_class", "error", "seen")
-    return DeadLetter(
-        id=told["group"],
-        **{name: told[name] for name in names},
-        first_at=instant(told["first_at"]),
-        last_at=instant(told["last_at"]),
-        last_job=public_id.decode(told["last_job"]),
-        left=LEFT_CAP if told["capped"] else told["left"],
-    )

@@ -1,11 +1,11 @@
-"""Exporting failed jobs: a part at a time, for as long as whoever asked for them may read them."""
+"""Exporting failed jobs: a part at a time, for as long as the caller may read them."""
 
 from collections.abc import AsyncIterator
 
 import msgspec
 from fastapi import Request
 
-from holdfast.client.dead_letters import exported
+from holdfast.client.dead_letters import dead_letter
 from holdfast.errors import HoldfastError
 from holdfast.server.live import Live
 from holdfast.server.problems import BrokenOff
@@ -25,7 +25,7 @@ async def export_lines(request: Request, sight: Sight, which: JobFilter) -> Asyn
         except HoldfastError as error:
             raise BrokenOff(str(error)) from error
         for job in page.jobs:
-            yield msgspec.json.encode(exported(job)) + b"\n"
+            yield msgspec.json.encode(dead_letter(job)) + b"\n"
         if page.next is None:
             return
         if not await live.still_holds(request, sight.principal):  # guard: export-revoked

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from holdfast import names, payload
-from holdfast.client.dead_letters import edited
+from holdfast.client.clone import edited
 from holdfast.client.definitions import read_definitions
 from holdfast.client.kinds import unknown_kind
 from holdfast.errors import InvalidValue, shown

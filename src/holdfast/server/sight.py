@@ -2,12 +2,10 @@
 
 import secrets
 from collections.abc import Sequence
-from datetime import datetime
 
 import msgspec
 
 from holdfast.client.client import Client
-from holdfast.client.dead_letters import failed_jobs, group_named, only_group
 from holdfast.client.jobs import missing
 from holdfast.errors import JobNotFound, UniqueConflict
 from holdfast.job import Job, JobState
@@ -17,6 +15,7 @@ from holdfast.server.problems import not_found
 from holdfast.server.scoped.audit import ScopedAudit
 from holdfast.server.scoped.budgets import ScopedBudgets
 from holdfast.server.scoped.bulk import ScopedBulkOperations
+from holdfast.server.scoped.dead_letters import ScopedDeadLetters
 from holdfast.server.scoped.escalations import ScopedEscalations
 from holdfast.server.scoped.kinds import ScopedKinds
 from holdfast.server.scoped.limits import ScopedLimits
@@ -26,7 +25,6 @@ from holdfast.server.scoped.schedules import ScopedSchedules
 from holdfast.server.scoped.tokens import ScopedTokens
 from holdfast.server.scoped.workers import ScopedWorkers
 from holdfast.server.served import Opened
-from holdfast.stores.failures import DeadFilter, DeadLetter
 from holdfast.stores.store import Store
 from holdfast.stores.values import Found, JobFilter
 from holdfast.why import Why
@@ -47,6 +45,7 @@ class Sight:
         self.queues = ScopedQueues(self.client.queues, principal)
         self.escalations = ScopedEscalations(self.client.escalations, self.client.get_many, principal)
         self.bulk = ScopedBulkOperations(self.client.bulk, self.store, self.asked, principal)
+        self.dead_letters = ScopedDeadLetters(self.client, self.bulk, principal, self.among)
         self.webhooks = self.client.webhooks  # only those who may see all queues get to its routes
         self.kinds = ScopedKinds(kinds, self.store, principal)
         self.services = self.client.services  # of all queues: their routes are closed to callers who see only some
@@ -129,21 +128,3 @@ class Sight:
             return asked
         wanted = tuple(queue for queue in asked if queue in mine) if asked else tuple(sorted(mine))
         return wanted or (NOWHERE,)
-
-    async def dead_letter(self, group: str) -> DeadLetter:
-        """Read a group of failed jobs, as it is in the queues that they may see."""
-        which = DeadFilter(ids=(group_named(group),), queues=self.among(), empty=True)
-        return only_group(await self.store.list_dead_letters(which, limit=1), group)
-
-    async def dead_jobs(
-        self,
-        group: str | None = None,
-        *,
-        kind: str | None = None,
-        queue: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
-    ) -> JobFilter:
-        """Choose failed jobs that they may see: of a group, or by conditions that must all hold."""
-        found = None if group is None else await self.dead_letter(group)
-        return self.narrowed(failed_jobs(found, kind=kind, queue=queue, error=error, since=since))

@@ -15,7 +15,7 @@ KEPT_DAYS = 400
 _ID_DIGITS = 12
 
 
-class DeadLetter(msgspec.Struct, frozen=True):
+class DeadLetterRow(msgspec.Struct, frozen=True):
     """The failed jobs of one kind with one error.
 
     `seen` is how many there ever were, `left` how many are still there, at most 10,001 of them counted. The rest is how
@@ -45,7 +45,7 @@ class DeadCursor(msgspec.Struct, frozen=True):
 class DeadPage(msgspec.Struct, frozen=True):
     """One page of groups, and where the next one begins (None: there is no more)."""
 
-    groups: list[DeadLetter]
+    groups: list[DeadLetterRow]
     next: DeadCursor | None
 
 
@@ -87,7 +87,7 @@ class FailureStore(Protocol):
         """Forget groups of which nothing was seen for 400 days and no job is left, and what they were in each queue."""
 
 
-def page_of(groups: Sequence[DeadLetter], limit: int) -> DeadPage:
+def page_of(groups: Sequence[DeadLetterRow], limit: int) -> DeadPage:
     """Cut a page from groups that were read with one more than it has room for."""
     shown = list(groups[:limit])
     has_more = len(groups) > limit

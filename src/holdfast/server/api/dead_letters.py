@@ -8,18 +8,15 @@ from starlette.responses import StreamingResponse
 from holdfast import names
 from holdfast.client.cursors import cursor_text as job_cursor
 from holdfast.errors import InvalidValue
-from holdfast.resources.bulk import BulkOperation, BulkVerb
-from holdfast.resources.queue import JobCount
-from holdfast.server.api.dead_letter_shapes import (
-    PLAIN,
-    ChosenJobs,
-    DeadLetterList,
-    DeadLetterShape,
-    Replay,
-    cursor_text,
-    dead_letter_shape,
-    read_cursor,
+from holdfast.resources.bulk import BulkOperation
+from holdfast.resources.dead_letter import (
+    DeadLetter,
+    DeadLetterGroup,
+    DeadLetterGroupPage,
+    DeadLetterRequest,
+    GroupRequest,
 )
+from holdfast.resources.queue import JobCount
 from holdfast.server.api.job_shapes import JobPage, job_shape
 from holdfast.server.api.jobs import After
 from holdfast.server.api.parameters import NAME, Instant, Limit
@@ -27,13 +24,11 @@ from holdfast.server.exporting import export_lines
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
 from holdfast.server.sight import Sight
-from holdfast.stores.failures import DeadFilter
-from holdfast.stores.values import JobFilter
 
 routes = Routes("dead letters", "/dead-letters")
 
-_LINES = "application/x-ndjson"
 _STARTED = 201
+_LINES = "application/x-ndjson"
 
 Group = Annotated[
     str,
@@ -45,7 +40,11 @@ ErrorClass = Annotated[
     str | None, Query(max_length=200, examples=["ConnectionError"], description="Only with this class of error.")
 ]
 Since = Annotated[Instant | None, Query(examples=["2026-11-16T08:00:00Z"], description="Only what has failed since.")]
-Given = Annotated[Replay | None, Body()]
+OfGroup = Annotated[
+    str | None, Query(pattern="^[0-9a-f]{12}$", examples=["3f9a0c71be42"], description="Only of this group.")
+]
+Given = Annotated[GroupRequest | None, Body()]
+_PLAIN = GroupRequest()
 
 
 @routes.get("", Permission.LOOK, summary="List dead letters")
@@ -66,21 +65,18 @@ async def list_dead_letters(
             description="`next` of the page before.",
         ),
     ] = None,
-) -> DeadLetterList:
+) -> DeadLetterGroupPage:
     """Read one page of groups of failed jobs, the latest first."""
-    which = DeadFilter(
-        kinds=() if kind is None else (names.name(kind, "kind"),),
-        queues=_queues(sight, queue),
-        error_class=error,
-        since=since,
-        empty=empty,
+    return await sight.dead_letters.list(
+        kind=kind, queue=queue, error=error, since=since, empty=empty, limit=limit, after=after
     )
-    page = await sight.store.list_dead_letters(which, limit=limit, after=read_cursor(after))
-    return DeadLetterList(groups=[dead_letter_shape(group) for group in page.groups], next=cursor_text(page.next))
 
 
 @routes.get(
-    "/export", Permission.EXPORT_DEAD_LETTERS, summary="Export dead letters", responses={200: {"content": {_LINES: {}}}}
+    "/export",
+    Permission.EXPORT_DEAD_LETTERS,
+    summary="Export dead letters",
+    responses={200: {"model": DeadLetter, "content": {_LINES: {}}}},
 )
 async def export_dead_letters(
     request: Request,
@@ -90,88 +86,101 @@ async def export_dead_letters(
     queue: Queue = None,
     error: ErrorClass = None,
     since: Since = None,
-    group: Annotated[
-        str | None,
-        Query(pattern="^[0-9a-f]{12}$", examples=["3f9a0c71be42"], description="Only of this group."),
-    ] = None,
+    group: OfGroup = None,
 ) -> StreamingResponse:
     """Read all failed jobs that fit, one JSON object a line, with secrets covered.
 
-    The answer breaks off if the token or login is revoked meanwhile.
+    Each line is a `DeadLetter`. The answer breaks off if the token or login is revoked.
     """
-    which = await sight.dead_jobs(group, kind=kind, queue=queue, error=error, since=since)
+    which = await sight.dead_letters.filter(group, kind=kind, queue=queue, error=error, since=since)
     await sight.client.list(which, limit=1)  # what cannot be asked for is refused before the answer has begun
     return StreamingResponse(export_lines(request, sight, which), media_type=_LINES)
 
 
 @routes.get("/preview", Permission.LOOK, summary="Count dead letters")
 async def preview_dead_letters(
-    sight: Seen, kind: Kind = None, queue: Queue = None, error: ErrorClass = None, since: Since = None
+    sight: Seen,
+    *,
+    kind: Kind = None,
+    queue: Queue = None,
+    error: ErrorClass = None,
+    since: Since = None,
+    group: OfGroup = None,
 ) -> JobCount:
     """Count the failed jobs that a replay or a purge would change now, at most 10,000 of them."""
-    which = await sight.dead_jobs(kind=kind, queue=queue, error=error, since=since)
-    return await sight.bulk.preview(BulkVerb.RETRY, which)
+    return await sight.dead_letters.preview(group, kind=kind, queue=queue, error=error, since=since)
 
 
 @routes.get("/{group}", Permission.LOOK, summary="Read a group")
-async def read_dead_letter(group: Group, sight: Seen) -> DeadLetterShape:
+async def read_dead_letter(group: Group, sight: Seen) -> DeadLetterGroup:
     """Read one group."""
-    return dead_letter_shape(await sight.dead_letter(group))
+    return await sight.dead_letters.get(group)
 
 
 @routes.get("/{group}/jobs", Permission.LOOK, summary="List the jobs of a group")
 async def list_group_jobs(group: Group, sight: Seen, limit: Limit = 50, after: After = None) -> JobPage:
     """Read one page of the failed jobs of a group, newest first."""
-    found = await sight.search(await sight.dead_jobs(group), limit=limit, after=after)
+    found = await sight.search(await sight.dead_letters.filter(group), limit=limit, after=after)
     following = None if found.next is None else job_cursor(found.next)
     back_to = None if found.is_whole else found.searched_to
     return JobPage(jobs=[job_shape(job) for job in found.jobs], next=following, searched_to=back_to)
 
 
 @routes.post("/replay", Permission.RETRY_JOBS, status_code=_STARTED, summary="Replay dead letters")
-async def replay_dead_letters(asked: ChosenJobs, sight: Seen, request: Request) -> BulkOperation:
-    """Give all failed jobs that fit a new life, as a bulk operation; one job is `POST /jobs/{id}/retry`."""
-    return await _run(sight, BulkVerb.RETRY, await _chosen(sight, asked), asked, request)
+async def replay_dead_letters(asked: DeadLetterRequest, sight: Seen, request: Request) -> BulkOperation:
+    """Start all failed jobs that fit over, as a bulk operation; one job is `POST /jobs/{id}/retry`."""
+    _require_condition(sight, asked)
+    operation = await sight.dead_letters.replay(
+        kind=asked.kind,
+        queue=asked.queue,
+        error=asked.error,
+        since=asked.since,
+        rate=asked.rate,
+        reason=asked.reason,
+    )
+    return _noted(request, operation)
 
 
 @routes.post("/purge", Permission.DELETE_JOBS, status_code=_STARTED, summary="Purge dead letters")
-async def purge_dead_letters(asked: ChosenJobs, sight: Seen, request: Request) -> BulkOperation:
+async def purge_dead_letters(asked: DeadLetterRequest, sight: Seen, request: Request) -> BulkOperation:
     """Delete all failed jobs that fit, as a bulk operation."""
-    return await _run(sight, BulkVerb.DELETE, await _chosen(sight, asked), asked, request)
+    _require_condition(sight, asked)
+    operation = await sight.dead_letters.purge(
+        kind=asked.kind,
+        queue=asked.queue,
+        error=asked.error,
+        since=asked.since,
+        rate=asked.rate,
+        reason=asked.reason,
+    )
+    return _noted(request, operation)
 
 
 @routes.post("/{group}/replay", Permission.RETRY_JOBS, status_code=_STARTED, summary="Replay a group")
 async def replay_group(group: Group, sight: Seen, request: Request, asked: Given = None) -> BulkOperation:
-    """Give the failed jobs of a group a new life, as a bulk operation."""
-    return await _run(sight, BulkVerb.RETRY, await sight.dead_jobs(group), asked or PLAIN, request)
+    """Start the failed jobs of a group over, as a bulk operation."""
+    given = asked or _PLAIN
+    return _noted(request, await sight.dead_letters.replay(group, rate=given.rate, reason=given.reason))
 
 
 @routes.post("/{group}/purge", Permission.DELETE_JOBS, status_code=_STARTED, summary="Purge a group")
 async def purge_group(group: Group, sight: Seen, request: Request, asked: Given = None) -> BulkOperation:
     """Delete the failed jobs of a group, as a bulk operation."""
-    return await _run(sight, BulkVerb.DELETE, await sight.dead_jobs(group), asked or PLAIN, request)
+    given = asked or _PLAIN
+    return _noted(request, await sight.dead_letters.purge(group, rate=given.rate, reason=given.reason))
 
 
-def _queues(sight: Sight, queue: str | None) -> tuple[str, ...]:
-    if queue is None:
-        return sight.among()
-    wanted = names.name(queue, "queue")
-    sight.require_queue(wanted)
-    return (wanted,)
-
-
-async def _chosen(sight: Sight, asked: ChosenJobs) -> JobFilter:
-    """Choose failed jobs; all of them at once is asked for by a group, a kind, a queue, an error or a time."""
+def _require_condition(sight: Sight, asked: DeadLetterRequest) -> None:
+    """Refuse to change all failed jobs at once, and those of a queue that the caller may not see."""
     if asked.queue is not None:
         sight.require_queue(names.name(asked.queue, "queue"))
     if all(given is None for given in (asked.kind, asked.queue, asked.error, asked.since)):
         message = "expected a kind, a queue, an error or since; got none of them, which would be all failed jobs"
         raise InvalidValue(message)
-    return await sight.dead_jobs(kind=asked.kind, queue=asked.queue, error=asked.error, since=asked.since)
 
 
-async def _run(sight: Sight, verb: BulkVerb, which: JobFilter, asked: Replay, request: Request) -> BulkOperation:
-    operation = await sight.bulk.start(verb, which, rate=asked.rate, reason=asked.reason)
-    only = which.queues[0] if len(which.queues) == 1 else None
-    noted(request, queue=only, operation=operation.id, jobs=operation.expected.jobs, reason=asked.reason)
+def _noted(request: Request, operation: BulkOperation) -> BulkOperation:
+    queues = operation.which.get("queues", ())
+    only = queues[0] if len(queues) == 1 else None
+    noted(request, queue=only, operation=operation.id, jobs=operation.expected.jobs, reason=operation.reason)
     return operation

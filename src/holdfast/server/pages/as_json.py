@@ -40,8 +40,6 @@ def asked(query: str) -> str:
         given["open"] = _OPEN[shown]
     if "since" in given:
         given["since"] = _with_zone(given["since"])
-    if "last_at" in given and "last_id" in given:
-        given["after"] = f"{given.pop('last_at')}~{given.pop('last_id')}"
     return urlencode(given)
 
 

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 from holdfast.client.why import span as length
 from holdfast.job import JobState
 from holdfast.policies.money import amount_text
+from holdfast.resources.dead_letter import DeadLetterGroup
 from holdfast.resources.queue import QueueInfo
 from holdfast.resources.redaction import redact
 from holdfast.resources.worker import WorkerInfo
 from holdfast.server.pages.rendering import span
 from holdfast.server.sight import Sight
-from holdfast.stores.failures import DeadFilter, DeadLetter
 
 _LATELY = timedelta(hours=1)
 _LATE_FIRE = timedelta(seconds=60)
@@ -42,9 +42,9 @@ async def notes(sight: Sight, queues: Sequence[QueueInfo]) -> list[Note]:
     return sorted(found, key=lambda note: not note.is_bad)
 
 
-async def latest_failures(sight: Sight, limit: int = _MOST_GROUPS) -> list[DeadLetter]:
+async def latest_failures(sight: Sight, limit: int = _MOST_GROUPS) -> list[DeadLetterGroup]:
     """Read the groups of failed jobs that grew last, of the queues that may be seen."""
-    return (await sight.store.list_dead_letters(DeadFilter(queues=sight.among()), limit=limit)).groups
+    return redact((await sight.dead_letters.list(limit=limit)).groups)
 
 
 def _late(queues: Sequence[QueueInfo]) -> list[Note]:

@@ -32,16 +32,6 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         return cls(**{name: value[:_LONGEST] for name, value in given.items() if isinstance(value, str)})
 
     @property
-    def kinds(self) -> tuple[str, ...]:
-        """The kind, if one is named."""
-        return (self.kind.lower(),) if self.kind else ()
-
-    @property
-    def queues(self) -> tuple[str, ...]:
-        """The queue, if one is named."""
-        return (self.queue.lower(),) if self.queue else ()
-
-    @property
     def since_at(self) -> datetime | None:
         """From when on."""
         return read_moment(self.since, "since") if self.since else None
@@ -60,15 +50,14 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         said = [f"{name} {value}" for name, value in self.facts().items() if name != "reason"]
         return ", ".join(said) or "every failed job"
 
+    def conditions(self) -> dict[str, Any]:
+        """The conditions, as the client takes them."""
+        given = {"kind": self.kind, "queue": self.queue, "error": self.error, "since": self.since_at}
+        return {name: value or None for name, value in given.items()}
+
     async def jobs(self, sight: Sight) -> JobFilter:
         """The jobs that are meant, as far as they may be seen."""
-        return await sight.dead_jobs(
-            self.group or None,
-            kind=self.kind or None,
-            queue=self.queue or None,
-            error=self.error or None,
-            since=self.since_at,
-        )
+        return await sight.dead_letters.filter(self.group or None, **self.conditions())
 
 
 def read_moment(text: str, what: str) -> datetime:

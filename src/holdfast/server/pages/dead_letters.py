@@ -7,6 +7,7 @@ from starlette.responses import Response, StreamingResponse
 
 from holdfast import public_id
 from holdfast.resources.bulk import BulkVerb
+from holdfast.resources.redaction import redact
 from holdfast.server.api.bulk import require_role_for
 from holdfast.server.exporting import export_lines
 from holdfast.server.kinds import KindRegistry
@@ -19,10 +20,7 @@ from holdfast.server.problems import Problem, not_found
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
 from holdfast.server.sight import Sight
-from holdfast.stores.bulk import COUNT_CAP
-from holdfast.stores.failures import DeadCursor, DeadFilter
 from holdfast.stores.values import Cursor
-from holdfast.telemetry.redaction import hide
 
 routes = Routes("pages", in_schema=False)
 
@@ -35,29 +33,18 @@ async def dead_letters_page(
     request: Request,
     sight: Seen,
     choice: Chosen,
-    last_at: str = Query("", max_length=40),
-    last_id: str = Query("", max_length=12),
+    after: str = Query("", max_length=100),
 ) -> Response:
     """Show groups of failed jobs, the latest first."""
-    after = DeadCursor(read_moment(last_at, "last_at"), last_id) if last_at and last_id else None
-    which = DeadFilter(
-        kinds=choice.kinds,
-        queues=sight.among(choice.queues),
-        error_class=choice.error or None,
-        since=choice.since_at,
-    )
-    found = await sight.store.list_dead_letters(which, limit=_GROUPS, after=after)
+    found = await sight.dead_letters.list(**choice.conditions(), limit=_GROUPS, after=after or None)
     return page(
         request,
         "dead_letters.html",
         at="dead-letters",
-        groups=found.groups,
+        groups=redact(found.groups),
         next=found.next,
         choice=choice,
         operations=await latest_operations(sight),
-        cap=COUNT_CAP - 1,
-        job_id=public_id.encode,
-        hide=hide,
     )
 
 
@@ -125,7 +112,7 @@ async def dead_letter_page(
     request: Request, group: str, sight: Seen, after: str = Query("", max_length=60)
 ) -> Response:
     """Show one group, and its jobs."""
-    found, which = await sight.dead_letter(group), await sight.dead_jobs(group)
+    found, which = redact(await sight.dead_letters.get(group)), await sight.dead_letters.filter(group)
     jobs = await sight.client.list(which, limit=_JOBS, after=_cursor(after))
     following = None if jobs.next is None else f"{jobs.next.enqueued_at.isoformat()} {public_id.encode(jobs.next.id)}"
     return page(
@@ -135,15 +122,13 @@ async def dead_letter_page(
         group=found,
         jobs=[(job, Shown(job).text(job.error) or "") for job in jobs.jobs],
         next=following,
-        cap=COUNT_CAP - 1,
-        hide=hide,
     )
 
 
 @routes.get("/dead-letters/{group}/{job}", Permission.RETRY_JOBS)
 async def edit_dead_job_page(request: Request, group: str, job: str, sight: Seen) -> Response:
     """Show the arguments of a failed job, to be changed."""
-    found, failed = await sight.dead_letter(group), await sight.job(job)
+    found, failed = await sight.dead_letters.get(group), await sight.job(job)
     return page(
         request,
         "dead_edit.html",
@@ -158,7 +143,7 @@ async def edit_dead_job_page(request: Request, group: str, job: str, sight: Seen
 @routes.post("/dead-letters/{group}/{job}/replay", Permission.RETRY_JOBS)
 async def replay_one_here(request: Request, group: str, job: str, sight: Seen) -> Response:
     """Give one failed job a new life."""
-    found, failed = await sight.dead_letter(group), await sight.job(job)
+    found, failed = await sight.dead_letters.get(group), await sight.job(job)
     noted(request, queue=failed.queue)
     await sight.retry(failed)
     return turned(request, url(request, "dead-letters", found.id), f"job {failed.public_id} begins anew")
@@ -169,7 +154,7 @@ async def replay_edited_here(
     request: Request, group: str, job: str, sight: Seen, arguments: str = Form(max_length=500_000)
 ) -> Response:
     """Enqueue a failed job anew with other arguments."""
-    await sight.dead_letter(group)
+    await sight.dead_letters.get(group)
     failed = await sight.job(job)
     changed = await asyncio.to_thread(changes, failed, arguments)
     noted(request, queue=failed.queue, changed=sorted(changed))

@@ -7,9 +7,10 @@ from fastapi import Form, Query, Request
 from markupsafe import Markup
 from starlette.responses import Response
 
-from holdfast import public_id
 from holdfast.job import Job, JobState
 from holdfast.resources.bulk import BulkVerb
+from holdfast.resources.dead_letter import DeadLetterGroup
+from holdfast.resources.queue import JobCount
 from holdfast.server.pages import drawing
 from holdfast.server.pages.operations import latest_operations, started
 from holdfast.server.pages.rendering import page, turned, url
@@ -18,8 +19,7 @@ from holdfast.server.problems import not_found
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
 from holdfast.server.sight import Sight
-from holdfast.stores.bulk import COUNT_CAP
-from holdfast.stores.failures import DeadFilter, DeadLetter, group_id
+from holdfast.stores.failures import group_id
 from holdfast.stores.values import JobFilter
 from holdfast.telemetry.redaction import hide
 
@@ -40,7 +40,7 @@ class Group:
         self.kind = kind
         self.fingerprint = fingerprint
         self.id = group_id(kind, fingerprint)
-        self.dead: DeadLetter | None = None
+        self.dead: DeadLetterGroup | None = None
         self.jobs: list[Job] = []
 
     @property
@@ -83,7 +83,7 @@ class Group:
         latest = self.latest
         if latest is not None:
             return latest.public_id
-        return public_id.encode(self.dead.last_job) if self.dead else ""
+        return self.dead.last_job if self.dead else ""
 
     @property
     def retrying(self) -> int:
@@ -91,9 +91,9 @@ class Group:
         return sum(not job.is_finished for job in self.jobs)
 
     @property
-    def failed(self) -> int:
+    def failed(self) -> JobCount:
         """How many have failed for good and are still there."""
-        return self.dead.left if self.dead else 0
+        return self.dead.left if self.dead else JobCount()
 
     def spark(self, since: datetime, until: datetime) -> Markup:
         """Draw when they failed."""
@@ -116,8 +116,7 @@ async def failures_page(
     chosen = within if within in _SPANS else "24h"
     since = datetime.now(UTC) - _SPANS[chosen]
     kinds = (kind.lower(),) if kind else ()
-    which = DeadFilter(kinds=kinds, queues=sight.among(), since=since)
-    dead = await sight.store.list_dead_letters(which, limit=_MOST_GROUPS)
+    dead = await sight.dead_letters.list(kind=kind or None, since=since, limit=_MOST_GROUPS)
     failed = sight.narrowed(JobFilter(states=(JobState.FAILED,), kinds=kinds, finished_from=since))
     waiting = sight.narrowed(JobFilter(states=_WAITING, kinds=kinds, has_error=True))
     ended, live = await sight.client.search(failed, limit=_READ), await sight.client.search(waiting, limit=_READ)
@@ -135,7 +134,6 @@ async def failures_page(
         kind=kind,
         read=_READ,
         operations=await latest_operations(sight),
-        cap=COUNT_CAP - 1,
         hide=hide,
     )
 
@@ -188,10 +186,10 @@ def _chosen(sight: Sight, verb: str, kind: str, fingerprint: str) -> tuple[BulkV
     return deed, sight.narrowed(JobFilter(states=states, kinds=(kind,), fingerprint=fingerprint))
 
 
-def _grouped(dead: Sequence[DeadLetter], jobs: Iterable[Job]) -> list[Group]:
+def _grouped(dead: Sequence[DeadLetterGroup], jobs: Iterable[Job]) -> list[Group]:
     groups: dict[tuple[str, str], Group] = {}
-    for letter in dead:
-        groups.setdefault((letter.kind, letter.fingerprint), Group(letter.kind, letter.fingerprint)).dead = letter
+    for known in dead:
+        groups.setdefault((known.kind, known.fingerprint), Group(known.kind, known.fingerprint)).dead = known
     for job in jobs:
         mark = job.error_fingerprint or ""
         groups.setdefault((job.kind, mark), Group(job.kind, mark)).jobs.append(job)

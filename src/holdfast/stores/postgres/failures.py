@@ -1,7 +1,7 @@
 """Dead letters, on PostgreSQL."""
 
 from holdfast.job import NewJob
-from holdfast.stores.failures import KEPT_DAYS, LEFT_CAP, DeadCursor, DeadFilter, DeadLetter, DeadPage, page_of
+from holdfast.stores.failures import KEPT_DAYS, LEFT_CAP, DeadCursor, DeadFilter, DeadLetterRow, DeadPage, page_of
 from holdfast.stores.postgres import rows
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.jobs import insert_values
@@ -29,7 +29,7 @@ class PostgresFailures(Role):
             LEFT_CAP,
             limit + 1,
         )
-        return page_of([DeadLetter(*row) for row in found], limit)
+        return page_of([DeadLetterRow(*row) for row in found], limit)
 
     async def insert_replay(self, job: NewJob, origin: int, *, again: bool = False) -> Inserted:
         async def run(connection: Connection) -> Inserted:

@@ -11,7 +11,7 @@ from holdfast.stores.failures import (
     LEFT_CAP,
     DeadCursor,
     DeadFilter,
-    DeadLetter,
+    DeadLetterRow,
     DeadPage,
     group_id,
     page_of,
@@ -48,7 +48,7 @@ class SqliteFailures:
             folded = map(_of_row, statements.fetch(connection, "list_dead_letters", queues=mine))
             unfolded = map(_of_inbox, statements.fetch(connection, "read_failures", limit=_UNFOLDED))
             groups = _joined([*folded, *(one for one in unfolded if not which.queues or one.queue in which.queues)])
-            found: list[DeadLetter] = []
+            found: list[DeadLetterRow] = []
             for group in sorted(groups, key=lambda group: (group.last_at, group.id), reverse=True):
                 if not _fits(group, which, after):
                     continue
@@ -79,24 +79,24 @@ class SqliteFailures:
         return await self.connection.write(operation)
 
 
-def _of_inbox(row: statements.Row) -> DeadLetter:
+def _of_inbox(row: statements.Row) -> DeadLetterRow:
     """Read a failure as a group of its own."""
     _, at, job_id, kind, queue, fingerprint, error_class, error = row
     moment = rows.moment(at)
-    return DeadLetter(
+    return DeadLetterRow(
         group_id(kind, fingerprint), kind, fingerprint, queue, error_class, error, 1, moment, moment, job_id, 0
     )
 
 
-def _of_row(row: statements.Row) -> DeadLetter:
+def _of_row(row: statements.Row) -> DeadLetterRow:
     group, kind, fingerprint, queue, error_class, error, seen, first_at, last_at, last_job = row
     first, last = rows.moment(first_at), rows.moment(last_at)
-    return DeadLetter(group, kind, fingerprint, queue, error_class, error, seen, first, last, last_job, 0)
+    return DeadLetterRow(group, kind, fingerprint, queue, error_class, error, seen, first, last, last_job, 0)
 
 
-def _joined(parts: Iterable[DeadLetter], *, by_queue: bool = False) -> list[DeadLetter]:
+def _joined(parts: Iterable[DeadLetterRow], *, by_queue: bool = False) -> list[DeadLetterRow]:
     """Add up what belongs to the same group, or to its part in one queue; the latest says how it looked."""
-    groups: dict[tuple[str, str | None], DeadLetter] = {}
+    groups: dict[tuple[str, str | None], DeadLetterRow] = {}
     for part in parts:
         key = part.id, part.queue if by_queue else None
         known = groups.get(key, part)
@@ -109,7 +109,7 @@ def _joined(parts: Iterable[DeadLetter], *, by_queue: bool = False) -> list[Dead
     return list(groups.values())
 
 
-def _parameters(group: DeadLetter) -> dict[str, object]:
+def _parameters(group: DeadLetterRow) -> dict[str, object]:
     return {
         **{name: getattr(group, name) for name in ("id", "kind", "fingerprint", "queue", "error_class", "error")},
         "seen": group.seen,
@@ -119,7 +119,7 @@ def _parameters(group: DeadLetter) -> dict[str, object]:
     }
 
 
-def _fits(group: DeadLetter, which: DeadFilter, after: DeadCursor | None) -> bool:
+def _fits(group: DeadLetterRow, which: DeadFilter, after: DeadCursor | None) -> bool:
     return (
         (not which.ids or group.id in which.ids)
         and (not which.kinds or group.kind in which.kinds)
@@ -129,7 +129,7 @@ def _fits(group: DeadLetter, which: DeadFilter, after: DeadCursor | None) -> boo
     )
 
 
-def _left(connection: sqlite3.Connection, now: int, group: DeadLetter, queues: Sequence[str]) -> int:
+def _left(connection: sqlite3.Connection, now: int, group: DeadLetterRow, queues: Sequence[str]) -> int:
     which = {"kind": group.kind, "fingerprint": group.fingerprint, "now": now, "cap": LEFT_CAP}
     if not queues:
         return int(statements.fetch_value(connection, "dead_jobs_left", **which))

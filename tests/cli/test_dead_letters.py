@@ -1,4 +1,4 @@
-"""`dlq` and `bulk`: groups of failed jobs, what is done with them, and what is asked before."""
+"""`dead-letters` and `bulk`: groups of failed jobs, what is done with them, and what is asked before."""
 
 import json
 from pathlib import Path
@@ -50,31 +50,33 @@ def state(shop: Shop, job: str) -> Any:
 
 
 def test_groups_are_listed(shop: Shop) -> None:
-    assert "no failed job fits" in shop("dlq", "list").stderr
+    assert "no failed job fits" in shop("dead-letters", "list").stderr
     last = fail(shop, 3)[-1]
-    heading, row = [line.split("\t") for line in shop.ok("dlq", "list").splitlines()]
+    heading, row = [line.split("\t") for line in shop.ok("dead-letters", "list").splitlines()]
     assert heading == ["GROUP", "KIND", "QUEUE", "LEFT", "SEEN", "FIRST", "LAST", "ERROR"]
     assert row[:5] == [GROUP, "send_email", "high", "3", "3"]
     assert row[7] == "TimeoutError: no answer from http://user:***@mail.example/ in 5 s"
-    (found,) = json.loads(shop.ok("dlq", "list", "--json"))["groups"]
-    assert (found["group"], found["seen"], found["left"], found["capped"]) == (GROUP, 3, 3, False)
-    assert found["last_public_id"] == last
-    assert json.loads(shop.ok("dlq", "list", "--kind", "resize", "--json"))["groups"] == []
-    assert json.loads(shop.ok("dlq", "list", "--error", "TimeoutError", "--since", "1h", "--json"))["groups"]
-    shown = shop.ok("dlq", "show", GROUP)
+    (found,) = json.loads(shop.ok("dead-letters", "list", "--json"))["groups"]
+    assert (found["id"], found["seen"], found["left"]) == (GROUP, 3, {"jobs": 3, "capped": False})
+    assert found["last_job"] == last
+    assert json.loads(shop.ok("dead-letters", "list", "--kind", "resize", "--json"))["groups"] == []
+    assert json.loads(shop.ok("dead-letters", "list", "--error", "TimeoutError", "--since", "1h", "--json"))["groups"]
+    shown = shop.ok("dead-letters", "show", GROUP)
     assert "3 left, 3 in all" in shown
     assert last in shown
     assert "hunter2" not in shown
-    assert len(json.loads(shop.ok("dlq", "show", GROUP, "--limit", "2", "--json"))["jobs"]) == 2
-    assert "send_email" in shop.ok("dlq", "show", last)
+    assert len(json.loads(shop.ok("dead-letters", "show", GROUP, "--limit", "2", "--json"))["jobs"]) == 2
+    assert "send_email" in shop.ok("dead-letters", "show", last)
 
 
 def test_a_group_is_replayed_after_it_was_asked(shop: Shop) -> None:
     ids = fail(shop, 3)
-    asked = shop("dlq", "replay", GROUP)
+    asked = shop("dead-letters", "replay", GROUP)
     assert (asked.exit_code, asked.stdout) == (2, "")
     assert "this would replay 3 failed jobs; say --yes" in asked.stderr
-    started = shop.ok("dlq", "replay", GROUP, "--yes", "--rate", "1000/s", "--actor", "alice", "--reason", "fixed")
+    started = shop.ok(
+        "dead-letters", "replay", GROUP, "--yes", "--rate", "1000/s", "--actor", "alice", "--reason", "fixed"
+    )
     assert started == "bulk operation 1: retry running, 0 of 3 done\n"
     assert [state(shop, job) for job in ids] == ["failed"] * 3
     work(shop)
@@ -86,14 +88,14 @@ def test_a_group_is_replayed_after_it_was_asked(shop: Shop) -> None:
     heading, row = [line.split("\t") for line in shop.ok("bulk", "list").splitlines()]
     assert heading[:6] == ["ID", "VERB", "STATE", "DONE", "REFUSED", "OF"]
     assert row[:6] == ["1", "retry", "ended", "3", "0", "3"]
-    assert "no failed job fits" in shop("dlq", "replay", GROUP, "--yes").stderr
+    assert "no failed job fits" in shop("dead-letters", "replay", GROUP, "--yes").stderr
 
 
 def test_jobs_that_fit_are_purged(sqlite_shop: Shop) -> None:
     shop = sqlite_shop
     ids = fail(shop, 2)
-    assert shop("dlq", "purge", "--yes").exit_code == 2
-    started = json.loads(shop.ok("dlq", "purge", "--kind", "send_email", "--yes", "--json"))
+    assert shop("dead-letters", "purge", "--yes").exit_code == 2
+    started = json.loads(shop.ok("dead-letters", "purge", "--kind", "send_email", "--yes", "--json"))
     assert (started["verb"], started["expected"]["jobs"]) == ("delete", 2)
     assert shop.ok("bulk", "pause", "1") == "bulk operation 1: delete paused, 0 of 2 done\n"
     work(shop)
@@ -103,14 +105,14 @@ def test_jobs_that_fit_are_purged(sqlite_shop: Shop) -> None:
     assert shop("jobs", "show", ids[0]).exit_code == 3
     assert shop("bulk", "cancel", "1").exit_code == 4
     assert shop("bulk", "show", "2").exit_code == 3
-    (gone,) = json.loads(shop.ok("dlq", "list", "--all", "--json"))["groups"]
-    assert (gone["seen"], gone["left"]) == (2, 0)
+    (gone,) = json.loads(shop.ok("dead-letters", "list", "--all", "--json"))["groups"]
+    assert (gone["seen"], gone["left"]["jobs"]) == (2, 0)
 
 
 def test_a_run_that_meets_errors_says_so(sqlite_shop: Shop) -> None:
     shop = sqlite_shop
     fail(shop, 2)
-    run = json.loads(shop.ok("dlq", "purge", "--kind", "send_email", "--yes", "--json"))
+    run = json.loads(shop.ok("dead-letters", "purge", "--kind", "send_email", "--yes", "--json"))
     assert (run["errors"], run["error"]) == (0, None)
 
     async def meet_error(store: Store) -> None:
@@ -128,44 +130,46 @@ def test_a_run_that_meets_errors_says_so(sqlite_shop: Shop) -> None:
 def test_named_jobs_are_changed_at_once(sqlite_shop: Shop) -> None:
     shop = sqlite_shop
     first, second, third = fail(shop, 3)
-    assert shop.ok("dlq", "replay", first) == f"{first} queued\n"
-    assert shop.ok("dlq", "purge", second) == f"{second} deleted\n"
-    assert shop("dlq", "purge", first).exit_code == 4
-    assert shop("dlq", "replay", third, GROUP).exit_code == 2
-    made = shop.ok("dlq", "replay", third, "--set", "to=b@example.org", "--set", "subject=again").strip()
+    assert shop.ok("dead-letters", "replay", first) == f"{first} queued\n"
+    assert shop.ok("dead-letters", "purge", second) == f"{second} deleted\n"
+    assert shop("dead-letters", "purge", first).exit_code == 4
+    assert shop("dead-letters", "replay", third, GROUP).exit_code == 2
+    made = shop.ok("dead-letters", "replay", third, "--set", "to=b@example.org", "--set", "subject=again").strip()
     shown = json.loads(shop.ok("jobs", "show", made, "--json"))
     assert (shown["payload"], shown["state"]) == ({"to": "b@example.org", "subject": "again"}, "queued")
     assert f"job {third}, replayed with other arguments" in shop.ok("jobs", "show", made)
     assert state(shop, third) == "failed"
-    wrong = shop("dlq", "replay", third, "--set", "too=b")
+    wrong = shop("dead-letters", "replay", third, "--set", "too=b")
     assert wrong.exit_code == 2
     assert "too" in wrong.stderr
-    assert shop("dlq", "replay", GROUP, "--set", "to=b").exit_code == 2
+    assert shop("dead-letters", "replay", GROUP, "--set", "to=b").exit_code == 2
 
 
 def test_an_unknown_group_is_not_found(sqlite_shop: Shop) -> None:
     fail(sqlite_shop)
-    assert sqlite_shop("dlq", "show", "000000000000").exit_code == 3
-    assert sqlite_shop("dlq", "replay", "000000000000", "--yes").exit_code == 3
-    assert sqlite_shop("dlq", "list", "--after", "x").exit_code == 2
+    assert sqlite_shop("dead-letters", "show", "000000000000").exit_code == 3
+    assert sqlite_shop("dead-letters", "replay", "000000000000", "--yes").exit_code == 3
+    assert sqlite_shop("dead-letters", "list", "--after", "x").exit_code == 2
 
 
 def test_export_is_one_object_a_line(shop: Shop, tmp_path: Path) -> None:
     ids = fail(shop, 3)
-    result = shop("dlq", "export", "dead.jsonl", "--group", GROUP)
+    result = shop("dead-letters", "export", "dead.jsonl", "--group", GROUP)
     assert (result.exit_code, result.stdout) == (0, "")
     assert "3 jobs written" in result.stderr
     text = (tmp_path / "dead.jsonl").read_text(encoding="utf-8")
     lines = [json.loads(line) for line in text.splitlines()]
-    assert {line["public_id"] for line in lines} == set(ids)
+    assert {line["id"] for line in lines} == set(ids)
     assert {line["group"] for line in lines} == {GROUP}
-    assert lines[0]["payload"] == {"to": "a@example.org"}
+    assert lines[0]["args"] == {"to": "a@example.org"}
     assert "hunter2" not in text
-    assert len(shop.ok("dlq", "export", "-", "--kind", "send_email").splitlines()) == 3
-    assert shop.ok("dlq", "export", "-", "--kind", "resize") == ""
+    assert len(shop.ok("dead-letters", "export", "-", "--kind", "send_email").splitlines()) == 3
+    assert shop.ok("dead-letters", "export", "-", "--kind", "resize") == ""
 
 
-@pytest.mark.parametrize("args", [("dlq", "replay", "--all", "--rate", "fast", "--yes"), ("bulk", "show", "x")])
+@pytest.mark.parametrize(
+    "args", [("dead-letters", "replay", "--all", "--rate", "fast", "--yes"), ("bulk", "show", "x")]
+)
 def test_wrong_words_are_refused(sqlite_shop: Shop, args: tuple[str, ...]) -> None:
     fail(sqlite_shop)
     assert sqlite_shop(*args).exit_code == 2

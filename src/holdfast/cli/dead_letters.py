@@ -1,4 +1,4 @@
-"""`holdfast dlq list|show|replay|purge|export`."""
+"""`holdfast dead-letters list|show|replay|purge|export`, also as `holdfast dlq`."""
 
 import inspect
 import re
@@ -12,7 +12,6 @@ import msgspec
 from holdfast import ages, public_id
 from holdfast.cli import (
     completing,
-    dead_shapes,
     job_page,
     job_shapes,
     listing,
@@ -21,16 +20,17 @@ from holdfast.cli import (
     options,
     output,
     replaying,
+    shapes,
 )
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun, Verb
 from holdfast.cli.output import Cell, Column
 from holdfast.client.client import Client
 from holdfast.client.refusals import require_done
-from holdfast.errors import InvalidValue
 from holdfast.job import Job
 from holdfast.resources.bulk import BulkVerb
-from holdfast.stores.failures import LEFT_CAP, DeadCursor, DeadLetter
+from holdfast.resources.dead_letter import DeadLetterGroup
+from holdfast.resources.redaction import redact
 from holdfast.stores.values import JobFilter
 
 _GROUP = re.compile(r"[0-9a-f]{12}")
@@ -69,7 +69,7 @@ def _choosing(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that choose failed jobs."""
     for option in (
         click.option("--since", metavar="WHEN", help="Failed at most so long ago (1h) or since a time (UTC)."),
-        click.option("--error", metavar="CLASS", help="With an error of this class, as `dlq list` shows it."),
+        click.option("--error", metavar="CLASS", help="With an error of this class, as `dead-letters list` shows it."),
         click.option("--queue", metavar="NAME", shell_complete=completing.queues, help="Of this queue."),
         click.option("--kind", metavar="KIND", shell_complete=completing.kinds, help="Of this kind."),
     ):
@@ -77,24 +77,27 @@ def _choosing(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.group("dlq", cls=Noun, examples=("list --since 1d", "show 3f9a0c71be42", "replay 3f9a0c71be42 --rate 50/s"))
-def dlq() -> None:
+_EXAMPLES = ("list --since 1d", "show 3f9a0c71be42", "replay 3f9a0c71be42 --rate 50/s")
+
+
+@click.group("dead-letters", cls=Noun, examples=_EXAMPLES)
+def dead_letters() -> None:
     """Replay, purge and export jobs that have failed.
 
-    They stand in groups of one kind and error.
+    They are in groups of one kind and cause. `dlq` is short for `dead-letters`.
     """
 
 
 # ---- list, show ----------------------------------------------------------------------------------------------------
 
 
-@dlq.command("list", examples=("", "--queue high --since 1d", "--all --json"))
+@dead_letters.command("list", examples=("", "--queue high --since 1d", "--all --json"))
 @_choosing
 @click.option("--all", "empty", is_flag=True, help="Also groups of which no job is left.")
 @click.option(
     "--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, metavar="N", help="Groups of a page."
 )
-@click.option("--after", metavar="CURSOR", help="Go on after a page; it tells the cursor.")
+@click.option("--after", metavar="CURSOR", help="Go on after a page: its `next`.")
 @listing.form
 @click.pass_context
 def list_groups(
@@ -115,33 +118,30 @@ def list_groups(
     with which error. At most 10,000 are counted of those that are left; 10,000+ means that there are more.
     """
     conditions = Choice(kind, queue, error, since).conditions()
-    start = None if after is None else _read_cursor(after)
     page = with_store(
-        ctx, lambda session: session.client.dead_letters(**conditions, empty=empty, limit=limit, after=start)
+        ctx, lambda session: session.client.dead_letters.list(**conditions, empty=empty, limit=limit, after=after)
     )
-    following = None if page.next is None else f"{ages.iso(page.next.last_at)}/{page.next.id}"
     now = ages.now()
-    shape = dead_shapes.DeadLettersShape([dead_shapes.dead_letter(group) for group in page.groups], following)
-    listing.write(form, shape, _COLUMNS, [_row(group, now) for group in page.groups], empty="no failed job fits")
-    if form is not listing.Form.JSON and following is not None:
-        output.note(f"more: --after {following}")
+    listing.write(form, page, _COLUMNS, [_row(group, now) for group in page.groups], empty="no failed job fits")
+    if form is not listing.Form.JSON and page.next is not None:
+        output.note(f"more: --after {page.next}")
 
 
 failures = Verb(
     "failures",
     callback=list_groups.callback,
     params=list_groups.params,
-    help=f"{inspect.cleandoc(list_groups.help or '')}\n\nIt is `dlq list`; `dlq` has what can be done with them.",
+    help=f"{inspect.cleandoc(list_groups.help or '')}\n\nIt is `dead-letters list`; see the other commands there.",
     examples=("--since 1h", "--kind send_email --since 1d -o csv"),
 )
 
 
-def _row(group: DeadLetter, now: datetime) -> list[Cell]:
+def _row(group: DeadLetterGroup, now: datetime) -> list[Cell]:
     return [
         Cell(group.id),
         Cell(group.kind),
         Cell(group.queue),
-        Cell(_left(group), style="red" if group.left else ""),
+        Cell(str(group.left), style="red" if group.left.jobs else ""),
         Cell(f"{group.seen:,}", str(group.seen)),
         Cell(ages.age(group.first_at, now), ages.iso(group.first_at)),
         Cell(ages.age(group.last_at, now), ages.iso(group.last_at)),
@@ -149,23 +149,11 @@ def _row(group: DeadLetter, now: datetime) -> list[Cell]:
     ]
 
 
-def _left(group: DeadLetter) -> str:
-    return f"{dead_shapes.CAP:,}+" if group.left >= LEFT_CAP else f"{group.left:,}"
-
-
 def _error(error_class: str | None, message: str | None) -> str:
     return output.without_passwords(f"{error_class or 'unknown'}: {message or ''}".removesuffix(": "))
 
 
-def _read_cursor(text: str) -> DeadCursor:
-    moment, _, group = text.partition("/")
-    if not _GROUP.fullmatch(group):
-        message = f"--after: expected the cursor that a page printed, got {text!r}"
-        raise InvalidValue(message)
-    return DeadCursor(moments.due(moment, "--after"), group)
-
-
-@dlq.command("show", examples=("3f9a0c71be42", "htcx-2s16-z48b-09", "3f9a0c71be42 --json"))
+@dead_letters.command("show", examples=("3f9a0c71be42", "htcx-2s16-z48b-09", "3f9a0c71be42 --json"))
 @click.argument("which", metavar="GROUP|JOB")
 @click.option(
     "--limit", type=click.IntRange(1, 1_000), default=_SHOWN, show_default=True, metavar="N", help="Jobs to list."
@@ -183,20 +171,19 @@ def show(ctx: click.Context, *, which: str, limit: int, as_json: bool) -> None:
             job_page.write(job_page.Look(job), ages.now())
         return
 
-    async def look(session: Session) -> tuple[DeadLetter, list[Job]]:
-        group = await session.client.dead_letter(which)
-        page = await session.client.list(await session.client.dead_jobs(which), limit=limit)
+    async def look(session: Session) -> tuple[DeadLetterGroup, list[Job]]:
+        group = await session.client.dead_letters.get(which)
+        page = await session.client.list(await session.client.dead_letters.filter(which), limit=limit)
         return group, page.jobs
 
     group, jobs = with_store(ctx, look)
     if as_json:
-        described = msgspec.to_builtins(dead_shapes.dead_letter(group))
-        output.write_json(described | {"jobs": [job_shapes.job(job) for job in jobs]})
+        output.write_json(msgspec.to_builtins(redact(group)) | {"jobs": [job_shapes.job(job) for job in jobs]})
     else:
         _write_group(group, jobs)
 
 
-def _write_group(group: DeadLetter, jobs: Sequence[Job]) -> None:
+def _write_group(group: DeadLetterGroup, jobs: Sequence[Job]) -> None:
     now = ages.now()
     for title, text in (
         ("group", group.id),
@@ -204,9 +191,9 @@ def _write_group(group: DeadLetter, jobs: Sequence[Job]) -> None:
         ("queue", group.queue),
         ("error", _error(group.error_class, group.error)),
         ("place", output.without_passwords(group.fingerprint)),
-        ("jobs", f"{_left(group)} left, {group.seen:,} in all"),
+        ("jobs", f"{group.left} left, {group.seen:,} in all"),
         ("first", ages.iso(group.first_at)),
-        ("last", f"{ages.iso(group.last_at)}, job {public_id.encode(group.last_job)}"),
+        ("last", f"{ages.iso(group.last_at)}, job {group.last_job}"),
     ):
         output.styled((f"{title:<6} ", "bold"), (text, ""))
     if jobs:
@@ -247,14 +234,14 @@ def _running(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@dlq.command("replay", examples=_REPLAY_EXAMPLES)
+@dead_letters.command("replay", examples=_REPLAY_EXAMPLES)
 @click.argument("which", nargs=-1, metavar="[GROUP|JOB]...")
 @_choosing
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Replay one JOB as a new one, so changed.")
 @_running
 @click.pass_context
 def replay(ctx: click.Context, /, *, which: Sequence[str], pairs: Sequence[str], **given: Any) -> None:
-    """Give failed jobs a new life.
+    """Start failed jobs over.
 
     Of a group, or all that fit the conditions: it says how many, asks, and starts a bulk operation that workers
     do in the background; see `bulk`. Jobs that are named are replayed at once. With --set a
@@ -274,7 +261,7 @@ def replay(ctx: click.Context, /, *, which: Sequence[str], pairs: Sequence[str],
         _start(ctx, many.Deed(BulkVerb.RETRY, "replay", "failed job"), which, given)
 
 
-@dlq.command("purge", examples=("3f9a0c71be42", "--kind send_email --since 30d --yes", "htcx-2s16-z48b-09"))
+@dead_letters.command("purge", examples=("3f9a0c71be42", "--kind send_email --since 30d --yes", "htcx-2s16-z48b-09"))
 @click.argument("which", nargs=-1, metavar="[GROUP|JOB]...")
 @_choosing
 @_running
@@ -308,7 +295,7 @@ def _start(ctx: click.Context, deed: many.Deed, which: Sequence[str], given: dic
     async def choose(client: Client) -> JobFilter:
         if ids:
             return JobFilter(ids=ids)
-        return await client.dead_jobs(which[0] if which else None, **choice.conditions())
+        return await client.dead_letters.filter(which[0] if which else None, **choice.conditions())
 
     many.start(ctx, deed, choose, given)
 
@@ -336,7 +323,9 @@ def _at_once(ctx: click.Context, verb: str, which: Sequence[str], jobs: Sequence
 # ---- export --------------------------------------------------------------------------------------------------------
 
 
-@dlq.command("export", examples=("dead.jsonl", "- --kind send_email | jq .error", "dead.jsonl --group 3f9a0c71be42"))
+@dead_letters.command(
+    "export", examples=("dead.jsonl", "- --kind send_email | jq .error", "dead.jsonl --group 3f9a0c71be42")
+)
 @click.argument("file", type=click.Path(readable=False, allow_dash=True), metavar="FILE|-")
 @click.option("--group", metavar="GROUP", help="Of this group.")
 @_choosing
@@ -356,18 +345,22 @@ def export(
     """Write failed jobs to a file, one JSON object a line.
 
     Newest first, with arguments, error and traceback. Secret arguments (SecretStr) and passwords of URLs are covered.
-    How many there were is told on stderr.
+    How many there were is written to stderr.
     """
     conditions = Choice(kind, queue, error, since).conditions()
 
     async def write(session: Session) -> int:
-        which = await session.client.dead_jobs(group, **conditions)
         count = 0
+        if group is not None:
+            await session.client.dead_letters.get(group)  # before the file is opened
         with output.writing(file) as stream:
-            async for job in session.client.export_dead_letters(which):
-                stream.write(f"{output.masked_line(job)}\n")
+            async for letter in session.client.dead_letters.export(group, **conditions):
+                stream.write(f"{output.masked_line(letter)}\n")
                 count += 1
         return count
 
     count = with_store(ctx, write)
-    output.note(output.json_line(dead_shapes.ExportedShape(count)) if as_json else f"{count:,} jobs written")
+    output.note(output.json_line(shapes.ExportedShape(count)) if as_json else f"{count:,} jobs written")
+
+
+dlq = Noun("dlq", dead_letters.commands, help=dead_letters.help, examples=_EXAMPLES, hidden=True)
