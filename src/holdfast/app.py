@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from holdfast.configuration.configure import Configured
-    from holdfast.configuration.settings import Setting
+    from holdfast.resources.setting import SettingList
     from holdfast.server.served import Served
     from holdfast.server.settings import ServerSettings
 
@@ -259,12 +259,15 @@ class Holdfast(Working):
             None if self._exporter is None else self.metrics,
             None if self._exporter is None else self._exporter.meter,
             is_open=is_open,
-            described=self._described,
+            described=lambda: self._described(server),
         )
 
-    def _described(self) -> "list[Setting]":
-        """List every setting with where it comes from; what is secret is covered."""
+    def _described(self, server: "ServerSettings") -> "SettingList":
+        """List every setting of the app and its server with where it comes from; secrets are covered."""
         from holdfast.configuration.showing import settings_of  # noqa: PLC0415 - most programs never ask
+        from holdfast.resources.setting import SettingList  # noqa: PLC0415 - as above
 
-        origins = None if self.configuration is None else self.configuration.origins
-        return settings_of(self.settings, Holdfast("sqlite://").settings, self.schedule_definitions.values(), origins)
+        told = self.configuration
+        origins, defaults = None if told is None else told.origins, Holdfast("sqlite://").settings
+        rows = settings_of(self.settings, defaults, self.schedule_definitions.values(), origins, server)
+        return SettingList(file=None if told is None else str(told.file), settings=rows)

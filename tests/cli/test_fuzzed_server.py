@@ -31,6 +31,7 @@ COMMANDS = {
     "/api/v1/schedules": ("schedules", "list"),
     "/api/v1/limits": ("limits", "list"),
     "/api/v1/budgets": ("budgets", "list"),
+    "/api/v1/dead-letters": ("dead-letters", "list"),
     "/api/v1/escalations": ("escalations", "list"),
     "/api/v1/kinds": ("kinds", "list"),
     "/api/v1/locks": ("locks", "list"),

@@ -237,6 +237,16 @@ API = (
 )
 
 
+def test_the_settings_are_those_of_the_api(served: Place) -> None:
+    here, there = (run("config", "show", "--json").stdout for run in (served.here, served.there))
+    shown = [json.loads(text) for text in (served.api("settings"), here, there)]
+    for found in shown:
+        rows = found["settings"]
+        found["settings"] = [list(row.items()) for row in rows if row["path"] != "server.port"]  # an option of `serve`
+        assert len(found["settings"]) == len(rows) - 1
+    assert shown[1] == shown[2] == shown[0]
+
+
 def test_the_health_is_that_of_the_api(served: Place) -> None:
     printed, answer = json.loads(served.here("doctor", "--json").stdout), json.loads(served.api("health"))
     assert list(printed) == list(answer) == ["healthy", "store", "checks"]

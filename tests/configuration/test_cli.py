@@ -74,12 +74,13 @@ def test_show(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     shown = json.loads(run("config", "show", "--json").stdout)
     assert shown["file"] == str(tmp_path / "holdfast.yaml")
     settings = {row["path"]: (row["value"], row["origin"]) for row in shown["settings"]}
+    assert {row["path"]: row["changed_by"] for row in shown["settings"]}["queues.bulk.workers.max"] == "ann"
     assert settings["worker.concurrency"] == (10, "default")
     assert settings["queues.high.workers"] == (30, "file holdfast.yaml")
     assert settings["queues.high.sla"] == ("30s", "preset five")
     assert settings["queues.high.ageing.share"] == (8, "default")
     assert settings["queues.low.workers"] == (6, "environment HOLDFAST_QUEUES__LOW__WORKERS")
-    assert settings["queues.bulk.workers.max"] == (40, "override by ann")
+    assert settings["queues.bulk.workers.max"] == (40, "override")
     assert settings["channels.pager.key"] == ("***", "file holdfast.yaml")
     assert settings["channels.mail.username"] == ("u", "file holdfast.yaml")
     for args in (["--json"], [], ["channels"], ["--changed"]):

@@ -85,7 +85,7 @@ class Place:
         """Export by the local client and by the remote one, which reads what the API writes."""
         async with self.app:
             transport = httpx2.ASGITransport(app=self.app.asgi(ServerSettings()))
-            link = Link("http://127.0.0.1", await made_pass(self.app), transport=transport)
+            link = Link("http://127.0.0.1", await made_token(self.app), transport=transport)
             try:
                 return await letters(self.app), await letters(RemoteClient(link))
             finally:

@@ -110,17 +110,27 @@ async def test_settings_are_shown_set_and_reset(app: Holdfast) -> None:
         await drained(app)
         path = "/api/v1/settings/limits.shots.concurrency"
         made = await web.put(path, json={"value": 1, "reason": "slow"})
-        assert (made.json()["value"], made.json()["actor"], made.json()["reason"]) == (1, "admin", "slow")
-        assert [one["path"] for one in (await web.get("/api/v1/settings/overrides")).json()["overrides"]] == [
+        assert (made.json()["value"], made.json()["changed_by"], made.json()["changed_reason"]) == (1, "admin", "slow")
+        assert [one["path"] for one in (await web.get("/api/v1/settings/overrides")).json()["settings"]] == [
             "limits.shots.concurrency"
         ]
         shown = {one["path"]: one for one in (await web.get("/api/v1/settings")).json()["settings"]}
-        assert shown["limits.shots.concurrency"]["origin"] == "override by admin"
+        assert shown["limits.shots.concurrency"] == made.json()
+        assert made.json()["origin"] == "override"
+        assert "server.url" in shown, "as `config show` has it"
         assert (await web.get("/api/v1/limits/shots")).json()["concurrency"] == 1
         assert (await web.put(path, json={"value": "x"})).status_code == 422
         assert (await web.put("/api/v1/settings/limits.none.concurrency", json={"value": 1})).status_code == 422
         assert (await web.delete(path)).json() == {"reset": True}
         assert (await web.delete(path)).json() == {"reset": False}
+
+
+@pytest.mark.guards("settings-server")
+async def test_who_may_use_the_server_is_shown_to_those_who_may_change_settings(app: Holdfast) -> None:
+    for role, is_shown in (("operator", False), ("admin", True)):
+        async with app, asking(app, role) as web:
+            found = (await web.get("/api/v1/settings")).json()
+            assert any(one["path"].startswith("server.") for one in found["settings"]) == is_shown
 
 
 async def test_secrets_of_settings_are_covered(app: Holdfast) -> None:

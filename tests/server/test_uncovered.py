@@ -76,6 +76,6 @@ async def test_no_page_and_no_answer_shows_what_the_server_knows_to_be_secret(to
 @pytest.mark.guards("store-password")
 def test_no_setting_shows_the_password_of_the_store() -> None:
     app = Holdfast("postgresql://me:s3cr3t-word@db.example/jobs", listen_dsn="postgresql://me:s3cr3t-word@db2/jobs")
-    shown = {setting.path: setting.value for setting in app.served(ServerSettings()).described()}
+    shown = {setting.path: setting.value for setting in app.served(ServerSettings()).described().settings}
     assert shown["store.url"].startswith("postgresql://me:")
     assert "s3cr3t" not in str(shown)

@@ -1,5 +1,6 @@
 """`holdfast config check|show|schema`; those that change something are in `config_changes`."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ from holdfast.cli.connect import Session, with_store
 from holdfast.cli.exits import Exit, Refusal
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell, Column
-from holdfast.configuration.settings import DEFAULT, Setting
 from holdfast.errors import HoldfastError, InvalidConfig, WrongSetting
+from holdfast.resources.setting import Setting, SettingList
 from holdfast.stores.cluster import Override
 
 _COLUMNS = (Column("SETTING", is_flexible=True), Column("VALUE", is_flexible=True), Column("FROM", is_flexible=True))
-_STYLES = {DEFAULT: "bright_black"}
+_DEFAULT = "default"
+_STYLES = {_DEFAULT: "bright_black"}
 
 
 class CheckShape(msgspec.Struct, frozen=True):
@@ -25,13 +27,6 @@ class CheckShape(msgspec.Struct, frozen=True):
 
     file: str | None
     errors: tuple[WrongSetting, ...]
-
-
-class ShowShape(msgspec.Struct, frozen=True):
-    """`config show --json`."""
-
-    file: str | None
-    settings: list[Setting]
 
 
 @click.group("config", cls=Noun, examples=("check", "show queues.high", "schema > holdfast.schema.json"))
@@ -99,43 +94,37 @@ def show(ctx: click.Context, *, path: str | None, changed: bool, as_json: bool) 
     From the lowest: default, code, preset or file, environment, override (stored with `config set`). With PATH, only
     what lies below it. Secrets are not shown.
     """
-    file, rows = (None, _asked(ctx)) if locate.server(ctx) is not None else _own(ctx)
-    rows = [row for row in rows if _is_below(row, path)]
+    found = _asked(ctx) if locate.server(ctx) is not None else _own(ctx)
+    rows = [row for row in found.settings if _is_below(row, path)]
     if path is not None and not rows:
         message = f"there is no setting {path}; `config show` lists all"
         raise click.UsageError(message, ctx)
     if changed:
-        rows = [row for row in rows if row.origin != DEFAULT]
+        rows = [row for row in rows if row.origin != _DEFAULT]
     if as_json:
-        output.write_json(ShowShape(file, rows))
+        output.write_json(replace(found, settings=rows))
         return
     output.table(_COLUMNS, [_row(row) for row in rows])
 
 
-def _asked(ctx: click.Context) -> list[Setting]:
+def _asked(ctx: click.Context) -> SettingList:
     """Read what holds for the app of a server."""
 
-    async def read(session: Session) -> list[Setting]:
+    async def read(session: Session) -> SettingList:
         client: Any = session.client  # a RemoteClient
-        return [Setting(*told) for told in await client.settings_in_force()]
+        found: SettingList = await client.settings_in_force()
+        return found
 
     return with_store(ctx, read)
 
 
-def _own(ctx: click.Context) -> tuple[str | None, list[Setting]]:
+def _own(ctx: click.Context) -> SettingList:
     """Read what holds for the app here, and the file that it comes from."""
-    from holdfast.configuration.showing import overridden, settings_of  # noqa: PLC0415 - other commands do without
+    from holdfast.configuration.showing import overridden  # noqa: PLC0415 - other commands do without
 
     app, _ = locate.app_or_store(ctx)
-    configured = app.configuration
-    rows = settings_of(
-        app.settings,
-        Holdfast("sqlite://").settings,
-        app.schedule_definitions.values(),
-        None if configured is None else configured.origins,
-        app.server_settings(),
-    )
-    return None if configured is None else str(configured.file), list(overridden(rows, _overrides(ctx)))
+    found = app.served(app.server_settings()).described()
+    return replace(found, settings=overridden(found.settings, _overrides(ctx)))
 
 
 def _overrides(ctx: click.Context) -> list[Override]:
@@ -156,7 +145,11 @@ def _is_below(row: Setting, path: str | None) -> bool:
 
 
 def _row(row: Setting) -> list[Cell]:
-    return [Cell(row.path), Cell(_text(row.value)), Cell(row.origin, style=_STYLES.get(row.origin, ""))]
+    return [Cell(row.path), Cell(_text(row.value)), Cell(_origin(row), style=_STYLES.get(row.origin, ""))]
+
+
+def _origin(row: Setting) -> str:
+    return row.origin if row.changed_by is None else f"{row.origin} by {row.changed_by}"
 
 
 def _text(value: Any) -> str:

@@ -1,7 +1,7 @@
 """Every setting with its value and where it comes from; what is secret is never shown."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -12,13 +12,15 @@ from holdfast.app_options import StoreOptions, TaskDefaults
 from holdfast.config import Settings
 from holdfast.configuration.forms import form_of, path_of
 from holdfast.configuration.report import Path
-from holdfast.configuration.settings import CODE, DEFAULT, Setting
 from holdfast.locations import masked
 from holdfast.queues import Queue
+from holdfast.resources.setting import Setting
 from holdfast.retry import Backoff
 from holdfast.schedules import Schedule
+from holdfast.stores.cluster import Override
 
 HIDDEN = "***"
+DEFAULT, CODE, OVERRIDE = "default", "code", "override"
 _NAMED = ("queues", "limits", "budgets", "escalations", "kinds")
 _UNITS = (("w", 604_800_000), ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
 
@@ -35,22 +37,30 @@ def settings_of(
     found: list[Setting] = []
     leaves = _leaves(settings, schedules) | ({} if server is None else _entry(server, ("server",)))
     for path, (value, default) in leaves.items():
-        is_default = value == told.get(path, default)
-        found.append(Setting(".".join(path), value, _origin(path, origins or {}, is_default=is_default)))
+        usual = told.get(path, default)
+        origin = _origin(path, origins or {}, is_default=value == usual)
+        found.append(Setting(path=".".join(path), value=value, default=usual, origin=origin))
     return found
 
 
-def overridden(settings: Iterable[Setting], overrides: Iterable[Any]) -> list[Setting]:
-    """Put in what people have set in the store; rows have a path, a value in JSON, and perhaps who it was."""
+def overridden(settings: Iterable[Setting], overrides: Iterable[Override]) -> list[Setting]:
+    """Put in what was changed at run time."""
     found = {setting.path: setting for setting in settings}
     for row in overrides:
-        path, value = _path_of(row.path), msgspec.json.decode(row.value)
-        origin = "override" if row.actor is None else f"override by {row.actor}"
-        found[path] = Setting(path, value, origin)
+        path = override_path(row.path)
+        found[path] = replace(
+            found.get(path) or Setting(path=path, origin=OVERRIDE),
+            value=msgspec.json.decode(row.value),
+            origin=OVERRIDE,
+            changed_by=row.actor,
+            changed_reason=row.reason,
+            changed_at=row.changed_at,
+        )
     return list(found.values())
 
 
-def _path_of(written: str) -> str:
+def override_path(written: str) -> str:
+    """Spell the path of an override as a file does."""
     *front, last = written.split(".")
     return ".".join((*front, *path_of(Queue, last)))
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from holdfast.remote.link import NULL, Link, refuse_actor
+from holdfast.resources.setting import SettingList
 
 
 class RemotePolicies:
@@ -10,10 +11,9 @@ class RemotePolicies:
 
     link: Link
 
-    async def settings_in_force(self) -> list[tuple[str, Any, str]]:
-        """Read every setting of the server's app: its path, its value, and where that comes from."""
-        told = (await self.link.get("settings"))["settings"]
-        return [(row["path"], row["value"], row["origin"]) for row in told]
+    async def settings_in_force(self) -> SettingList:
+        """Read every setting of the server's app, and of the server."""
+        return await self.link.ask(SettingList, "GET", "settings")
 
     async def set_policy(self, path: str, value: Any, *, actor: str | None = None, reason: str | None = None) -> None:
         """Change a policy for everybody until it is reset."""

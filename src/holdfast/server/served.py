@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from holdfast.client.client import Client
 from holdfast.config import Settings
-from holdfast.configuration.settings import Setting
+from holdfast.resources.setting import SettingList
 from holdfast.schedules import Schedule
 from holdfast.server.settings import ServerSettings
 from holdfast.stores.store import Store
@@ -27,8 +27,8 @@ class Served:
 
     `opened` gives the open store, and opens it if nobody has; `closed` closes what that has opened. `tasks` are None
     where only the store is known: kinds and their arguments are then what workers have published. `is_open` lets
-    requests from this machine in without a token, until there is one. `described` lists the settings of the app,
-    secrets covered.
+    requests from this machine in without a token, until there is one. `described` lists the settings of the app and
+    the server, secrets covered.
     """
 
     settings: Settings
@@ -40,4 +40,4 @@ class Served:
     metrics: Callable[[], Awaitable[str]] | None = None
     meter: Meter | None = None
     is_open: bool = False
-    described: Callable[[], Sequence[Setting]] = tuple
+    described: Callable[[], SettingList] = lambda: SettingList(settings=[])

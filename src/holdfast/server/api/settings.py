@@ -1,18 +1,16 @@
 """Settings: what holds and who said so, and what people change of it at run time."""
 
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated
 
-import msgspec
 from fastapi import Path, Request
-from pydantic import Field
 
-from holdfast.configuration.showing import overridden
-from holdfast.server.api.parameters import Reason
-from holdfast.server.api.shape import Asked, Moment, Shape
+from holdfast.configuration.showing import overridden, override_path
+from holdfast.resources.queue import SettingRequest
+from holdfast.resources.setting import Setting, SettingList, SettingReset
 from holdfast.server.problems import not_found
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, Who, noted, served
-from holdfast.stores.cluster import Override
 
 routes = Routes("settings", "/settings")
 
@@ -28,60 +26,25 @@ SettingPath = Annotated[
 ]
 
 
-class SettingShape(Shape):
-    """One setting: what holds, and who said so; secrets are covered."""
-
-    path: str = Field(examples=["queues.high.workers"])
-    value: Any = Field(examples=[10])
-    origin: str = Field(description="default, code, a file, or override.", examples=["code"])
-
-
-class SettingList(Shape):
-    """Every setting of the app that the server belongs to, with what people have changed at run time."""
-
-    settings: list[SettingShape]
-
-
-class OverrideShape(Shape):
-    """What somebody has changed at run time: it holds for everybody until it is reset."""
-
-    path: str = Field(examples=["limits.screenshots.concurrency"])
-    value: Any = Field(examples=[2])
-    actor: str | None = Field(examples=["ann"])
-    reason: str | None = Field(examples=["the supplier is slow"])
-    changed_at: Moment = Field(examples=["2026-11-16T09:30:00Z"])
-
-
-class OverrideList(Shape):
-    """All that people have changed at run time."""
-
-    overrides: list[OverrideShape]
-
-
-class NewValue(Asked):
-    """What a setting is to be, and why."""
-
-    value: Any = Field(description="As in the configuration.", examples=[2])
-    reason: Reason = None
-
-
-class WasReset(Shape):
-    """Whether anybody had changed it."""
-
-    reset: bool = Field(examples=[True])
-
-
 @routes.get("", Permission.LOOK, whole=True, summary="List settings")
-async def list_settings(sight: Seen, request: Request) -> SettingList:
-    """Read every setting with where it comes from, the strongest last: default, code, file, environment, override."""
-    found = overridden(served(request).described(), await sight.client.overrides())
-    return SettingList(settings=[SettingShape(path=row.path, value=row.value, origin=row.origin) for row in found])
+async def list_settings(sight: Seen, who: Who, request: Request) -> SettingList:
+    """Read every setting with where it comes from, the strongest last: default, code, file, environment, override.
+
+    Who may use the server, and the path of the file, are shown to those who may change settings.
+    """
+    found = served(request).described()
+    settings = overridden(found.settings, await sight.client.overrides())
+    if who.may(Permission.CHANGE_SETTINGS.role):
+        return replace(found, settings=settings)
+    shown = [setting for setting in settings if not setting.path.startswith("server.")]
+    return SettingList(settings=shown)  # guard: settings-server, without: return replace(found, settings=settings)
 
 
 @routes.get("/overrides", Permission.LOOK, whole=True, summary="List overrides")
-async def list_overrides(sight: Seen) -> OverrideList:
-    """Read what people have changed at run time: who, when and why."""
-    return OverrideList(overrides=[override_shape(row) for row in await sight.client.overrides()])
+async def list_overrides(sight: Seen, who: Who, request: Request) -> SettingList:
+    """Read the settings that were changed at run time: by whom, when and why."""
+    found = await list_settings(sight, who, request)
+    return replace(found, settings=[setting for setting in found.settings if setting.changed_at is not None])
 
 
 @routes.put(
@@ -90,31 +53,20 @@ async def list_overrides(sight: Seen) -> OverrideList:
     whole=True,  # guard: settings-scope, without: whole=False,
     summary="Set a setting",
 )
-async def set_setting(path: SettingPath, asked: NewValue, sight: Seen, who: Who, request: Request) -> OverrideShape:
-    """Change a setting of a limit, budget, queue or service for everybody, within five seconds and until it is reset.
+async def set_setting(path: SettingPath, asked: SettingRequest, sight: Seen, who: Who, request: Request) -> Setting:
+    """Change a setting of a limit, budget, queue or service for all programs.
 
-    It is checked as if it stood in the definition.
+    It holds within five seconds and until it is reset, and is checked as if it stood in the definition.
     """
     noted(request, value=asked.value, reason=asked.reason)
     await sight.client.set_policy(path, asked.value, actor=who.name, reason=asked.reason)
-    for row in await sight.client.overrides():
-        if row.path == path.lower():
-            return override_shape(row)
+    for setting in (await list_overrides(sight, who, request)).settings:
+        if setting.path == override_path(path.lower()):
+            return setting
     raise not_found("override", path)
 
 
 @routes.delete("/{path}", Permission.CHANGE_SETTINGS, whole=True, summary="Reset a setting")
-async def reset_setting(path: SettingPath, sight: Seen) -> WasReset:
+async def reset_setting(path: SettingPath, sight: Seen) -> SettingReset:
     """Let a setting be again what programs and their configuration say."""
-    return WasReset(reset=await sight.client.reset_policy(path))
-
-
-def override_shape(row: Override) -> OverrideShape:
-    """Show what somebody has changed."""
-    return OverrideShape(
-        path=row.path,
-        value=msgspec.json.decode(row.value),
-        actor=row.actor,
-        reason=row.reason,
-        changed_at=row.changed_at,
-    )
+    return SettingReset(reset=await sight.client.reset_policy(path))

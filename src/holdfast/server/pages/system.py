@@ -15,7 +15,7 @@ from holdfast.server.health import read_health
 from holdfast.server.pages.recent import recent
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.roles import Permission
-from holdfast.server.routing import Routes, Seen, noted, served
+from holdfast.server.routing import Routes, Seen, Who, noted, served
 from holdfast.server.sight import Sight
 from holdfast.stores.bounds import BOUNDS
 from holdfast.telemetry.redaction import hide
@@ -92,16 +92,21 @@ async def enable_webhook_here(request: Request, sight: Seen, endpoint: str = For
 
 
 @routes.get("/system/settings", Permission.LOOK, whole=True)
-async def settings_page(request: Request, sight: Seen, changed: bool = Query(True)) -> Response:  # noqa: FBT001, FBT003 - a query
+async def settings_page(
+    request: Request,
+    sight: Seen,
+    who: Who,
+    changed: bool = Query(True),  # noqa: FBT001, FBT003 - a query
+) -> Response:
     """Show every setting with where it comes from; secrets are covered."""
-    rows = (await list_settings(sight, request)).settings
+    rows = (await list_settings(sight, who, request)).settings
     shown = [row for row in rows if not changed or row.origin != "default"]
     return page(
         request,
         "settings.html",
         at="system",
         tab="settings",
-        settings=[(row.path, _text(row.value), row.origin) for row in shown],
+        settings=[(row.path, _text(row.value), row.origin, row.changed_by) for row in redact(shown)],
         hidden=len(rows) - len(shown),
         changed=changed,
         overrides=await sight.client.overrides(),
