@@ -16,10 +16,11 @@ def main() -> None:
     with app.blocking() as queue:
         handle = queue.enqueue(resize.call("cat.png", width=80))
         many = queue.enqueue_many(resize.call("dog.png", width=width) for width in (80, 160, 320))
-        print("stored:", handle.public_id, "and", len(many), "more")
+        print("stored:", handle.id, "and", len(many), "more")
 
-        for count in queue.counts():
-            print("counted:", count.queue, count.state, count.jobs)
+        for name, counts in queue.jobs.counts().items():
+            for state, count in counts.items():
+                print("counted:", name, state, count)
 
         try:
             handle.result(timeout="200ms")

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from holdfast import Context, EventKind, Holdfast, JobHandle, Pipeline, phase
+from holdfast import Context, EventType, Holdfast, JobHandle, Pipeline, phase
 
 app = Holdfast("sqlite://")
 
@@ -32,11 +32,11 @@ class Transcode(Pipeline):
 async def follow(job: JobHandle[object]) -> None:
     """Print the job's progress to its end."""
     async for event in job.watch():
-        if event.kind is EventKind.PROGRESS:
+        if event.type is EventType.PROGRESS:
             said = event.data
             print(f"{said['percent']:3.0f} %  {said['phase']}  {said.get('message', '')}".rstrip())
         else:
-            print(f"{event.kind} {event.data.get('phase', '')}".rstrip())
+            print(f"{event.type} {event.data.get('phase', '')}".rstrip())
 
 
 async def main() -> None:

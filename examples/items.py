@@ -17,7 +17,7 @@ async def update_editions(ctx: Context, project: str, slugs: list[str]) -> str:
         if slug == "v1":
             message = "frozen"
             raise Skip(message)
-        if slug == "main" and ctx.job.life == 1:
+        if slug == "main" and ctx.job.run == 1:
             message = f"the build of {project} is missing"
             raise LookupError(message)
 
@@ -26,12 +26,12 @@ async def update_editions(ctx: Context, project: str, slugs: list[str]) -> str:
     return f"{counts.completed} completed, {counts.skipped} skipped, {counts.failed} failed"
 
 
-def show(job: Job) -> None:
+async def show(job: Job) -> None:
     """Print what readers of the job see."""
-    editions = job.items["editions"]
     print(f"{job.state}: {job.result}")
-    print("  skipped:", editions["editions_skipped"])
-    print("  failed: ", editions["editions_failed"])
+    for item in await app.jobs.items(job.id):
+        if item.note is not None:
+            print(f"  {item.state}: {item.key}, {item.note}")
 
 
 async def main() -> None:
@@ -39,12 +39,12 @@ async def main() -> None:
     async with app:
         handle = await update_editions.enqueue("docs", ["v1", "v2", "main", "usage"])
         await app.run_worker(until="empty")
-        show(await handle.get())
+        await show(await handle.get())
 
         calls.clear()
         await handle.retry()
         await app.run_worker(until="empty")
-        show(await handle.get())
+        await show(await handle.get())
         print("the second run called:", calls)
 
 

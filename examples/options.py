@@ -25,7 +25,7 @@ async def main() -> None:
     """Enqueue the same task under different options."""
     async with app:
         await show("plain", await build_report.enqueue(1))
-        await show("later", await build_report.using(run_in="5m").enqueue(2))
+        await show("later", await build_report.using(delay="5m").enqueue(2))
         await show("urgent", await build_report.using(priority=0).enqueue(3))
         await show("tagged", await build_report.using(tags={"tenant": "acme"}, actor="ada").enqueue(4))
 

@@ -1,4 +1,4 @@
-"""List jobs page by page, cancel some of them, and give one a new life."""
+"""List jobs page by page, cancel some of them, and start one over."""
 
 import asyncio
 
@@ -19,28 +19,29 @@ async def main() -> None:
         await app.enqueue_many(tagged.call(number) for number in range(25))
 
         which = JobFilter(queues=("imports",), tags=(("file", "march.csv"),))
-        page = await app.list(which, limit=10)
+        page = await app.jobs.list(which, limit=10)
         while True:
-            print("page:", [job.payload["number"] for job in page.jobs])
+            print("page:", [job.args["number"] for job in page.jobs])
             if page.next is None:
                 break
-            page = await app.list(which, limit=10, after=page.next)
+            page = await app.jobs.list(which, limit=10, after=page.next)
 
-        newest = [job.id for job in (await app.list(which, limit=3)).jobs]
-        answers = await app.cancel_many(newest, actor="ada", reason="wrong file")
+        newest = [job.id for job in (await app.jobs.list(which, limit=3)).jobs]
+        answers = await app.jobs.cancel_many(newest, actor="ada", reason="wrong file")
         print("cancelled:", sum(answer.answer is Answer.DONE for answer in answers))
 
         cancelled = JobFilter(states=(JobState.CANCELLED,))
-        found = [job async for job in app.iterate(cancelled)]
-        print("found:", len(found), "cancelled by", found[0].extra["cancelled_by"])
+        found = [job async for job in app.jobs.iterate(cancelled)]
+        print("found:", len(found), "cancelled by", found[0].cancelled_by)
 
-        print("retried:", await app.retry(found[0].id), "in life", (await app.get(found[0].id)).life)
+        retried = await app.jobs.retry(found[0].id)
+        print("retried:", retried.state, "in run", retried.run)
         try:
-            await app.delete(found[0].id)
+            await app.jobs.delete(found[0].id)
         except WrongState as error:
             print("refused:", str(error).partition(": ")[2])
-        await app.delete(found[1].id)
-        print("left:", len((await app.list(cancelled)).jobs), "cancelled")
+        await app.jobs.delete(found[1].id)
+        print("left:", len((await app.jobs.list(cancelled)).jobs), "cancelled")
 
 
 if __name__ == "__main__":

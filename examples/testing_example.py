@@ -22,7 +22,7 @@ async def remind(email: str, text: str) -> None:
 async def sign_up(email: str) -> None:
     """Be the code under test."""
     async with app:
-        await remind.using(run_in="1d", unique=email, unique_for="3d").enqueue(email, "Finish your profile")
+        await remind.using(delay="1d", unique=email, unique_for="3d").enqueue(email, "Finish your profile")
 
 
 async def test_sign_up_reminds_once_in_three_days() -> None:

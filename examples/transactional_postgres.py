@@ -41,7 +41,7 @@ async def main() -> None:
         except RuntimeError as error:
             print(error)
         print("orders:", [row["id"] for row in await shop.fetch("SELECT id FROM orders")])
-        print("jobs:  ", [job.payload["order"] async for job in app.iterate()])
+        print("jobs:  ", [job.args["order"] async for job in app.jobs.iterate()])
     await shop.close()
 
 

@@ -37,7 +37,7 @@ def main() -> None:
         except RuntimeError as error:
             print(error)
         print("orders:", [row[0] for row in shop.execute("SELECT id FROM orders")])
-        print("jobs:  ", [job.payload["order"] for job in queue.iterate()])
+        print("jobs:  ", [job.args["order"] for job in queue.jobs.iterate()])
 
 
 if __name__ == "__main__":

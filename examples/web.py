@@ -46,7 +46,7 @@ web.mount("/jobs", app.asgi(ServerSettings(authorize=authorize)))
 @web.post("/orders/{number}")
 async def order(number: int) -> dict[str, str]:
     """Take an order; a second request for the same one is no second job."""
-    return {"job": (await ship.using(key=f"order-{number}").enqueue(number)).public_id}
+    return {"job": (await ship.using(key=f"order-{number}").enqueue(number)).id}
 
 
 async def main() -> None:
@@ -58,7 +58,7 @@ async def main() -> None:
     ):
         job = (await browser.post("/orders/17")).json()["job"]
         print("the same job:", (await browser.post("/orders/17")).json()["job"] == job)
-        await app.wait(job)
+        await app.jobs.wait(job)
         print("a stranger:", (await browser.get(f"/jobs/api/v1/jobs/{job}")).status_code)
         browser.cookies.set("user", "ada")
         print("ada:", (await browser.get(f"/jobs/api/v1/jobs/{job}")).json()["result"])

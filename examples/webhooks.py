@@ -43,7 +43,7 @@ async def main() -> None:
 
         async with asyncio.timeout(20):
             message_id, message = await received.get()
-        print("the same id on every try:", message_id == f"{job.public_id}_1_job-completed")
+        print("the same id on every try:", message_id == f"{job.id}_1_job-completed")
         print(f"{message['type']}: {message['data']['result']}")
 
         stop.set()

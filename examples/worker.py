@@ -40,7 +40,7 @@ async def main() -> None:
             print(f"attempt {attempt.attempt}: {attempt.outcome}, {attempt.error}")
         if job.progress is not None:
             print(f"last report: {job.progress.percent:g} %, {job.progress.message}, {job.progress.data}")
-        print("the other one:", (await app.wait(bad.public_id)).error)
+        print("the other one:", (await app.jobs.wait(bad.id)).error)
 
         stop.set()  # what runs may end; nothing more is claimed
         await worker

@@ -4,7 +4,7 @@ import itertools
 import time
 from collections.abc import Iterable
 
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.names import PRIORITIES
 from holdfast.stores.store import LeaseStore
 from holdfast.stores.values import Claim, Lane, WorkerProcess
@@ -32,7 +32,7 @@ class Asker:
         lanes = (Lane(self._queue, priority, limit, self._bounds.get(priority, 0)) for priority in PRIORITIES)
         return Claim(self._worker, next(self._batches), limit, tuple(lanes))
 
-    def took(self, jobs: Iterable[Job]) -> None:
+    def took(self, jobs: Iterable[JobRow]) -> None:
         """Remember how far the lanes are emptied."""
         for job in jobs:
             self._bounds[job.priority] = max(self._bounds.get(job.priority, 0), job.position or 0)

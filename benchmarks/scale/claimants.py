@@ -14,14 +14,14 @@ from benchmarks.contestants.contestant import LEDGER
 from benchmarks.contestants.ledger import Ledger
 from benchmarks.scale.asking import Asker, enter, starts_at_beginning
 from benchmarks.scale.place import AnyStore, place_of_environment
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.stores.values import Verdict
 from holdfast.transitions import completed
 
 
 async def _work(store: AnyStore, asker: Asker, batch: int, ledger: Ledger) -> int:
     """Finish and claim in one call each time, until a claim from the lanes' beginning finds nothing."""
-    held: list[Job] = []
+    held: list[JobRow] = []
     done = 0
     while True:
         claim = asker.claim(batch)

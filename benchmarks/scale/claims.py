@@ -19,7 +19,7 @@ from benchmarks.scale.place import AnyStore, Place, execute, store_place
 from benchmarks.scale.report import Cell, Curves, Figure, Report, Table
 from benchmarks.scale.rows import Rows, fill, settle
 from benchmarks.scale.sizes import Sizes
-from holdfast.job import Job, JobState, NewJob
+from holdfast.job import JobRow, JobState, NewJob
 from holdfast.stores.values import Claim, Finish, Verdict
 from holdfast.transitions import completed
 
@@ -45,7 +45,7 @@ class Subject:
     place: Place
     store: AnyStore
     asker: Asker
-    held: list[Job] = field(default_factory=list)
+    held: list[JobRow] = field(default_factory=list)
     timings: Timings = field(default_factory=dict)
 
     async def visit(self) -> None:

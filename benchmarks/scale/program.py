@@ -88,7 +88,7 @@ class Enqueuer(Contestant):
 
     async def open_jobs(self) -> int:
         """Count what is not finished."""
-        return sum(count.jobs for count in await self._app.counts())
+        return sum(count.jobs for counts in (await self._app.jobs.counts()).values() for count in counts.values())
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
 from benchmarks.scale.place import Place
-from holdfast import Cursor, Holdfast, HoldfastError, Job, JobFilter, JobState
+from holdfast import Holdfast, HoldfastError, Job, JobFilter, JobState
 
 NO_ANSWER_MS = 10_000.0  # the deadline of every call
 _LONGEST_S = 20.0
@@ -17,7 +17,7 @@ Read = Callable[[], Awaitable[object]]
 async def time_reads(place: Place, calls: int) -> dict[str, list[float]]:
     """Make each call so often, or for as long as patience lasts; give the milliseconds."""
     async with place.app(deadline="10s") as app:
-        newest = await app.list(limit=_PAGE)
+        newest = await app.jobs.list(limit=_PAGE)
         return {name: await _timed(read, calls) for name, read in _reads(app, newest.jobs).items()}
 
 
@@ -40,17 +40,17 @@ def _reads(app: Holdfast, newest: Sequence[Job]) -> dict[str, Read]:
     middle = last.enqueued_at - timedelta(days=3)
     failed, completed = (JobState.FAILED,), (JobState.COMPLETED,)
 
-    def page(after: Cursor | None = None, **conditions: object) -> Read:
+    def page(after: str | None = None, **conditions: object) -> Read:
         which = JobFilter(**conditions)  # type: ignore[arg-type] # chosen by name, each of its own type
-        return lambda: app.list(which, limit=_PAGE, after=after)
+        return lambda: app.jobs.list(which, limit=_PAGE, after=after)
 
     return {
-        "one job": lambda: app.get(last.id),
-        f"{_PAGE} jobs by id": lambda: app.get_many([job.id for job in newest]),
-        "counts": app.counts,
+        "one job": lambda: app.jobs.get(last.id),
+        f"{_PAGE} jobs by id": lambda: app.jobs.get_many([job.id for job in newest]),
+        "counts": app.jobs.counts,
         "list, newest": page(),
-        "list, next page": page(after=Cursor(last.enqueued_at, last.id)),
-        "list, three days back": page(after=Cursor(middle, last.id)),
+        "list, next page": page(after=f"{last.enqueued_at.isoformat()}/{last.id}"),
+        "list, three days back": page(after=f"{middle.isoformat()}/{last.id}"),
         "list, an hour three days back": page(enqueued_from=middle - timedelta(hours=1), enqueued_before=middle),
         "list, completed": page(states=completed),
         "list, failed": page(states=failed),

@@ -55,13 +55,13 @@ from holdfast.errors import (
     WorkerNotFound,
     WrongState,
 )
-from holdfast.events import Event, EventKind
+from holdfast.events import EventType
 from holdfast.handle import JobHandle
 from holdfast.items import ItemCounts, Items
-from holdfast.job import Attempt, Job, JobState, LogLine, Progress, StateChange
+from holdfast.job import Answer, JobState
 from holdfast.lock import Lock
 from holdfast.outcomes import BudgetExceeded, Cancel, Fatal, Retry, Skip, Snooze, Throttle
-from holdfast.phases import JobPhase, PhaseState
+from holdfast.phases import PhaseState
 from holdfast.phasing import PhaseBlock
 from holdfast.policies.allowance import Allowance
 from holdfast.policies.budgets import Budget
@@ -83,6 +83,18 @@ from holdfast.resources.escalation import (
     EscalationPage,
     PolicyTest,
 )
+from holdfast.resources.event import Event
+from holdfast.resources.job import (
+    Attempt,
+    EnqueuedJob,
+    ItemSet,
+    Job,
+    JobPage,
+    JobPhase,
+    JobSummary,
+    Progress,
+)
+from holdfast.resources.job_parts import JobAnswer, JobItem, LogLine, StateChange, Why
 from holdfast.resources.kind import KindInfo
 from holdfast.resources.limit import LimitInfo, LimitKey, SlotHolder
 from holdfast.resources.lock import LockInfo
@@ -103,14 +115,14 @@ from holdfast.server.principal import Principal
 from holdfast.server.roles import Role
 from holdfast.server.settings import ServerSettings
 from holdfast.shards import RedisDelivery, Shard
-from holdfast.stores.values import Answer, Answered, Count, Counted, Cursor, Found, JobFilter, Page
+from holdfast.stores.values import JobFilter
 from holdfast.stream import EventResponse, EventStream
 from holdfast.tasks.call import Call
 from holdfast.tasks.pipeline import Pipeline, phase
 from holdfast.tasks.task import Task
 from holdfast.telemetry.settings import TelemetrySettings
 from holdfast.webhooks.settings import WebhookSettings
-from holdfast.why import Reason, Why
+from holdfast.why import Reason
 from holdfast.worker_settings import WorkerSettings
 
 __version__ = RELEASE
@@ -119,7 +131,6 @@ __all__ = [
     "AllItemsFailed",
     "Allowance",
     "Answer",
-    "Answered",
     "ArgumentError",
     "ArqDelivery",
     "Attempt",
@@ -144,10 +155,7 @@ __all__ = [
     "ConfigError",
     "Conflict",
     "Context",
-    "Count",
-    "Counted",
     "CreatedToken",
-    "Cursor",
     "DataRefused",
     "DateRange",
     "DeadLetter",
@@ -160,6 +168,7 @@ __all__ = [
     "Email",
     "Endpoint",
     "EndpointNotFound",
+    "EnqueuedJob",
     "Escalation",
     "EscalationDetail",
     "EscalationInfo",
@@ -167,12 +176,11 @@ __all__ = [
     "EscalationNotice",
     "EscalationPage",
     "Event",
-    "EventKind",
     "EventResponse",
     "EventStream",
+    "EventType",
     "EventsMissed",
     "Fatal",
-    "Found",
     "Holdfast",
     "HoldfastError",
     "HoldfastQueueBackend",
@@ -181,16 +189,21 @@ __all__ = [
     "InvalidFilter",
     "InvalidValue",
     "ItemCounts",
+    "ItemSet",
     "Items",
     "Job",
+    "JobAnswer",
     "JobCancelled",
     "JobCount",
     "JobFailed",
     "JobFilter",
     "JobHandle",
+    "JobItem",
     "JobNotFound",
+    "JobPage",
     "JobPhase",
     "JobState",
+    "JobSummary",
     "KeyConflict",
     "Kind",
     "KindInfo",
@@ -212,7 +225,6 @@ __all__ = [
     "MaintenanceWindow",
     "NotOpen",
     "OutcomeUnknown",
-    "Page",
     "PagerDuty",
     "PhaseBlock",
     "PhaseState",

@@ -2,7 +2,7 @@
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -12,7 +12,7 @@ from holdfast.client.bulk import BulkOperations
 from holdfast.client.client import Client
 from holdfast.client.dead_letters import DeadLetters
 from holdfast.client.escalations import Escalations
-from holdfast.client.jobs import EVERY_JOB
+from holdfast.client.jobs import Jobs
 from holdfast.client.kinds import Kinds
 from holdfast.client.limits import Limits
 from holdfast.client.locks import Locks
@@ -24,11 +24,9 @@ from holdfast.client.tokens import Tokens
 from holdfast.client.webhooks import Webhooks
 from holdfast.client.workers import Workers
 from holdfast.duration import Duration
-from holdfast.events import Event
 from holdfast.handle import JobHandle
-from holdfast.job import Job
 from holdfast.lock import Lock, Part
-from holdfast.stores.values import JobFilter
+from holdfast.resources.event import Event
 from holdfast.tasks.call import Call
 
 P = ParamSpec("P")
@@ -70,6 +68,11 @@ class Asking(ABC):
     def locks(self) -> Locks:
         """The locks that are held: read them, take one from a holder that hangs."""
         return self.client.locks
+
+    @property
+    def jobs(self) -> Jobs:
+        """The jobs: read and find them, follow them, change one or many."""
+        return self.client.jobs
 
     @property
     def queues(self) -> Queues:
@@ -134,16 +137,12 @@ class Asking(ABC):
         """Store many jobs in one round trip; the answers map one to one to the calls."""
         return await self.client.enqueue_many(calls, connection)
 
-    def iterate(self, which: JobFilter = EVERY_JOB) -> AsyncIterator[Job]:
-        """Go through all jobs that fit, newest first, reading page by page."""
-        return self.client.iterate(which)
-
     def events(
         self,
         *,
+        types: Iterable[str] = (),
         kinds: Iterable[str] = (),
         queues: Iterable[str] = (),
-        tasks: Iterable[str] = (),
         jobs: Iterable[int | str] = (),
     ) -> AbstractAsyncContextManager[Subscription]:
         """Hear of all that happens to jobs and queues, in whatever process, from the moment the block is entered.
@@ -153,19 +152,19 @@ class Asking(ABC):
 
         One who reads too slowly gets EventsMissed instead of what was lost, and may go on.
         """
-        return self.client.events(kinds=kinds, queues=queues, tasks=tasks, jobs=jobs)
+        return self.client.events(types=types, kinds=kinds, queues=queues, jobs=jobs)
 
     def subscribe(
         self,
         callback: Callable[[Event], Any],
         *,
+        types: Iterable[str] = (),
         kinds: Iterable[str] = (),
         queues: Iterable[str] = (),
-        tasks: Iterable[str] = (),
         jobs: Iterable[int | str] = (),
     ) -> AbstractAsyncContextManager[None]:
         """Call a function, or a coroutine function, with each event while the block runs; what it raises is logged."""
-        return self.client.subscribe(callback, kinds=kinds, queues=queues, tasks=tasks, jobs=jobs)
+        return self.client.subscribe(callback, types=types, kinds=kinds, queues=queues, jobs=jobs)
 
     def lock(self, *parts: Part, timeout: Duration | None = None) -> AbstractAsyncContextManager[Lock]:
         """Hold a lock that everybody who uses this store respects, while the block runs.
@@ -177,30 +176,7 @@ class Asking(ABC):
         """
         return self.client.lock(*parts, timeout=timeout)
 
-    def watch(self, job: int | str) -> AsyncIterator[Event]:
-        """Follow one job: everything that happens to it from here on, to the end of its life."""
-        return self.client.watch(job)
-
-    cancel = _asks(Client.cancel)
-    cancel_many = _asks(Client.cancel_many)
-    count = _asks(Client.count)
-    counts = _asks(Client.counts)
-    delete = _asks(Client.delete)
-    delete_many = _asks(Client.delete_many)
-    get = _asks(Client.get)
-    get_many = _asks(Client.get_many)
-    list = _asks(Client.list)
     overrides = _asks(Client.overrides)
     prune = _asks(Client.prune)
-    replay_edited = _asks(Client.replay_edited)
-    reprioritise = _asks(Client.reprioritise)
-    reprioritise_many = _asks(Client.reprioritise_many)
-    reschedule = _asks(Client.reschedule)
-    reschedule_many = _asks(Client.reschedule_many)
     reset_policy = _asks(Client.reset_policy)
-    retry = _asks(Client.retry)
-    retry_many = _asks(Client.retry_many)
-    search = _asks(Client.search)
     set_policy = _asks(Client.set_policy)
-    wait = _asks(Client.wait)
-    why = _asks(Client.why)

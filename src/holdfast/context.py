@@ -17,12 +17,14 @@ from holdfast import failure
 from holdfast.duration import Duration
 from holdfast.errors import ConfigError
 from holdfast.items import Items
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.journal import Entry
 from holdfast.lock import Lock, Part, name_of
 from holdfast.phasing import PhaseBlock, Phasing, Voice, checked_percent
 from holdfast.policies.allowance import Allowance
 from holdfast.policies.money import USD, Amount, Written, read_amount
+from holdfast.resources import job_rows
+from holdfast.resources.job import Job
 
 # Not Any: with that a type checker could not tell the forms of @app.task apart, and would check no argument.
 State = TypeVar("State", default=object)
@@ -152,41 +154,49 @@ class Context(Generic[State]):
     `state` is what the app's `lifespan` yielded in this process; `Context[MyState]` gives it a type.
     """
 
-    __slots__ = ("_breathed_at", "_keep_line", "_log", "_running", "job", "phasing", "state")
+    __slots__ = ("_breathed_at", "_job", "_keep_line", "_log", "_row", "_running", "phasing", "state")
 
     def __init__(
         self,
-        job: Job,
+        row: JobRow,
         *,
         state: State | None = None,
         running: Running | None = None,
         phasing: Phasing | None = None,
         keep_line: Callable[[int, str], None] | None = None,
     ) -> None:
-        self.job = job
+        self._row = row
+        self._job: Job | None = None
         # What the lifespan yields is of the type that the handler names; nothing at run time could check it.
         self.state: State = state  # type: ignore[assignment] # see above
         self._log: _JobLog | None = None
         self._running: Running = _Nobody() if running is None else running
         self._keep_line = keep_line
         self._breathed_at = time.monotonic()
-        self.phasing = Phasing(job, self._running) if phasing is None else phasing
+        self.phasing = Phasing(row, self._running) if phasing is None else phasing
 
     def __repr__(self) -> str:
-        return f"<Context of job {self.job.public_id} ({self.job.kind}), claim {self.job.claim}>"
+        return f"<Context of job {self._row.public_id} ({self._row.kind}), claim {self._row.claim}>"
+
+    @property
+    def job(self) -> Job:
+        """The job as it was claimed."""
+        if self._job is None:
+            self._job = job_rows.job(self._row)
+        return self._job
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger whose records say which job they are about; its lines from INFO on are kept with the job."""
         if self._log is None:
-            about = {"job": self.job.public_id, "kind": self.job.kind, "attempt": self.job.attempt}
+            about = {"job": self._row.public_id, "kind": self._row.kind, "attempt": self._row.attempt}
             self._log = _JobLog(about, self._keep_line, self.phasing.secrets)
         return self._log
 
     @property
     def fire_time(self) -> datetime | None:
         """The nominal time of the schedule that made the job, whenever it runs; None for any other job."""
-        return self.job.fire_time
+        return self._row.fire_time
 
     @property
     def cancelled(self) -> bool:

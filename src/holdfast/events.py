@@ -10,8 +10,8 @@ from holdfast import public_id
 from holdfast.job import JobState
 
 
-class EventKind(StrEnum):
-    """What an event says; terminal ones come exactly once per life of a job."""
+class EventType(StrEnum):
+    """What has happened; terminal events come exactly once in a run of a job."""
 
     ENQUEUED = "job:enqueued"
     STARTED = "job:started"
@@ -32,7 +32,7 @@ class EventKind(StrEnum):
     OTHER = "job:other"  # something that only a later release knows
 
     @classmethod
-    def _missing_(cls, value: object) -> "EventKind | None":
+    def _missing_(cls, value: object) -> "EventType | None":
         if not isinstance(value, str) or not value.startswith(("job:", "queue:")):
             return None
         return next((kind for kind in cls if kind.stored == value), cls.OTHER)
@@ -43,30 +43,28 @@ class EventKind(StrEnum):
         return self.value if self.value.startswith("job:") else f"job:{self.value}"
 
 
-TERMINAL_EVENTS = frozenset({EventKind.COMPLETED, EventKind.FAILED, EventKind.CANCELLED})
+TERMINAL_EVENTS = frozenset({EventType.COMPLETED, EventType.FAILED, EventType.CANCELLED})
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that happened to a job, or to a queue; it was committed before anybody hears of it.
+class EventRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An event as the store has it.
 
-    `seq` is the store's number. The events of one job come in the order in which they happened. `data` has what there
-    is to say beyond the state: an error, how far a handler is, which phase has ended. What is told of a queue names no
-    job: its `job_id` is 0, its `task` empty, its `state` None.
+    `seq` is the store's number. An event of a queue names no job: its `job_id` is 0, `kind` is empty, `state` None.
     """
 
     seq: int
     at: datetime
-    kind: EventKind
+    type: EventType
     job_id: int
-    task: str
+    kind: str
     queue: str
     state: JobState | None
-    life: int
+    run: int
     claim: int
     attempt: int
     data: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @property
     def public_id(self) -> str:
-        """The job's id as people see it; empty where a queue is told of."""
+        """The job's id as people see it; empty for an event of a queue."""
         return public_id.encode(self.job_id) if self.job_id else ""

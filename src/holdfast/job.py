@@ -1,7 +1,7 @@
-"""A job before it is stored (`NewJob`) and after (`Job`)."""
+"""A job before it is stored (`NewJob`) and after (`JobRow`)."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from holdfast import phases, public_id
-from holdfast.phases import JobPhase, PhaseState
+from holdfast.phases import PhaseRow, PhaseState
 
 T = TypeVar("T")
 
@@ -34,6 +34,17 @@ TERMINAL = frozenset(JobState) - LIVE
 RETRYABLE = TERMINAL - {JobState.COMPLETED}
 
 
+class Answer(StrEnum):
+    """What an operator's verb did to one job."""
+
+    DONE = "done"
+    REQUESTED = "requested"  # cancel: the running handler was marked and will be told
+    WRONG_STATE = "wrong_state"
+    UNIQUE_CLASH = "unique_clash"  # retry: `other` is the live job that holds the unique key
+    EXPIRING = "expiring"  # retry: too close to the end of its retention
+    NOT_FOUND = "not_found"
+
+
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What an insert needs; times are an absolute `run_at` or a `delay_ms` by the store's clock."""
 
@@ -56,7 +67,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     parent: int | None = None
 
 
-class Progress(msgspec.Struct, frozen=True):
+class ProgressRow(msgspec.Struct, frozen=True):
     """The last progress that a handler reported: of the whole job, and of the phase that it was in."""
 
     percent: float | None
@@ -67,7 +78,7 @@ class Progress(msgspec.Struct, frozen=True):
     phase_percent: float | None = None
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class AttemptRow(msgspec.Struct, frozen=True):
     """One ended claim of a job: who had it, when, and how it ended."""
 
     claim: int
@@ -82,7 +93,7 @@ class Attempt(msgspec.Struct, frozen=True):
     traceback: str | None = None
 
 
-class LogLine(msgspec.Struct, frozen=True):
+class LogRow(msgspec.Struct, frozen=True):
     """A line that a handler logged."""
 
     claim: int
@@ -115,17 +126,6 @@ class DeliveryRow(msgspec.Struct, frozen=True):
     log: list[DeliveryTryRow] = msgspec.field(default_factory=list)
 
 
-class StateChange(msgspec.Struct, frozen=True):
-    """One change of a job's state, as far as its row still tells."""
-
-    at: datetime
-    source: JobState | None
-    target: JobState
-    attempt: int
-    worker: int | None = None
-    reason: str | None = None
-
-
 class WebhookWish(msgspec.Struct, frozen=True):
     """Where the end of a job is posted, in its `extra`."""
 
@@ -150,10 +150,9 @@ _PHASE_ENDS = {
     JobState.COMPLETED: PhaseState.COMPLETED,
     JobState.COMPLETED_WITH_ERRORS: PhaseState.COMPLETED,
 }
-_MOST_CHANGES = 100
 
 
-class Job(msgspec.Struct, frozen=True, gc=False):
+class JobRow(msgspec.Struct, frozen=True, gc=False):
     """One row of the store, live or finished; the field order is the column order of every query that reads jobs.
 
     It holds texts, numbers and times only, so it can be part of no cycle: the garbage collector need not look at it.
@@ -242,19 +241,19 @@ class Job(msgspec.Struct, frozen=True, gc=False):
         }
 
     @property
-    def progress(self) -> Progress | None:
+    def progress(self) -> ProgressRow | None:
         """The last progress reported, if any."""
-        return _read(self.progress_json, Progress, None)
+        return _read(self.progress_json, ProgressRow, None)
 
     @property
-    def attempts(self) -> list[Attempt]:
+    def attempts(self) -> list[AttemptRow]:
         """The ended claims, oldest first, at most the last hundred."""
-        return _read(self.attempts_json, list[Attempt], [])
+        return _read(self.attempts_json, list[AttemptRow], [])
 
     @property
-    def phases(self) -> list[JobPhase]:
+    def phases(self) -> list[PhaseRow]:
         """The phases, in order, with those that have not begun; of an ended job none goes on."""
-        stored = _read(self.phases_json, list[JobPhase], [])
+        stored = _read(self.phases_json, list[PhaseRow], [])
         plan: phases.Plan = [(name, weight) for name, weight in self.extra.get("phases", ())]
         progress = self.progress
         return [
@@ -262,7 +261,7 @@ class Job(msgspec.Struct, frozen=True, gc=False):
             for phase in phases.with_planned(stored, plan)
         ]
 
-    def _seen(self, phase: JobPhase, progress: Progress | None) -> JobPhase:
+    def _seen(self, phase: PhaseRow, progress: ProgressRow | None) -> PhaseRow:
         """Show how far a phase is that has not ended; one that nobody works on at present waits."""
         if phase.state is not PhaseState.RUNNING:
             return phase
@@ -292,9 +291,9 @@ class Job(msgspec.Struct, frozen=True, gc=False):
         }
 
     @property
-    def logs(self) -> list[LogLine]:
+    def logs(self) -> list[LogRow]:
         """The lines that its handler logged, oldest first."""
-        return _read(self.logs_json, list[LogLine], [])
+        return _read(self.logs_json, list[LogRow], [])
 
     @property
     def deliveries(self) -> list[DeliveryRow]:
@@ -312,25 +311,6 @@ class Job(msgspec.Struct, frozen=True, gc=False):
         return any(delivery.state == "delivered" and delivery.life == self.life for delivery in self.deliveries)
 
     @property
-    def is_stale(self) -> bool:
-        """Whether its queue's policy calls this finished job stale, by the clock of this machine."""
-        return self.stale_at is not None and self.stale_at <= datetime.now(UTC)
-
-    @property
-    def changes(self) -> list[StateChange]:
-        """The changes of its state, oldest first, as far as the ended claims tell; at most the last hundred."""
-        found = [StateChange(self.enqueued_at, None, JobState.QUEUED, 0)]
-        for ended in self.attempts:
-            found += _changes_of(ended)
-        if self.claimed_at is not None:
-            found.append(StateChange(self.claimed_at, JobState.QUEUED, JobState.RUNNING, self.attempt, self.worker))
-        if self.finished_at is not None:
-            source = JobState.QUEUED if self.claimed_at is None else JobState.RUNNING
-            reason = self.extra.get("cancel_reason") or self.error
-            found.append(StateChange(self.finished_at, source, self.state, self.attempt, self.worker, reason))
-        return found[-_MOST_CHANGES:]
-
-    @property
     def is_finished(self) -> bool:
         """Whether this life of the job has ended."""
         return self.state in TERMINAL
@@ -340,11 +320,11 @@ _Items = dict[str, dict[str, Any]]
 _FORMS: dict[str, Any] = {
     "tags": dict[str, str],
     "extra": dict[str, Any],
-    "progress": Progress,
-    "attempts": list[Attempt],
-    "phases": list[JobPhase],
+    "progress": ProgressRow,
+    "attempts": list[AttemptRow],
+    "phases": list[PhaseRow],
     "items": _Items,
-    "logs": list[LogLine],
+    "logs": list[LogRow],
     "deliveries": list[DeliveryRow],
 }
 
@@ -367,7 +347,7 @@ def _mistake(note: Any, form: Any) -> str | None:
     return None
 
 
-def _mistakes(job: Job) -> Iterator[str]:
+def _mistakes(job: JobRow) -> Iterator[str]:
     for name, form in _FORMS.items():
         text = getattr(job, f"{name}_json")
         if text is None:
@@ -379,14 +359,3 @@ def _mistakes(job: Job) -> Iterator[str]:
     for name, note in _read(job.extra_json, dict[str, Any], {}).items():
         if name in _NOTES and (mistake := _mistake(note, _NOTES[name])) is not None:
             yield f"extra.{name}: {mistake}"
-
-
-def _changes_of(ended: Attempt) -> list[StateChange]:
-    """Read two changes from an ended claim: it was taken, and it ended."""
-    target = JobState(ended.outcome) if ended.outcome in TERMINAL else JobState.QUEUED
-    reason = ended.outcome if ended.error is None else f"{ended.outcome}: {ended.error}"
-    changes = [StateChange(ended.ended_at, JobState.RUNNING, target, ended.attempt, ended.worker, reason)]
-    if ended.claimed_at is not None:
-        taken = StateChange(ended.claimed_at, JobState.QUEUED, JobState.RUNNING, ended.attempt, ended.worker)
-        return [taken, *changes]
-    return changes

@@ -20,7 +20,7 @@ class PhaseState(StrEnum):
     CANCELLED = "cancelled"
 
 
-class JobPhase(msgspec.Struct, frozen=True, kw_only=True):
+class PhaseRow(msgspec.Struct, frozen=True, kw_only=True):
     """One phase of a job; `claim` is the claim that worked on it last."""
 
     name: str
@@ -41,11 +41,11 @@ Plan = Sequence[tuple[str, float]]
 """The names and weights of the phases that a task will go through."""
 
 
-def with_planned(stored: Sequence[JobPhase], plan: Plan) -> list[JobPhase]:
+def with_planned(stored: Sequence[PhaseRow], plan: Plan) -> list[PhaseRow]:
     """Put the phases that have not begun beside those that have, in order, and steps after the phase they belong to."""
     known = {phase.name for phase in stored}
     waiting = [
-        JobPhase(name=name, ordinal=ordinal, weight=weight)
+        PhaseRow(name=name, ordinal=ordinal, weight=weight)
         for ordinal, (name, weight) in enumerate(plan)
         if name not in known
     ]
@@ -53,7 +53,7 @@ def with_planned(stored: Sequence[JobPhase], plan: Plan) -> list[JobPhase]:
     return sorted([*stored, *waiting], key=lambda phase: (phase.ordinal, phase.name not in planned))
 
 
-def closed(phase: JobPhase, end: PhaseState | None, error: str | None) -> JobPhase:
+def closed(phase: PhaseRow, end: PhaseState | None, error: str | None) -> PhaseRow:
     """Tell what becomes of a phase when its job has ended so: nothing of an ended job goes on."""
     if end is None or phase.state is PhaseState.COMPLETED or end is PhaseState.COMPLETED:
         return phase

@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast import failure, payload
 from holdfast.errors import ArgumentError, ConfigError, InvalidValue
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.journal import Entry, ItemsNote, PhaseNote, Said
 from holdfast.names import text
 from holdfast.outcomes import Cancel, Fatal, Skip, Snooze, Throttle, outcome_of
@@ -74,7 +74,7 @@ class OpenPhase:
 class Phasing:
     """The phases and items of one run."""
 
-    def __init__(self, job: Job, voice: Voice, plan: Plan = (), limits: Mapping[str, int] | None = None) -> None:
+    def __init__(self, job: JobRow, voice: Voice, plan: Plan = (), limits: Mapping[str, int] | None = None) -> None:
         self.voice = voice
         self.said = Said()
         self.open: OpenPhase | None = None
@@ -91,7 +91,7 @@ class Phasing:
 
     # ---- what came before ------------------------------------------------------------------------------------------
 
-    def resume(self, stored: Job) -> None:
+    def resume(self, stored: JobRow) -> None:
         """Go on where an earlier claim ended: what was completed stays so."""
         for phase in stored.phases:
             if phase.state is PhaseState.COMPLETED:

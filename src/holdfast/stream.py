@@ -16,14 +16,12 @@ from typing import Any
 import msgspec
 
 from holdfast.client.client import Client
-from holdfast.client.covering import Covering
 from holdfast.client.subscription import EventFilter, EventsMissed, Numbered, Subscription, read_filter
 from holdfast.errors import HoldfastError
-from holdfast.events import Event
-from holdfast.job import LIVE, Job
-from holdfast.payload import covered
+from holdfast.job import LIVE
+from holdfast.resources.job import Job
+from holdfast.resources.redaction import redact
 from holdfast.stores.values import JobFilter
-from holdfast.telemetry.redaction import hide_within
 
 _logger = logging.getLogger("holdfast")
 
@@ -59,14 +57,14 @@ class EventStream:
         *,
         job: int | str | None = None,
         queues: Iterable[str] = (),
-        kinds: Iterable[str] = (),
+        types: Iterable[str] = (),
         snapshot: bool = True,
         last_event_id: str | None = None,
         ping_s: float = PING_S,
         check: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
         self._client = client
-        self._wanted: EventFilter = read_filter(kinds, queues, (), () if job is None else (job,))
+        self._wanted: EventFilter = read_filter(types, (), queues, () if job is None else (job,))
         self._has_snapshot = snapshot
         self._last_event_id = last_event_id
         self._ping_s = ping_s
@@ -118,15 +116,15 @@ class EventStream:
         # Before the jobs are read: a client that is cut off then comes back to here, and hears of what happened since.
         watching = self._client.watching
         event_id = watching.id_of(watching.number)
-        return _frame("snapshot", {"jobs": [job_as_json(job) for job in await self._jobs()]}, event_id)
+        return _frame("snapshot", {"jobs": [redact(job).summary() for job in await self._jobs()]}, event_id)
 
     async def _jobs(self) -> list[Job]:
         wanted = self._wanted
         if wanted.jobs:
-            found = (await self._client.get_many(list(wanted.jobs))).values()
+            found = (await self._client.jobs.get_many(list(wanted.jobs))).values()
             return [job for job in found if not wanted.queues or job.queue in wanted.queues]
         live = JobFilter(states=tuple(LIVE), queues=tuple(wanted.queues))
-        return (await self._client.list(live, limit=MOST_SHOWN)).jobs
+        return (await self._client.jobs.list(live, limit=MOST_SHOWN)).jobs
 
 
 class EventResponse:
@@ -198,47 +196,10 @@ async def _left(receive: Receive) -> None:
         pass
 
 
-def as_json(event: Event) -> dict[str, Any]:
-    """Write an event for readers outside; ids are texts, and null where a queue is told of."""
-    return {
-        "type": event.kind,
-        "id": event.public_id or None,
-        "at": event.at,
-        "kind": event.task,
-        "queue": event.queue,
-        "status": event.state,
-        "life": event.life,
-        "attempt": event.attempt,
-        "data": hide_within(covered(event.data)),
-    }
-
-
-def job_as_json(job: Job) -> dict[str, Any]:
-    """Write what a page shows of a job while it is under way."""
-    covering = Covering(job)
-    progress = covering.progress
-    return {
-        "id": job.public_id,
-        "kind": job.kind,
-        "queue": job.queue,
-        "status": job.state,
-        "life": job.life,
-        "attempt": job.attempt,
-        "enqueued_at": job.enqueued_at,
-        "started_at": job.started_at,
-        "finished_at": job.finished_at,
-        "phase": None if progress is None else progress.phase,
-        "phase_progress": None if progress is None else progress.phase_percent,
-        "progress": None if progress is None else progress.percent,
-        "message": None if progress is None else progress.message,
-        "error": covering.text(job.error),
-    }
-
-
 @lru_cache(maxsize=1_000)
 def _event_frame(event_id: str, numbered: Numbered) -> bytes:
     """Write an event, once for all who watch."""
-    return _frame(numbered.event.kind, as_json(numbered.event), event_id)
+    return _frame(numbered.event.type, redact(numbered.event), event_id)
 
 
 def _frame(event: str, data: object, event_id: str | None = None) -> bytes:

@@ -18,8 +18,8 @@ from holdfast import names, payload
 from holdfast.app import Holdfast
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import ConfigError
-from holdfast.job import Job
 from holdfast.locations import SqliteLocation
+from holdfast.resources.job import Job
 from holdfast.stores import make_store
 from holdfast.stores.values import JobFilter
 from holdfast.tasks.options import due_time
@@ -78,8 +78,8 @@ class Jobs:
     async def enqueued(self, task: TaskOrKind, /, **arguments: Any) -> list[Job]:
         """List the jobs of a task that have at least these arguments, oldest first."""
         expected = _plain(arguments)
-        found = [job async for job in self.app.iterate(JobFilter(kinds=(_kind(task),)))]
-        return [job for job in reversed(found) if {**job.payload, **expected} == job.payload]
+        found = [job async for job in self.app.jobs.iterate(JobFilter(kinds=(_kind(task),)))]
+        return [job for job in reversed(found) if {**job.args, **expected} == job.args]
 
     async def assert_enqueued(self, task: TaskOrKind, /, **arguments: Any) -> list[Job]:
         """Fail unless such a job was enqueued, and say what was enqueued instead."""
@@ -100,13 +100,13 @@ class Jobs:
 
         Jobs that are due later (retries too) wait for the clock: `await jobs.clock.advance("1m")`, then drain again.
         """
-        before = {job.id: job async for job in self.app.iterate()}
+        before = {job.id: job async for job in self.app.jobs.iterate()}
         await self.app.run_worker(queues=queues, until=Until.EMPTY)
-        ended = [job async for job in self.app.iterate() if job.is_finished and _is_new(job, before.get(job.id))]
+        ended = [job async for job in self.app.jobs.iterate() if job.is_finished and _is_new(job, before.get(job.id))]
         return ended[::-1]
 
     async def _instead(self) -> str:
-        page = await self.app.list(limit=_MOST_SHOWN)
+        page = await self.app.jobs.list(limit=_MOST_SHOWN)
         return f"enqueued were (newest first): {_listed(page.jobs)}" if page.jobs else "nothing was enqueued at all"
 
 
@@ -138,8 +138,8 @@ def _clock_of(app: Holdfast) -> Clock:
 
 
 def _is_new(job: Job, before: Job | None) -> bool:
-    """Whether a job ended since: another life of the same job is another end."""
-    return before is None or not before.is_finished or before.life != job.life
+    """Whether a job ended since: another run of the same job is another end."""
+    return before is None or not before.is_finished or before.run != job.run
 
 
 def _kind(task: TaskOrKind) -> str:
@@ -158,5 +158,5 @@ def _shown(kind: str, arguments: dict[str, Any]) -> str:
 
 
 def _listed(jobs: list[Job]) -> str:
-    shown = ", ".join(_shown(job.kind, payload.covered(job.payload)) for job in jobs[:_MOST_SHOWN])
+    shown = ", ".join(_shown(job.kind, payload.covered(job.args)) for job in jobs[:_MOST_SHOWN])
     return shown if len(jobs) <= _MOST_SHOWN else f"{shown}, ..."

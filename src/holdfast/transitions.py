@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.events import EventKind
+from holdfast.events import EventType
 from holdfast.failure import Failure
 from holdfast.job import RETRYABLE, TERMINAL, WAITING, JobState
 
@@ -20,7 +20,7 @@ class Move(NamedTuple):
     verb: str
     sources: frozenset[JobState | None]
     targets: frozenset[JobState | None]
-    event: EventKind | None
+    event: EventType | None
 
 
 class Verb(StrEnum):
@@ -43,29 +43,29 @@ _FAILED = frozenset({JobState.FAILED})
 _CANCELLED = frozenset({JobState.CANCELLED})
 
 MOVES = (
-    Move("enqueue", frozenset({None}), WAITING, EventKind.ENQUEUED),
+    Move("enqueue", frozenset({None}), WAITING, EventType.ENQUEUED),
     Move("promote", _SCHEDULED | {JobState.HELD}, _QUEUED, None),
     Move("park", _QUEUED, frozenset({JobState.HELD}), None),
     Move("release", frozenset({JobState.HELD}), _QUEUED, None),
     Move("reschedule", _QUEUED | {JobState.HELD}, _SCHEDULED, None),
     Move("reschedule", _SCHEDULED, _QUEUED, None),
-    Move("claim", _QUEUED, _RUNNING, EventKind.STARTED),
+    Move("claim", _QUEUED, _RUNNING, EventType.STARTED),
     Move(
         Verb.COMPLETE,
         _RUNNING,
         frozenset({JobState.COMPLETED, JobState.COMPLETED_WITH_ERRORS}),
-        EventKind.COMPLETED,
+        EventType.COMPLETED,
     ),
-    Move(Verb.FAIL, _RUNNING, _FAILED, EventKind.FAILED),
-    Move(Verb.RETRY, _RUNNING, _SCHEDULED | _QUEUED | _CANCELLED, EventKind.RETRYING),
-    Move(Verb.SNOOZE, _RUNNING, _SCHEDULED | _QUEUED | _CANCELLED, EventKind.INTERRUPTED),
-    Move(Verb.THROTTLE, _RUNNING, _SCHEDULED | _QUEUED | _CANCELLED, EventKind.INTERRUPTED),
-    Move("defer", _RUNNING, frozenset({JobState.HELD}) | _CANCELLED, EventKind.INTERRUPTED),
-    Move(Verb.INTERRUPT, _RUNNING, _QUEUED | _CANCELLED, EventKind.INTERRUPTED),
-    Move(Verb.CRASH, _RUNNING, _QUEUED | _SCHEDULED | _FAILED | _CANCELLED, EventKind.RESCUED),
-    Move(Verb.CANCEL, WAITING | _RUNNING, _CANCELLED, EventKind.CANCELLED),
-    Move("retry by hand", RETRYABLE, _QUEUED, EventKind.ENQUEUED),
-    Move("delete", TERMINAL, frozenset({None}), EventKind.DELETED),
+    Move(Verb.FAIL, _RUNNING, _FAILED, EventType.FAILED),
+    Move(Verb.RETRY, _RUNNING, _SCHEDULED | _QUEUED | _CANCELLED, EventType.RETRYING),
+    Move(Verb.SNOOZE, _RUNNING, _SCHEDULED | _QUEUED | _CANCELLED, EventType.INTERRUPTED),
+    Move(Verb.THROTTLE, _RUNNING, _SCHEDULED | _QUEUED | _CANCELLED, EventType.INTERRUPTED),
+    Move("defer", _RUNNING, frozenset({JobState.HELD}) | _CANCELLED, EventType.INTERRUPTED),
+    Move(Verb.INTERRUPT, _RUNNING, _QUEUED | _CANCELLED, EventType.INTERRUPTED),
+    Move(Verb.CRASH, _RUNNING, _QUEUED | _SCHEDULED | _FAILED | _CANCELLED, EventType.RESCUED),
+    Move(Verb.CANCEL, WAITING | _RUNNING, _CANCELLED, EventType.CANCELLED),
+    Move("retry by hand", RETRYABLE, _QUEUED, EventType.ENQUEUED),
+    Move("delete", TERMINAL, frozenset({None}), EventType.DELETED),
 )
 
 

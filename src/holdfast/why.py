@@ -1,9 +1,6 @@
 """The answer to "why is this job not running?"."""
 
 from enum import StrEnum
-from typing import Any
-
-import msgspec
 
 
 class Reason(StrEnum):
@@ -29,14 +26,3 @@ class Reason(StrEnum):
     UNKNOWN_KIND = "unknown_kind"
     BUSY = "busy"
     READY = "ready"
-
-
-class Why(msgspec.Struct, frozen=True):
-    """Why a job stands where it stands: a sentence for people, and the same in parts for programs."""
-
-    reason: Reason
-    sentence: str
-    details: dict[str, Any] = {}
-
-    def __str__(self) -> str:
-        return self.sentence

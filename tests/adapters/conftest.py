@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from holdfast.app import Holdfast
-from holdfast.job import Job
+from holdfast.resources.job import Job
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import quoted
 from holdfast.stores.sqlite.store import SqliteStore
@@ -71,11 +71,11 @@ class Shop:
 
     async def jobs(self) -> list[Job]:
         """Read the jobs that are committed."""
-        return [job async for job in self.app.iterate()]
+        return [job async for job in self.app.jobs.iterate()]
 
     async def shipped(self) -> list[int]:
         """Read which orders have a committed job."""
-        return sorted(job.payload["n"] for job in await self.jobs())
+        return sorted(job.args["n"] for job in await self.jobs())
 
     @asynccontextmanager
     async def another_caller(self) -> AsyncIterator[Caller]:

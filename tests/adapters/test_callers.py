@@ -22,6 +22,7 @@ from sqlalchemy.pool import NullPool
 from holdfast.app import Holdfast
 from holdfast.context import running_job
 from holdfast.errors import ArgumentError, ConfigError, StoreUnavailable
+from holdfast.public_id import encode
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sqlite.store import SqliteStore
 from tests.adapters.conftest import make_app
@@ -40,7 +41,7 @@ async def opened(dsn: str, emptied_schema: str) -> AsyncIterator[AppAndTask]:
 
 
 async def numbers(app: Holdfast) -> list[int]:
-    return sorted([job.payload["n"] async for job in app.iterate()])
+    return sorted([job.args["n"] async for job in app.jobs.iterate()])
 
 
 def enqueue_thrice(opened: AppAndTask, connection: Any) -> Callable[[], None]:
@@ -52,9 +53,9 @@ def enqueue_thrice(opened: AppAndTask, connection: Any) -> Callable[[], None]:
             first = queue.enqueue(ship.using(connection=connection).call(1))
             second = queue.enqueue(ship.using(connection=connection, key="k").call(2))
             third = queue.enqueue(ship.using(connection=connection, key="k").call(2))
-        assert isinstance(first.id, int)
+        assert isinstance(first.number, int)
         assert (first.created, second.created, third.created) == (True, True, False)
-        assert third.id == second.id != first.id
+        assert third.number == second.number != first.number
 
     return use
 
@@ -64,9 +65,9 @@ async def enqueue_thrice_async(opened: AppAndTask, connection: Any) -> None:
     first = await ship.using(connection=connection).enqueue(1)
     second = await ship.using(connection=connection, key="k").enqueue(2)
     third = await ship.using(connection=connection, key="k").enqueue(2)
-    assert isinstance(first.id, int)
+    assert isinstance(first.number, int)
     assert (first.created, second.created, third.created) == (True, True, False)
-    assert third.id == second.id != first.id
+    assert third.number == second.number != first.number
 
 
 # ---- psycopg ---------------------------------------------------------------------------------------------------------
@@ -156,7 +157,10 @@ async def test_a_handlers_job_is_the_parent_in_its_own_transactions(opened: AppA
     async with connection.transaction():
         await ship.using(connection=connection).enqueue(4)
     await connection.close()
-    assert {job.payload["n"]: job.parent async for job in app.iterate()} == {1: LARGE, 2: LARGE, 3: LARGE, 4: None}
+    assert {job.args["n"]: job.parent async for job in app.jobs.iterate()} == {
+        **dict.fromkeys((1, 2, 3), encode(LARGE)),
+        4: None,
+    }
 
 
 async def test_an_asyncpg_pool(opened: AppAndTask, dsn: str) -> None:
@@ -314,10 +318,10 @@ def test_sqlite3_connections_of_every_habit(tmp_path: Path, habit: dict[str, Any
         enqueue_thrice((app, ship), connection)()
         assert connection.in_transaction
         connection.rollback()
-        assert list(queue.iterate()) == []
+        assert list(queue.jobs.iterate()) == []
         enqueue_thrice((app, ship), connection)()
         connection.commit()
-        assert sorted(job.payload["n"] for job in queue.iterate()) == [1, 2]
+        assert sorted(job.args["n"] for job in queue.jobs.iterate()) == [1, 2]
 
 
 def test_a_sqlite3_transaction_begun_by_hand(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -329,11 +333,11 @@ def test_a_sqlite3_transaction_begun_by_hand(tmp_path: Path, caplog: pytest.LogC
             enqueue_thrice((app, ship), connection)()
             assert connection.in_transaction
             connection.execute("ROLLBACK")
-            assert list(queue.iterate()) == []
+            assert list(queue.jobs.iterate()) == []
         connection.execute("BEGIN")
         enqueue_thrice((app, ship), connection)()
         connection.execute("COMMIT")
-        assert sorted(job.payload["n"] for job in queue.iterate()) == [1, 2]
+        assert sorted(job.args["n"] for job in queue.jobs.iterate()) == [1, 2]
     assert caplog.records == []
 
 
@@ -351,7 +355,7 @@ def test_a_sqlite3_transaction_that_has_read_and_was_overtaken(tmp_path: Path) -
         connection.execute("BEGIN IMMEDIATE")
         queue.enqueue(ship.using(connection=connection).call(3))
         connection.commit()
-        assert sorted(job.payload["n"] for job in queue.iterate()) == [1, 3]
+        assert sorted(job.args["n"] for job in queue.jobs.iterate()) == [1, 3]
 
 
 # ---- without a transaction -------------------------------------------------------------------------------------------
@@ -450,7 +454,7 @@ def test_libraries_over_sqlite_without_a_transaction_are_used_and_logged(
             caplog.clear()
             queue.enqueue(ship.using(connection=connection).call(n))
             assert_autocommit_logged(caplog, "sqlite3")
-        assert sorted(job.payload["n"] for job in queue.iterate()) == [0, 1, 2]
+        assert sorted(job.args["n"] for job in queue.jobs.iterate()) == [0, 1, 2]
     django.close()
     del connections["autocommit"]
 
@@ -461,7 +465,7 @@ def test_sqlite3_without_a_transaction_is_used_and_logged(tmp_path: Path, caplog
     with app.blocking() as queue, closing(sqlite3.connect(path, isolation_level=None)) as connection:
         queue.enqueue_many([ship.call(n) for n in range(3)], connection=connection)
         assert not connection.in_transaction
-        assert len(list(queue.iterate())) == 3
+        assert len(list(queue.jobs.iterate())) == 3
     assert_autocommit_logged(caplog, "sqlite3")
 
 
@@ -593,8 +597,8 @@ async def test_what_an_app_accepts_its_callers_transaction_accepts(
         own = await keep.enqueue(argument)
         with psycopg.connect(dsn) as connection:
             in_transaction = await keep.using(connection=connection).enqueue(argument)
-        stored = (await own.get()).payload["what"]
-        assert stored == (await in_transaction.get()).payload["what"]
+        stored = (await own.get()).args["what"]
+        assert stored == (await in_transaction.get()).args["what"]
         # PostgreSQL writes a large number without exponent, so it comes back as a whole one.
         assert (float(stored) if isinstance(argument, float) else stored) == argument
 

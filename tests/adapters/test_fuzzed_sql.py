@@ -77,7 +77,7 @@ async def test_a_job_is_stored_or_refused(dsn: str, emptied_schema: str) -> None
 
         is_stored_or_refused()
     async with Holdfast(dsn, schema=emptied_schema) as app:
-        jobs = [job async for job in app.iterate()]
+        jobs = [job async for job in app.jobs.iterate()]
     assert len(jobs) <= stored
     assert stored
-    assert [problem for job in jobs for problem in job.extra.get("unreadable", ())] == []
+    assert [problem for job in jobs for problem in job.unreadable] == []

@@ -82,7 +82,7 @@ CHECKS: dict[str, tuple[Callable[[Any], object], list[Any]]] = {
             {},
         ],
     ),
-    "delay_ms": (duration("run_in"), [0, 1, HUNDRED_YEARS, HUNDRED_YEARS + 1, -1, True, [], 10**30]),
+    "delay_ms": (duration("delay"), [0, 1, HUNDRED_YEARS, HUNDRED_YEARS + 1, -1, True, [], 10**30]),
     "unique": (option("unique"), ["u", "ü" * 256, "u" * 512, "u" * 513, "ü" * 257, "", " ", 5, True, [], {}]),
     "key": (option("key"), ["k", "ü" * 256, "k" * 512, "k" * 513, "ü" * 257, "", 5, False, [], {}]),
     "max_attempts": (option("max_attempts"), [1, 1_000_000, 1_000_001, 0, -1, 2.0, 1.5, "3", True, []]),

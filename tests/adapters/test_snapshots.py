@@ -33,7 +33,7 @@ async def test_a_clash_with_an_unseen_job_has_no_id(shop: Shop, level: str) -> N
         }
         await shop.ship.using(**named).enqueue(number)
         met = await shop.caller.enqueue(number, **named)
-        assert (met.created, met.id) == (False, None), options
+        assert (met.created, met.number) == (False, None), options
     await shop.order(1)
     ours = await shop.caller.enqueue(9, key="ours")
     await shop.caller.commit()
@@ -52,8 +52,8 @@ async def test_a_clash_within_the_snapshot_has_the_id(shop: Shop, level: str) ->
     ours = await shop.caller.enqueue(2, unique="ours")
     again = await shop.caller.enqueue(2, unique="ours")
     await shop.caller.commit()
-    assert by_key.id == by_unique.id == committed.id
-    assert (again.created, again.id) == (False, ours.id)
+    assert by_key.number == by_unique.number == committed.number
+    assert (again.created, again.number) == (False, ours.number)
     assert await shop.shipped() == [1, 2]
 
 
@@ -66,7 +66,7 @@ async def test_an_unseen_clash_among_many_leaves_the_others(shop: Shop, level: s
     handles = await shop.caller.enqueue_many(calls)
     await shop.caller.commit()
     assert [handle.created for handle in handles] == [True, False, True]
-    assert [handle.id is None for handle in handles] == [False, True, False]
+    assert [handle.number is None for handle in handles] == [False, True, False]
     assert await shop.shipped() == [1, 2, 3]
 
 
@@ -80,7 +80,7 @@ async def test_a_handle_without_id_says_what_to_do(shop: Shop) -> None:
         await met.get()
     await shop.caller.commit()
     await shop.caller.begin()
-    assert (await shop.caller.enqueue(1, key="k")).id is not None
+    assert (await shop.caller.enqueue(1, key="k")).number is not None
     await shop.caller.rollback()
 
 
@@ -99,7 +99,7 @@ async def test_a_clash_waits_and_then_answers(shop: Shop, level: str, options: A
         met = await waiting
         await shop.order(1)
         await shop.caller.commit()
-    assert (met.created, met.id) == (False, None)
+    assert (met.created, met.number) == (False, None)
     assert await shop.shipped() == [1]
     assert await shop.orders() == [1]
 
@@ -116,8 +116,8 @@ async def test_an_expired_key_taken_by_an_unseen_job(shop: Shop, level: str) -> 
     met = await shop.caller.enqueue(1, key="k")
     await shop.caller.commit()
     assert new.created
-    assert new.id != old.id
-    assert (met.created, met.id) == (False, None)
+    assert new.number != old.number
+    assert (met.created, met.number) == (False, None)
 
 
 @pytest.mark.parametrize("place", ["asyncpg"], indirect=True)
@@ -149,7 +149,7 @@ async def test_an_expired_key_that_goes_while_we_reach_for_it(shop: Shop, level:
     if by == "prune":
         assert met.created  # nobody holds the key any more: to answer otherwise would lose the job
     else:
-        assert (met.created, met.id) == (False, None)
+        assert (met.created, met.number) == (False, None)
 
 
 async def expire_keys(shop: Shop) -> None:

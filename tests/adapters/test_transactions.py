@@ -34,7 +34,7 @@ async def test_a_job_exists_once_the_transaction_commits(shop: Shop) -> None:
 
     (job,) = await shop.jobs()
     assert handle.created
-    assert (job.id, job.kind, job.payload, job.state) == (handle.id, "ship", {"n": 1}, JobState.QUEUED)
+    assert (job.number, job.kind, job.args, job.state) == (handle.number, "ship", {"n": 1}, JobState.QUEUED)
     assert await shop.orders() == [1]
 
 
@@ -66,7 +66,7 @@ async def test_one_transaction_holds_many_enqueues(shop: Shop) -> None:
     await shop.caller.commit()
 
     assert all(handle.created for handle in handles)
-    assert {job.id: job.payload["n"] for job in await shop.jobs()} == {h.id: n for n, h in enumerate(handles)}
+    assert {job.number: job.args["n"] for job in await shop.jobs()} == {h.number: n for n, h in enumerate(handles)}
     assert await shop.orders() == [1]
 
 
@@ -74,7 +74,7 @@ async def test_every_option_arrives(shop: Shop) -> None:
     await shop.caller.begin()
     await shop.caller.enqueue(
         1,
-        run_in="1h",
+        delay="1h",
         priority=2,
         max_attempts=7,
         max_crashes=4,
@@ -89,7 +89,7 @@ async def test_every_option_arrives(shop: Shop) -> None:
     assert (job.state, job.priority, job.max_attempts, job.max_crashes) == (JobState.SCHEDULED, 2, 7, 4)
     assert job.timeout_ms is None
     assert (job.tags, job.actor) == ({"shop": "größe ☃ : % $1"}, "who: 100 % sure")
-    assert (job.idempotency_key, job.unique_key) == ("a:b %s $1 ?", "\"'\\ :jobs @jobs")
+    assert (job.key, job.unique_key) == ("a:b %s $1 ?", "\"'\\ :jobs @jobs")
     assert (job.run_at - job.enqueued_at).total_seconds() == pytest.approx(3_600, abs=1)
 
 
@@ -103,7 +103,7 @@ async def test_a_clash_inside_the_transaction_answers_with_the_existing_job(shop
         second = await shop.caller.enqueue(n, **options)
         (third,) = await shop.caller.enqueue_many([shop.ship.using(**options).call(n)])
         assert first.created
-        assert (second.created, second.id) == (third.created, third.id) == (False, first.id)
+        assert (second.created, second.number) == (third.created, third.number) == (False, first.number)
         await shop.order(n)  # the transaction goes on
     await shop.caller.enqueue(9)
     await shop.caller.commit()
@@ -117,7 +117,7 @@ async def test_a_clash_with_a_committed_job_answers_with_it(shop: Shop) -> None:
     met = [await shop.caller.enqueue(n, **options) for n, options in enumerate(CLASHES)]
     await shop.order(1)
     await shop.caller.commit()
-    assert [(job.created, job.id) for job in met] == [(False, job.id) for job in committed]
+    assert [(job.created, job.number) for job in met] == [(False, job.number) for job in committed]
     assert await shop.shipped() == [0, 1, 2]
     assert await shop.orders() == [1]
 
@@ -128,7 +128,7 @@ async def test_a_clash_within_one_call_answers_in_order(shop: Shop) -> None:
     first, second, third = await shop.caller.enqueue_many(calls)
     await shop.caller.commit()
     assert (first.created, second.created, third.created) == (True, True, False)
-    assert third.id == first.id
+    assert third.number == first.number
     assert await shop.shipped() == [1, 2]
 
 
@@ -147,7 +147,7 @@ async def test_many_jobs_go_in_one_call(shop: Shop) -> None:
     await shop.caller.begin()
     handles = await shop.caller.enqueue_many(shop.ship.call(n) for n in range(1_000))
     await shop.caller.commit()
-    assert len({handle.id for handle in handles}) == 1_000
+    assert len({handle.number for handle in handles}) == 1_000
     assert await shop.shipped() == list(range(1_000))
 
 
@@ -172,7 +172,7 @@ async def test_a_clash_waits_for_the_transaction_that_holds_the_key(shop: Shop) 
                 await getattr(other, ends_by)()
                 ours = await waiting
                 assert ours.created is (ends_by == "rollback")
-                assert (ours.id == theirs.id) is (ends_by == "commit")
+                assert (ours.number == theirs.number) is (ends_by == "commit")
                 await (shop.order(n) if ends_by == "commit" else shop.caller.rollback())
             await shop.caller.commit()
     assert await shop.shipped() == [0, 1, 2]
@@ -249,10 +249,10 @@ def test_a_program_without_an_event_loop(tmp_path: Path) -> None:
             connection.execute("INSERT INTO orders VALUES (1)")
             handle = queue.enqueue(ship.using(connection=connection).call(1))
             many = queue.enqueue_many([ship.call(2), ship.using(key="k").call(3)], connection=connection)
-        assert [queue.get(h.id or 0).payload["n"] for h in (handle, *many)] == [1, 2, 3]
+        assert [queue.jobs.get(h.number or 0).args["n"] for h in (handle, *many)] == [1, 2, 3]
         queue.enqueue(ship.using(connection=connection).call(4))
         connection.rollback()
-        assert len(list(queue.iterate())) == 3
+        assert len(list(queue.jobs.iterate())) == 3
         connection.close()
 
 
@@ -277,5 +277,5 @@ async def test_a_schema_may_have_an_odd_name(library: str, dsn: str, odd_schema:
         second = await shop.caller.enqueue(1, key="k", unique="u")
         await shop.caller.enqueue_many([shop.ship.call(2)])
         await shop.caller.commit()
-        assert (first.created, second.created, second.id) == (True, False, first.id)
+        assert (first.created, second.created, second.number) == (True, False, first.number)
         assert await shop.shipped() == [1, 2]

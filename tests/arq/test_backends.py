@@ -219,11 +219,11 @@ async def test_jobs_of_the_app_keep_its_rules() -> None:
     async with in_memory(app):
         queue = app.queue_backend
         made = await queue.enqueue("double", {"number": 1})
-        assert (await app.get(made)).queue == "default"
+        assert (await app.jobs.get(made)).queue == "default"
         with pytest.raises(InvalidValue, match="belong to 'fixed'"):
             await queue.enqueue("fixed", {}, queue_name="mail")
-        assert (await app.get(await queue.enqueue("free", {}, queue_name="mail"))).queue == "mail"
-        assert (await app.get(await queue.enqueue("fixed", {}))).queue == "fixed"
+        assert (await app.jobs.get(await queue.enqueue("free", {}, queue_name="mail"))).queue == "mail"
+        assert (await app.jobs.get(await queue.enqueue("fixed", {}))).queue == "fixed"
         with pytest.raises(UnknownKind):
             await queue.enqueue("treble", {})
         with pytest.raises(ArgumentError):

@@ -9,7 +9,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.delivery.arq_inbox import Inbox
 from holdfast.errors import StoreUnavailable
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.testing import in_memory
 from tests.arq.test_backends import made_app
 
@@ -19,8 +19,8 @@ ROOMY = {"default": 9, "fixed": 9}
 async def stored(app: Holdfast, kind: str, *arguments: int, **options: Any) -> int:
     """Store a job, and give its id."""
     handle = await app.enqueue(app.tasks.get(kind).using(**options).call(*arguments))
-    assert handle.id is not None
-    return handle.id
+    assert handle.number is not None
+    return handle.number
 
 
 class Called:
@@ -58,7 +58,7 @@ async def test_what_does_not_wait_here_returns_at_once() -> None:
         done = await stored(app, "double", 1)
         await app.run_worker(until="empty")
         elsewhere = await stored(app, "fixed")
-        later = await stored(app, "double", 1, run_in="1h")
+        later = await stored(app, "double", 1, delay="1h")
         calls = [await call(job_id) for job_id in (done, elsewhere, later, 4)]
         assert await inbox.pop(ROOMY, 9) == []
         assert await asyncio.gather(*calls) == [True] * 4
@@ -119,7 +119,7 @@ async def test_store_that_is_away_keeps_ids_waiting() -> None:
     async with in_memory(app):
         is_away = True
 
-        async def read(ids: Sequence[int]) -> list[Job]:
+        async def read(ids: Sequence[int]) -> list[JobRow]:
             if is_away:
                 message = "away"
                 raise StoreUnavailable(message)

@@ -26,10 +26,10 @@ async def test_every_job_completes_whoever_is_killed(fleet: Fleet, app: Holdfast
         workers[kill % 2] = fleet.start()
     for number, handle in enumerate(handles):
         assert await handle.result("120s") == f"N{number}"
-    found = await app.get_many([handle.public_id for handle in handles])
+    found = await app.jobs.get_many([handle.id for handle in handles])
     assert {job.state for job in found.values()} == {JobState.COMPLETED}
     begun = Counter(line for line in fleet.noted if line.startswith("begin"))
     for number, handle in enumerate(handles):
-        job = found[handle.id or 0]
+        job = found[handle.id]
         assert begun[f"begin n{number}"] <= job.claim, "it ran without a claim"
         assert [attempt.outcome for attempt in job.attempts].count("completed") <= 1

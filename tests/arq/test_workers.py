@@ -48,7 +48,7 @@ async def test_killed_worker_is_recovered_and_its_job_completes_once(fleet: Flee
     fleet.start()
     assert await handle.result(WITHIN) == "SLOW"
     assert fleet.noted == ["begin slow", "begin slow", "end slow"]
-    job = await app.get(handle.public_id)
+    job = await app.jobs.get(handle.id)
     assert (job.state, job.claim, job.crashes) == (JobState.COMPLETED, 2, 1)
 
 
@@ -61,8 +61,8 @@ async def test_delivery_of_a_dead_worker_is_repeated_without_harm(
     first = fleet.start()
     handle = await app.enqueue(app.tasks.get("work").call("slow"))
     await fleet.until_noted("begin slow")
-    delivery = f"{handle.public_id}-0"
-    await backend.enqueue_many(FUNCTION, {delivery: {"job": handle.public_id, "delivery": delivery}})
+    delivery = f"{handle.id}-0"
+    await backend.enqueue_many(FUNCTION, {delivery: {"job": handle.id, "delivery": delivery}})
     first.kill()
     first.wait()
     server.ask("DEL", f"arq:in-progress:{delivery}")  # which would expire some minutes later
@@ -81,8 +81,8 @@ async def test_redelivery_of_a_running_job_is_harmless(fleet: Fleet, app: Holdfa
     fleet.start()
     handle = await app.enqueue(app.tasks.get("work").call("slow"))
     await fleet.until_noted("begin slow")
-    delivery = f"{handle.public_id}-0"
-    payload = {"job": handle.public_id, "delivery": delivery}
+    delivery = f"{handle.id}-0"
+    payload = {"job": handle.id, "delivery": delivery}
     await backend.enqueue_many(FUNCTION, {delivery: payload, f"{delivery}-again": payload})
     await gone(backend, f"{delivery}-again")
     assert fleet.noted == ["begin slow"]
@@ -92,7 +92,7 @@ async def test_redelivery_of_a_running_job_is_harmless(fleet: Fleet, app: Holdfa
     await backend.enqueue_many(FUNCTION, {delivery: payload})  # an old one, after the job has moved on
     await gone(backend, delivery)
     assert fleet.noted == ["begin slow", "end slow"]
-    assert (await app.get(handle.public_id)).claim == 1
+    assert (await app.jobs.get(handle.id)).claim == 1
 
 
 async def is_in(handle: JobHandle[str], state: JobState) -> bool:
@@ -105,11 +105,11 @@ async def test_retry_is_delivered_afresh(fleet: Fleet, app: Holdfast, backend: A
     await until(lambda: is_in(handle, JobState.SCHEDULED))
     first.terminate()  # a worker that lives finds the retry in the store too, perhaps before it is announced
     first.wait()
-    await app.reschedule(handle.public_id, run_in=0)
-    await until(lambda: is_known(backend, f"{handle.public_id}-1"))
+    await app.jobs.reschedule(handle.id, delay=0)
+    await until(lambda: is_known(backend, f"{handle.id}-1"))
     fleet.start()
     assert await handle.result(WITHIN) == "ONCE"
-    await until(lambda: f"{handle.public_id}-1:{FUNCTION}" in fleet.said)
+    await until(lambda: f"{handle.id}-1:{FUNCTION}" in fleet.said)
 
 
 @pytest.mark.real_time
@@ -169,7 +169,7 @@ async def test_told_twice_gives_its_jobs_back(fleet: Fleet, app: Holdfast) -> No
     fleet.start()
     assert await handle.result(WITHIN) == "SLOW"
     assert fleet.noted == ["begin slow", "begin slow", "end slow"]
-    assert (await app.get(handle.public_id)).crashes == 0
+    assert (await app.jobs.get(handle.id)).crashes == 0
 
 
 @pytest.mark.real_time
@@ -179,8 +179,8 @@ async def test_job_may_take_longer_than_arq_gives_a_call(fleet: Fleet, app: Hold
     fleet.start(timeout="1s")
     handle = await app.enqueue(app.tasks.get("work").call("slow"))
     await fleet.until_noted("begin slow")
-    await gone(backend, f"{handle.public_id}-0")
-    assert (await app.get(handle.public_id)).state is JobState.RUNNING
+    await gone(backend, f"{handle.id}-0")
+    assert (await app.jobs.get(handle.id)).state is JobState.RUNNING
     fleet.open_gate("slow")
     assert await handle.result(WITHIN) == "SLOW"
     assert fleet.noted == ["begin slow", "end slow"]

@@ -136,8 +136,8 @@ def test_named_jobs_are_changed_at_once(sqlite_shop: Shop) -> None:
     assert shop("dead-letters", "replay", third, GROUP).exit_code == 2
     made = shop.ok("dead-letters", "replay", third, "--set", "to=b@example.org", "--set", "subject=again").strip()
     shown = json.loads(shop.ok("jobs", "show", made, "--json"))
-    assert (shown["payload"], shown["state"]) == ({"to": "b@example.org", "subject": "again"}, "queued")
-    assert f"job {third}, replayed with other arguments" in shop.ok("jobs", "show", made)
+    assert (shown["args"], shown["state"]) == ({"to": "b@example.org", "subject": "again"}, "queued")
+    assert f"job {third}, of which it is a changed copy" in shop.ok("jobs", "show", made)
     assert state(shop, third) == "failed"
     wrong = shop("dead-letters", "replay", third, "--set", "too=b")
     assert wrong.exit_code == 2

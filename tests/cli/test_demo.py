@@ -24,7 +24,7 @@ from holdfast.cli.main import standalone
 from holdfast.demo import app as shop
 from holdfast.demo import plan
 from holdfast.demo.plan import Planned, Summary
-from holdfast.job import Job
+from holdfast.resources.job import Job
 from holdfast.stores.sqlite.store import SqliteStore
 
 LONG_ENOUGH_S = 150
@@ -110,11 +110,11 @@ async def left_by(url: str) -> set[str]:
         (budget,) = await app.budgets.list()
         found |= {"spent"} if budget.share > 0.5 else set()
         found |= {"escalated"} if (await app.escalations.list()).escalations else set()
-        page = await app.list(JobFilter(kinds=("count_stock",)))
+        page = await app.jobs.list(JobFilter(kinds=("count_stock",)))
         found |= {"scheduled"} if any(job.schedule for job in page.jobs) else set()
-        for listed in (await app.list(JobFilter(kinds=("import_catalogue",)))).jobs:
-            job = await app.get(listed.id)
-            found |= {"items"} if job.items["pages"]["pages_failed"] else set()
+        for listed in (await app.jobs.list(JobFilter(kinds=("import_catalogue",)))).jobs:
+            job = await app.jobs.get(listed.id)
+            found |= {"items"} if job.items["pages"].failed else set()
             found |= {"phases"} if [phase.state for phase in job.phases] == ["completed"] * 3 else set()
     return found
 
@@ -149,7 +149,7 @@ async def test_where_a_person_looks_on_more_jobs_come_until_ctrl_c(tmp_path: Pat
         finally:
             waiting.kill()
             await waiting.wait()
-        stored = [job.kind async for job in shop.app.iterate()]
+        stored = [job.kind async for job in shop.app.jobs.iterate()]
     assert sorted(stored) == sorted(call.kind for call in plan.more(1))
     assert len(view.shown[0].jobs) == len(stored)
     assert view.said[-1] == "dashboard: http://127.0.0.1:1/ (the link above lets you in)"
@@ -220,15 +220,15 @@ def test_a_good_end_is_0_and_removed(temporary: Path, monkeypatch: pytest.Monkey
     assert list(temporary.iterdir()) == []
 
 
-def stored() -> tuple[dict[int, Planned], dict[int, Job]]:
+def stored() -> tuple[dict[str, Planned], dict[str, Job]]:
     """Store what is planned, and run none of it."""
 
-    async def store() -> tuple[dict[int, Planned], dict[int, Job]]:
+    async def store() -> tuple[dict[str, Planned], dict[str, Job]]:
         async with shop.app.open_on(SqliteStore(":memory:")):
             planned = plan.jobs()
             handles = await shop.app.enqueue_many([one.call for one in planned])
-            ids = [handle.id for handle in handles if handle.id is not None]
-            return dict(zip(ids, planned, strict=True)), await shop.app.get_many(ids)
+            ids = [handle.id for handle in handles]
+            return dict(zip(ids, planned, strict=True)), await shop.app.jobs.get_many(ids)
 
     return asyncio.run(store())
 

@@ -88,7 +88,7 @@ def test_a_queue_that_nobody_works(shop: Shop) -> None:
 
 
 def test_jobs_due_later_in_a_queue_that_nobody_works(shop: Shop) -> None:
-    shop.enqueue("transcode", "url=a", "--in", "1h")
+    shop.enqueue("transcode", "url=a", "--delay", "1h")
     assert ("warning", "queue bulk has 1 job due later and no worker") in named(found(shop), "workers")
 
 

@@ -8,7 +8,9 @@ import pytest
 
 from holdfast import public_id
 from holdfast.ages import iso
-from holdfast.stores.values import Answer
+from holdfast.job import Answer
+from holdfast.resources.catalogue import describe
+from holdfast.resources.job import Job
 from tests.cli import working
 from tests.cli.conftest import Shop
 from tests.support import raw
@@ -26,7 +28,7 @@ def listed(shop: Shop, *args: str) -> list[str]:
 
 def test_filters(shop: Shop) -> None:
     mail = shop.enqueue("send_email", "to=a", "--tag", "customer=17", "--tag", "plan=b", "--actor", "alice")
-    later = shop.enqueue("send_email", "to=b", "--in", "1h", "--tag", "customer=17")
+    later = shop.enqueue("send_email", "to=b", "--delay", "1h", "--tag", "customer=17")
     video = shop.enqueue("transcode", "url=u")
     assert listed(shop) == [video, later, mail]
     assert listed(shop, "--state", "queued", "--state", "failed") == [video, mail]
@@ -46,7 +48,7 @@ def test_pages_follow_each_other(shop: Shop) -> None:
     after: list[str] = []
     while True:
         page = json.loads(shop.ok("jobs", "list", "--limit", "2", "--json", *after))
-        found += [job["public_id"] for job in page["jobs"]]
+        found += [job["id"] for job in page["jobs"]]
         if page["next"] is None:
             break
         after = ["--after", page["next"]]
@@ -58,7 +60,7 @@ def test_pages_follow_each_other(shop: Shop) -> None:
 
 def test_one_filter_says_the_same_as_options_and_joins_them(shop: Shop) -> None:
     mail = shop.enqueue("send_email", "to=anna", "--tag", "customer=17", "--tag", "plan=b")
-    later = shop.enqueue("send_email", "to=b", "--tag", "customer=17", "--in", "1h")
+    later = shop.enqueue("send_email", "to=b", "--tag", "customer=17", "--delay", "1h")
     video = shop.enqueue("transcode", "url=u")
     assert listed(shop, "kind:send_email tag:customer=17 since:1h") == [later, mail]
     assert listed(shop, "state:queued") == [video, mail]
@@ -97,7 +99,7 @@ def test_wrong_filters_are_refused_with_2(sqlite_shop: Shop, args: list[str], sa
 def test_a_pipe_gets_whole_lines_separated_by_tabs(shop: Shop) -> None:
     shop.enqueue("transcode", "url=u")
     shop.on_store(lambda store: working.fail(store, "bulk"))
-    due = json.loads(shop.ok("jobs", "show", shop.enqueue("send_email", "to=b", "--in", "1h"), "--json"))["run_at"]
+    due = json.loads(shop.ok("jobs", "show", shop.enqueue("send_email", "to=b", "--delay", "1h"), "--json"))["run_at"]
     head, scheduled, failed = (line.split("\t") for line in shop.ok("jobs", "list").splitlines())
     assert head == ["ID", "STATE", "KIND", "QUEUE", "TRY", "ENQUEUED", "DETAIL"]
     assert scheduled[1:5] == ["scheduled", "send_email", "high", "0/5"]
@@ -123,7 +125,7 @@ def test_what_cannot_be_read_of_a_job_is_named(shop: Shop) -> None:
     shop.on_store(lambda store: raw.execute(store, sql))
     mistake = "extra.phases: Expected `array`, got `int`"
     assert f"  unreadable  {mistake}" in shop.ok("jobs", "show", bad).splitlines()
-    found = {job["public_id"]: job["unreadable"] for job in json.loads(shop.ok("jobs", "list", "--json"))["jobs"]}
+    found = {job["id"]: job["unreadable"] for job in json.loads(shop.ok("jobs", "list", "--json"))["jobs"]}
     assert found == {good: [], bad: [mistake]}
     assert f"cannot be read: {mistake}" in shop.ok("jobs", "list")
 
@@ -138,14 +140,14 @@ def test_a_failed_job_says_why(shop: Shop) -> None:
         "  why         ValueError: no codec",
         "(attempt 1 of 5, 0 crashes)",
         "  queue       bulk, priority 5",
-        "  attempts    1 of 5, crashes 0 of 3, life 1, claim 1",
+        "  attempts    1 of 5, crashes 0 of 3, run 1, claim 1",
         "UTC (just now) by alice",
         "  finished    ",
         "  kept until  ",
         "  timeout     1h",
         "  tags        customer=17",
         "  unique      x",
-        'payload\n  {"url": "u"',
+        'args\n  {"url": "u"',
         "traceback\n",
         "working.py",
     ):
@@ -156,21 +158,21 @@ def test_what_came_of_a_job_is_counted_and_named(shop: Shop) -> None:
     job_id = shop.enqueue("transcode", "url=u")
     shop.on_store(lambda store: working.fail(store, "bulk"))
     job = public_id.decode(job_id)
-    for label in ("parent", "origin", "children", "replayed as"):
+    for label in ("parent", "origin", "children", "cloned as"):
         assert f"  {label:<11} " not in shop.ok("jobs", "show", job_id)
     shop.on_store(lambda store: enqueue_many(store, 2, parent=job))
     child = shop.on_store(lambda store: enqueue_many(store, 1, parent=job, queue="bulk"))[0]
     shop.on_store(lambda store: working.complete(store, "bulk"))
-    edited = shop.ok("jobs", "edit", job_id, "url=v").strip()
+    edited = shop.ok("jobs", "clone", job_id, "url=v").strip()
     page = shop.ok("jobs", "show", job_id)
     assert f"  children    3 (2 queued, 1 completed); see jobs list parent:{job_id}\n" in page
-    assert f"  replayed as job {edited} (queued)\n" in page
+    assert f"  cloned as   job {edited} (queued)\n" in page
     assert len(shop.ok("jobs", "list", f"parent:{job_id}", "--quiet").split()) == 3
-    assert f"  origin      job {job_id}, replayed with other arguments\n" in shop.ok("jobs", "show", edited)
+    assert f"  origin      job {job_id}, of which it is a changed copy\n" in shop.ok("jobs", "show", edited)
     parented = public_id.encode(child)
     assert f"  parent      job {job_id}, whose handler enqueued it\n" in shop.ok("jobs", "show", parented)
     shown = json.loads(shop.ok("jobs", "show", parented, "--json"))
-    assert [shown[name] for name in ("parent_id", "parent_public_id", "origin_id")] == [str(job), job_id, None]
+    assert (shown["parent"], shown["origin"]) == (job_id, None)
     shop.on_store(lambda store: enqueue_many(store, 18, parent=job))
     assert "  children    20+ (of the newest: 19 queued, 1 completed); see" in shop.ok("jobs", "show", job_id)
 
@@ -201,9 +203,10 @@ def test_every_state_says_why(shop: Shop) -> None:
     )
     assert "  progress    50 % half way " in shop.ok("jobs", "show", running)
     assert (
-        shop.ok("jobs", "cancel", running, "--actor", "bob", "--reason", "late") == f"{running} running, told to stop\n"
+        shop.ok("jobs", "cancel", running, "--actor", "bob", "--reason", "late")
+        == f"{running} running, asked to stop\n"
     )
-    assert "; it was told to stop " in why(running)
+    assert "; it was asked to stop " in why(running)
     assert why(running).endswith(" by bob: late")
     waiting = shop.enqueue("transcode", "url=c")
     assert why(waiting) == "it may run, first in its lane; 1 slots of the 2 worker processes of queue bulk are busy"
@@ -211,25 +214,19 @@ def test_every_state_says_why(shop: Shop) -> None:
     assert re.fullmatch(r"its queue bulk was paused \d+ m?s ago by eve: disk full", why(waiting))
     assert shop.ok("jobs", "why", waiting).startswith("its queue bulk was paused ")
     asked = json.loads(shop.ok("jobs", "why", waiting, "--json"))
-    assert list(asked) == ["id", "public_id", "reason", "sentence", "details"]
+    assert list(asked) == ["reason", "sentence", "details"]
     assert (asked["reason"], asked["details"]) == ("paused", {"queue": "bulk", "by": "eve", "why": "disk full"})
     shop.ok("jobs", "cancel", waiting, "--actor", "bob", "--reason", "late")
     assert why(waiting) == "cancelled by bob: late"
-    assert why(shop.enqueue("send_email", "to=a", "--in", "2h")) == "is due in 1 h 59 min"
+    assert why(shop.enqueue("send_email", "to=a", "--delay", "2h")) == "is due in 1 h 59 min"
 
 
 def test_a_job_as_json(shop: Shop) -> None:
     job_id = shop.enqueue("transcode", "url=u")
     shop.on_store(lambda store: working.fail(store, "bulk"))
     shown = json.loads(shop.ok("jobs", "show", job_id, "--json"))
-    assert " ".join(shown) == (
-        "id public_id kind queue priority state payload result progress tags actor attempt max_attempts crashes"
-        " max_crashes life claim worker timeout_ms unique_key idempotency_key enqueued_at run_at claimed_at"
-        " started_at finished_at cancel_requested_at delete_at cancelled_by cancel_reason error_class error"
-        " error_fingerprint traceback attempts stale_at phases items logs deliveries webhook_sent"
-        " parent_id parent_public_id origin_id origin_public_id unreadable"
-    )
-    assert shown["id"] == str(public_id.decode(job_id))
+    assert list(shown) == [field.name for field in describe(Job)]
+    assert shown["id"] == job_id
     assert (shown["state"], shown["error_class"], shown["result"]) == ("failed", "ValueError", None)
     assert all(shown[name].endswith("Z") for name in ("enqueued_at", "run_at", "finished_at", "delete_at"))
     (entry,) = json.loads(shop.ok("jobs", "list", "--json"))["jobs"]
@@ -303,11 +300,11 @@ def test_answers_as_json(shop: Shop) -> None:
     assert result.exit_code == 3
     good, bad = json.loads(result.stdout)["jobs"]
     assert good == {
-        "id": str(public_id.decode(live)),
-        "public_id": live,
+        "id": live,
         "answer": Answer.DONE,
         "state": "cancelled",
         "error": None,
+        "other": None,
     }
     assert (bad["answer"], bad["state"]) == ("not_found", None)
     error: dict[str, Any] = json.loads(result.stderr)["error"]

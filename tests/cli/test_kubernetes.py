@@ -298,7 +298,7 @@ def test_arguments_reach_the_command_as_they_are() -> None:
     args = {"text": "costs $(JOB_NAME) and $$5, 'quoted' \"twice\"", "n": 1, "list": [None, "ä"]}
     spec = cronjob(Schedule(name="audit", kind="audit", cron="0 3 * * *", args=args, overlap="queue"))
     arguments = spec["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert arguments[:3] == ["enqueue", "audit", "--payload"]
+    assert arguments[:3] == ["enqueue", "audit", "--args"]
     assert json.loads(expanded(arguments[3], {"JOB_NAME": "audit-1"})) == args
     assert expanded(arguments[5], {"JOB_NAME": "audit-1"}) == "audit-1"
 

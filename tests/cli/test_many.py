@@ -21,7 +21,7 @@ from tests.cli.conftest import Shop
 
 
 def states(shop: Shop) -> dict[str, str]:
-    return {job["public_id"]: job["state"] for job in json.loads(shop.ok("jobs", "list", "--json"))["jobs"]}
+    return {job["id"]: job["state"] for job in json.loads(shop.ok("jobs", "list", "--json"))["jobs"]}
 
 
 def work(shop: Shop) -> None:
@@ -39,13 +39,13 @@ def test_a_run_is_previewed_asked_for_and_does_all_that_fit(shop: Shop) -> None:
     mails = [shop.enqueue("send_email", f"to={number}") for number in range(3)]
     video = shop.enqueue("transcode", "url=u")
     chosen = ("--filter", "kind:send_email")
-    assert shop.ok("jobs", "reschedule", *chosen, "--in", "1h", "--dry-run") == "this would reschedule 3 jobs\n"
+    assert shop.ok("jobs", "reschedule", *chosen, "--delay", "1h", "--dry-run") == "this would reschedule 3 jobs\n"
     preview = json.loads(shop.ok("jobs", "cancel", mails[0], video, "--dry-run", "--json"))
     assert preview == {"jobs": 2, "capped": False}
-    asked = shop("jobs", "reschedule", *chosen, "--in", "1h")
+    asked = shop("jobs", "reschedule", *chosen, "--delay", "1h")
     assert (asked.exit_code, "say --yes" in asked.stderr) == (2, True)
     assert json.loads(shop.ok("bulk", "list", "--json"))["operations"] == [], "nothing was started"
-    run = json.loads(shop.ok("jobs", "reschedule", *chosen, "--in", "1h", "--yes", "--json"))
+    run = json.loads(shop.ok("jobs", "reschedule", *chosen, "--delay", "1h", "--yes", "--json"))
     assert (run["verb"], run["delay_ms"], run["expected"]["jobs"]) == ("reschedule", 3_600_000, 3)
     work(shop)
     assert states(shop) == {**dict.fromkeys(mails, "scheduled"), video: "queued"}
@@ -83,13 +83,13 @@ def test_one_job_is_put_off_hurried_and_moved(sqlite_shop: Shop) -> None:
     assert shop("jobs", "priority", job, public_id.encode(7), "1").exit_code == 3
     other = shop.enqueue("send_email", "to=b")
     assert shop.ok("jobs", "priority", job[10:], other, "2") == f"{job} priority 2\n{other} priority 2\n"
-    assert json.loads(shop.ok("jobs", "show", job[5:], "--json"))["public_id"] == job
+    assert json.loads(shop.ok("jobs", "show", job[5:], "--json"))["id"] == job
     both, none = shop("jobs", "cancel", job[:11]), shop("jobs", "cancel", public_id.encode(7)[10:])
     assert (both.exit_code, job in both.stderr and other in both.stderr) == (2, True)
     assert (none.exit_code, states(shop)) == (3, {job: "queued", other: "queued"})
     for wrong in (
         ["jobs", "reschedule", job],
-        ["jobs", "reschedule", job, "--now", "--in", "1h"],
+        ["jobs", "reschedule", job, "--now", "--delay", "1h"],
         ["jobs", "reschedule", job, "--at", "2090-01-15T09:00:00"],
         ["jobs", "priority", job, "11"],
         ["jobs", "cancel"],
@@ -99,8 +99,8 @@ def test_one_job_is_put_off_hurried_and_moved(sqlite_shop: Shop) -> None:
         ["jobs", "cancel", "--filter", "colour:red", "--yes"],
         ["jobs", "cancel", "--filter", "state:failed", "--yes"],
         ["jobs", "retry", "--filter", "", "--from-phase", "encode"],
-        ["jobs", "edit", job],
-        ["jobs", "edit", job, "to=b", "--payload", "{}"],
+        ["jobs", "clone", job],
+        ["jobs", "clone", job, "to=b", "--args", "{}"],
         ["queues", "limit", "high"],
         ["queues", "limit", "high", "3", "--reset"],
         ["queues", "limit", "high", "0"],
@@ -128,21 +128,21 @@ def test_a_job_is_replayed_with_other_arguments(sqlite_shop: Shop) -> None:
     shop.ok("migrate", "up")
     secret = json.dumps({payload.SECRET: "hunter2"})
     old = shop.enqueue("resize", "path=a", "width=80", f"value:={secret}")
-    assert shop("jobs", "edit", old, "width=90").exit_code == 4, "it has not ended"
+    assert shop("jobs", "clone", old, "width=90").exit_code == 4, "it has not ended"
     shop.ok("jobs", "cancel", old)
-    new = shop.ok("jobs", "edit", old, "width=90").strip()
+    new = shop.ok("jobs", "clone", old, "width=90").strip()
     shown = json.loads(shop.ok("jobs", "show", new, "--json"))
-    assert {name: shown["payload"][name] for name in ("path", "width")} == {"path": "a", "width": 90}
-    covered = json.loads(shop.ok("jobs", "show", old, "--json"))["payload"]
-    copy = shop.ok("jobs", "edit", old, "--payload", "-", stdin=json.dumps(covered | {"path": "b"})).strip()
+    assert {name: shown["args"][name] for name in ("path", "width")} == {"path": "a", "width": 90}
+    covered = json.loads(shop.ok("jobs", "show", old, "--json"))["args"]
+    copy = shop.ok("jobs", "clone", old, "--args", "-", stdin=json.dumps(covered | {"path": "b"})).strip()
 
     async def read(store: Any) -> Any:
         return (await store.get_jobs([public_id.decode(copy)]))[0].payload
 
     kept = shop.on_store(read)
     assert (kept["path"], kept["value"]) == ("b", {payload.SECRET: "hunter2"}), "what is covered stays what it was"
-    assert shop("jobs", "edit", old, "width=wide").exit_code == 2
-    assert shop("jobs", "edit", old, "--payload", "[]").exit_code == 2
+    assert shop("jobs", "clone", old, "width=wide").exit_code == 2
+    assert shop("jobs", "clone", old, "--args", "[]").exit_code == 2
 
 
 def test_jobs_are_taken_out_page_by_page_and_secrets_are_covered(
@@ -157,7 +157,7 @@ def test_jobs_are_taken_out_page_by_page_and_secrets_are_covered(
     mails = [shop.enqueue("send_email", f"to={number}") for number in range(3)]
     exported = shop("jobs", "export")
     lines = [json.loads(line) for line in exported.stdout.splitlines()]
-    assert [line["public_id"] for line in lines] == [*mails[::-1], told]
+    assert [line["id"] for line in lines] == [*mails[::-1], told]
     assert lines[0] == json.loads(shop.ok("jobs", "show", mails[-1], "--json"))
     assert (exported.exit_code, exported.stderr) == (0, "4 jobs written\n")
     assert "no codec" not in exported.stdout
@@ -166,7 +166,7 @@ def test_jobs_are_taken_out_page_by_page_and_secrets_are_covered(
     assert shop("dead-letters", "replay", told, "--set", "width=1", "--dry-run").exit_code == 2
     one = shop("jobs", "export", "state:failed", "--output", "failed.jsonl", "--json")
     assert (one.stdout, json.loads(one.stderr)) == ("", {"exported": 1})
-    assert json.loads((shop.folder / "failed.jsonl").read_text(encoding="utf-8"))["public_id"] == told
+    assert json.loads((shop.folder / "failed.jsonl").read_text(encoding="utf-8"))["id"] == told
 
 
 @pytest.mark.parametrize("command", [("jobs", "export"), ("dead-letters", "export", "-")], ids=" ".join)
@@ -175,7 +175,9 @@ def test_an_export_keeps_addresses_with_a_port(sqlite_shop: Shop, command: tuple
     sqlite_shop.enqueue("send_email", *(f"{name}={value}" for name, value in told.items()))
     sqlite_shop.on_store(lambda store: working.fail(store, "high", 1))
     (line,) = sqlite_shop.ok(*command).splitlines()
-    assert json.loads(line)["args" if command[0] == "dead-letters" else "payload"] == {
+    assert json.loads(line)[
+        "args" if command[0] == "dead-letters" else "args" if command[0] == "jobs" else "payload"
+    ] == {
         **told,
         "subject": 'ada@example.org "and" x://me:***@db',
     }

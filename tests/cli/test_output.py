@@ -84,7 +84,7 @@ def test_no_text_acts_on_a_terminal(hostile: Shop) -> None:
 
 def test_json_gives_the_text_back_unchanged(hostile: Shop) -> None:
     (job,) = json.loads(hostile.ok("jobs", "list", "--kind", "send_email", "--json"))["jobs"]
-    assert job["payload"]["to"] == job["actor"] == job["tags"]["x"] == job["unique_key"] == HOSTILE
+    assert job["args"]["to"] == job["actor"] == job["tags"]["x"] == job["unique_key"] == HOSTILE
 
 
 def test_what_was_typed_is_escaped_in_errors(sqlite_shop: Shop) -> None:

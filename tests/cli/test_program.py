@@ -35,8 +35,8 @@ def test_unknown_commands_are_refused_with_2(sqlite_shop: Shop) -> None:
         assert sqlite_shop(*args).exit_code == 2
 
 
-JOBS = ["list", "show", "why", "logs", "wait", "watch", "tail", "cancel", "retry"]
-JOBS += ["reschedule", "priority", "edit", "delete", "export"]
+JOBS = ["list", "show", "why", "logs", "items", "wait", "watch", "tail", "cancel", "retry"]
+JOBS += ["reschedule", "priority", "clone", "delete", "export"]
 
 
 def test_every_command_ends_its_help_with_examples() -> None:
@@ -90,7 +90,7 @@ def run(shop: Shop, *args: str, stdin: bytes = b"", **env: str) -> subprocess.Co
 
 
 def test_a_real_process(shop: Shop) -> None:
-    enqueued = run(shop, "enqueue", "send_email", "--payload", "-", stdin='{"to": "ä漢"}'.encode())
+    enqueued = run(shop, "enqueue", "send_email", "--args", "-", stdin='{"to": "ä漢"}'.encode())
     assert (enqueued.returncode, enqueued.stderr) == (0, b"")
     job_id = enqueued.stdout.decode().strip()
     shown = run(shop, "jobs", "show", job_id, PYTHONIOENCODING="latin-1")
@@ -159,7 +159,7 @@ def test_mounted_under_another_program(docverse: click.Group) -> None:
     runner = CliRunner()
     job_id = runner.invoke(docverse, ["queue", "enqueue", "build", "name=5"]).stdout.strip()
     shown = json.loads(runner.invoke(docverse, ["queue", "jobs", "show", job_id, "--json"]).stdout)
-    assert (shown["kind"], shown["payload"]) == ("build", {"name": "5"})
+    assert (shown["kind"], shown["args"]) == ("build", {"name": "5"})
     assert runner.invoke(docverse, ["queue", "jobs", "delete", job_id]).exit_code == 4
     missing = runner.invoke(docverse, ["queue", "enqueue", "nobody", "--json"])
     assert (missing.exit_code, json.loads(missing.stderr)["error"]["type"]) == (3, "UnknownKind")

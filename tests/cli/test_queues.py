@@ -12,7 +12,7 @@ from tests.cli.conftest import Shop
 def test_counts_for_each_state(shop: Shop) -> None:
     for number in range(3):
         shop.enqueue("transcode", f"url={number}")
-    shop.enqueue("send_email", "to=a", "--in", "1h")
+    shop.enqueue("send_email", "to=a", "--delay", "1h")
     shop.on_store(lambda store: working.report(store, "bulk"))
     shop.ok("queues", "pause", "high", "--reason", "mail server is down", "--actor", "alice")
     rows = [line.split("\t") for line in shop.ok("queues", "list").splitlines()]

@@ -55,7 +55,7 @@ def test_nothing_yet(shop: Shop) -> None:
 def test_backlog_by_kind(shop: Shop) -> None:
     for number in range(3):
         shop.enqueue("transcode", f"url={number}")
-    shop.enqueue("send_email", "to=a", "--in", "1h")
+    shop.enqueue("send_email", "to=a", "--delay", "1h")
     assert section(shop.ok("stats"), "backlog") == [
         ["backlog: 4 jobs wait"],
         ["KIND", "JOBS"],
@@ -118,7 +118,7 @@ def test_slow_jobs(shop: Shop) -> None:
 
 
 def test_as_json(shop: Shop) -> None:
-    shop.enqueue("send_email", "to=a", "--in", "1h")
+    shop.enqueue("send_email", "to=a", "--delay", "1h")
     shop.enqueue("transcode", "url=a", "--tag", "org_id=1")
     shop.on_store(lambda store: working.complete(store, "bulk"))
     shop.enqueue("transcode", "url=b", "--tag", "project_id=7")

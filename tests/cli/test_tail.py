@@ -61,17 +61,17 @@ def test_json_lines_of_some_events_with_what_is_logged(sqlite_shop: Shop) -> Non
         sqlite_shop.on_store(lambda store: working.talk(store, "bulk"))
         return job
 
-    with tailing(sqlite_shop, happen, "--json", "--logs", "--event", "job:started") as lines:
+    with tailing(sqlite_shop, happen, "--json", "--logs", "--type", "job:started") as lines:
         job = happen()
         told: list[dict[str, str]] = []
-        while sum(line["public_id"] == job for line in told) < 3:
+        while sum(line["id"] == job for line in told) < 3:
             told.append(json.loads(lines.readline()))
-    own = [line for line in told if line["public_id"] == job]
-    assert [line["event"] for line in own] == ["job:started", "log", "log"]
+    own = [line for line in told if line["id"] == job]
+    assert [line["type"] for line in own] == ["job:started", "log", "log"]
     assert own[1]["text"] == "began"
 
 
 def test_no_such_event(sqlite_shop: Shop) -> None:
-    result = sqlite_shop("jobs", "tail", "--event", "job:nonsense")
+    result = sqlite_shop("jobs", "tail", "--type", "job:nonsense")
     assert result.exit_code == 2
     assert "job:failed" in result.stderr

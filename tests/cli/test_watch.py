@@ -11,9 +11,10 @@ import pytest
 
 from holdfast import public_id, transitions
 from holdfast.cli import watching
-from holdfast.client.client import Client
-from holdfast.events import Event, EventKind
-from holdfast.job import Job
+from holdfast.client.local_jobs import LocalJobs
+from holdfast.events import EventType
+from holdfast.resources.event import Event
+from holdfast.resources.job import Job
 from tests.cli import working
 from tests.cli.conftest import Shop
 from tests.cli.test_output import ACTING, STYLE, in_terminal
@@ -29,16 +30,16 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def arrange(*happenings: Happening) -> None:
         looks: list[Job] = []
-        get = Client.get
+        get = LocalJobs.get
 
-        async def looked(self: Client, job: int | str) -> Job:
+        async def looked(self: LocalJobs, job: int | str) -> Job:
             looks.append(await get(self, job))
             if len(looks) == 2:  # the first look is before the watching, the second is the first thing in it
                 for happening in happenings:
-                    await happening(self.store)
+                    await happening(self._store)
             return looks[-1]
 
-        monkeypatch.setattr(Client, "get", looked)
+        monkeypatch.setattr(LocalJobs, "get", looked)
 
     return arrange
 
@@ -69,9 +70,9 @@ def test_as_json_it_is_an_object_for_each_line(shop: Shop, meanwhile: Callable[.
     job_id = shop.enqueue("transcode", "url=u")
     meanwhile(run_and_complete)
     events = [json.loads(line) for line in shop.ok("jobs", "watch", job_id, "--json").splitlines()]
-    assert [event["event"] for event in events][-1] == "job:completed"
-    assert " ".join(events[1]) == "event at id public_id kind queue state life claim attempt data"
-    assert {(event["id"], event["public_id"]) for event in events} == {(str(public_id.decode(job_id)), job_id)}
+    assert [event["type"] for event in events][-1] == "job:completed"
+    assert " ".join(events[1]) == "type id at kind queue state run claim attempt data"
+    assert {event["id"] for event in events} == {job_id}
     assert (events[1]["kind"], events[1]["queue"], events[1]["state"]) == ("transcode", "bulk", "running")
     assert (events[1]["data"]["percent"], events[1]["data"]["phase"]) == (75, "encode")
     assert events[3]["state"] == "completed_with_errors"
@@ -153,21 +154,18 @@ def test_in_a_terminal(sqlite_shop: Shop) -> None:
     assert not ACTING.search(plain)
 
 
-@pytest.mark.parametrize("kind", EventKind)
-def test_every_event_can_be_told(kind: EventKind) -> None:
-    job_id = public_id.decode("htcx-2s16-z48b-09")
+@pytest.mark.parametrize("kind", EventType)
+def test_every_event_can_be_told(kind: EventType) -> None:
     for data in ({}, {"percent": 5.0, "phase": "a", "error_class": "E", "error": "e", "run_at": "x", "url": "u"}):
         event = Event(
-            seq=1,
+            type=kind,
+            id="htcx-2s16-z48b-09",
             at=working.SOME_DAY,
-            kind=kind,
-            job_id=job_id,
-            task="t",
+            kind="t",
             queue="q",
-            state=None,
-            life=1,
+            run=1,
             claim=1,
             attempt=1,
             data=dict(data),
         )
-        assert "None" not in watching.told(event) or kind is EventKind.COMPLETED
+        assert "None" not in watching.told(event) or kind is EventType.COMPLETED

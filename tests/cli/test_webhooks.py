@@ -97,7 +97,7 @@ def test_a_place_that_nobody_has_used_is_3(shop: Shop) -> None:
 def test_a_delivery_on_a_page(shop: Shop) -> None:
     job_id = hooked(shop)
     first, second = lines(shop.ok("jobs", "show", job_id), "webhooks")
-    assert first == f"  pending    job:completed of life 1 to {PLACE}?..."
+    assert first == f"  pending    job:completed of run 1 to {PLACE}"
     assert second.strip().startswith("0 tries, the next 20")
     shop.on_store(lambda store: tried(store, "pending"))
     _, second, third = lines(shop.ok("jobs", "show", job_id), "webhooks")
@@ -109,9 +109,9 @@ def test_a_delivery_that_was_taken(shop: Shop) -> None:
     job_id = hooked(shop)
     shop.on_store(lambda store: tried(store, "delivered", TRIED.replace("500", "204")))
     first, second = lines(shop.ok("jobs", "show", job_id), "webhooks")
-    assert first == f"  delivered  job:completed of life 1 to {PLACE}?..."
+    assert first == f"  delivered  job:completed of run 1 to {PLACE}"
     assert second.strip().startswith("1 try, 20")
     shown = json.loads(shop.ok("jobs", "show", job_id, "--json"))
-    (delivery,) = shown["deliveries"]
+    (delivery,) = shown["webhooks"]
     assert (delivery["state"], delivery["tries"], delivery["log"][0]["status"]) == ("delivered", 1, 204)
     assert shown["webhook_sent"] is True

@@ -93,7 +93,7 @@ class Bench:
     def states(self) -> dict[str, str]:
         """Read the state of every job, by its id."""
         listed = json.loads(self._ask("jobs", "list", "--json"))
-        return {job["public_id"]: job["state"] for job in listed["jobs"]}
+        return {job["id"]: job["state"] for job in listed["jobs"]}
 
     def _ask(self, *args: str) -> str:
         """Run a command in this process: what a worker does is shown, not how a program starts."""
@@ -131,7 +131,11 @@ def working(bench: Bench) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_drain_runs_what_may_run_now(each: Bench) -> None:
-    first, second, later = each.enqueue("add", "a=1", "b=2"), each.enqueue("hurry"), each.enqueue("hurry", "--in", "1h")
+    first, second, later = (
+        each.enqueue("add", "a=1", "b=2"),
+        each.enqueue("hurry"),
+        each.enqueue("hurry", "--delay", "1h"),
+    )
     code, _, log = each.run("worker", "--drain", "--processes", "2")
     assert code == 0, log
     assert each.states() == {first: "completed", second: "completed", later: "scheduled"}

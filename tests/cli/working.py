@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from holdfast import failure, transitions
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.stores.values import Claim, Lane, ProgressReport, WorkerProcess
 
 SOME_DAY = datetime(2026, 1, 1, tzinfo=UTC)
@@ -26,12 +26,12 @@ def broken() -> failure.Failure:
     raise AssertionError
 
 
-async def claim(store: Any, queue: str, priority: int = 5, limit: int = 1, lease_ms: int = 60_000) -> list[Job]:
+async def claim(store: Any, queue: str, priority: int = 5, limit: int = 1, lease_ms: int = 60_000) -> list[JobRow]:
     """Take jobs as a new worker."""
     info = WorkerProcess(instance="i", host="web-1", pid=4711, queues=(queue,))
     worker = await store.register_worker(info, lease_ms)
     lanes = (Lane(queue, priority, limit),)
-    found: list[Job] = await store.claim_jobs(Claim(worker=worker, batch=1, limit=limit, lanes=lanes))
+    found: list[JobRow] = await store.claim_jobs(Claim(worker=worker, batch=1, limit=limit, lanes=lanes))
     return found
 
 
@@ -59,7 +59,7 @@ async def report(store: Any, queue: str) -> None:
     await store.save_progress([ProgressReport(job.id, job.claim, 50, "half way", '{"done":3}')])
 
 
-async def talk(store: Any, queue: str) -> Job:
+async def talk(store: Any, queue: str) -> JobRow:
     """Let a job run and say everything that a handler can say: phases, items and log lines."""
     (job,) = await claim(store, queue)
     encode = {"ordinal": 0, "weight": 1, "data": None, "error": None, "result": None, "started_ago": 90_000}

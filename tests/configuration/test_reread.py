@@ -47,7 +47,7 @@ async def ran(kind: str) -> tuple[str, int, object]:
 
     async with app:
         handle = await work.enqueue()
-        job = await app.wait(handle.public_id, timeout=20)
+        job = await app.jobs.wait(handle.id, timeout=20)
     return job.state.value, job.attempt, job.result
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from holdfast.job import TERMINAL, Job, JobState
+from holdfast.job import TERMINAL, JobRow, JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import Insertion, ProgressReport, Started, Verdict
 from holdfast.transitions import (
@@ -266,7 +266,7 @@ class StoreMachine(RuleBasedStateMachine):
                 self.model.jobs[job.id].run_at = job.run_at
 
 
-def _shown(job: Job) -> tuple[object, ...]:
+def _shown(job: JobRow) -> tuple[object, ...]:
     return (
         job.state,
         job.claim,

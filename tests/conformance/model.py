@@ -3,8 +3,8 @@
 import dataclasses
 from datetime import datetime, timedelta
 
-from holdfast.job import RETRYABLE, TERMINAL, WAITING, JobState
-from holdfast.stores.values import Answer, Finish, Verdict
+from holdfast.job import RETRYABLE, TERMINAL, WAITING, Answer, JobState
+from holdfast.stores.values import Finish, Verdict
 from holdfast.transitions import Transition, Verb
 
 KEPT = {

@@ -3,10 +3,10 @@
 from typing import Any
 
 from holdfast.errors import DataRefused
-from holdfast.job import JobState
+from holdfast.job import Answer, JobState
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.store import Store
-from holdfast.stores.values import Answer, Inserted, Insertion
+from holdfast.stores.values import Inserted, Insertion
 from holdfast.transitions import completed
 from tests.support import raw
 from tests.support.builders import (

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.job import TERMINAL, JobState
+from holdfast.job import TERMINAL, Answer, JobState
 from holdfast.stores.store import Store
-from holdfast.stores.values import Answer, Answered, Finish, Verdict
+from holdfast.stores.values import Answered, Finish, Verdict
 from holdfast.transitions import Transition, cancelled, completed, crashed, failed, interrupted, retried, snoozed
 from tests.support.builders import (
     FAILURE,

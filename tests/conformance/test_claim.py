@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.errors import WorkerLost
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from holdfast.stores.store import Store
 from holdfast.transitions import completed, interrupted
 from tests.support.builders import (
@@ -24,7 +24,7 @@ from tests.support.builders import (
 from tests.support.clock import Clock
 
 
-def ids_of(jobs: list[Job]) -> list[int]:
+def ids_of(jobs: list[JobRow]) -> list[int]:
     return [job.id for job in jobs]
 
 

@@ -4,64 +4,64 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from holdfast.job import Job, JobState
+from holdfast.job import Answer, JobRow, JobState
 from holdfast.stores.store import Store
-from holdfast.stores.values import Answer, Finish, Verdict
+from holdfast.stores.values import Finish, Verdict
 from holdfast.transitions import completed, crashed, failed, interrupted, retried, snoozed
 from tests.support.builders import FAILURE, LEASE_MS, cancel, claim_one, end, read, retry, running, settle
 from tests.support.clock import Clock
 
-Between = Callable[[Store, Clock, Job], Awaitable[object]]
+Between = Callable[[Store, Clock, JobRow], Awaitable[object]]
 
 
-async def give_back(store: Store, clock: Clock, job: Job) -> None:
+async def give_back(store: Store, clock: Clock, job: JobRow) -> None:
     await settle(store, interrupted(job.id, job.claim))
 
 
-async def give_back_the_batch(store: Store, clock: Clock, job: Job) -> None:
+async def give_back_the_batch(store: Store, clock: Clock, job: JobRow) -> None:
     assert await store.give_back_batch(job.worker or 0, job.claim_batch or 0) == 1
 
 
-async def retire(store: Store, clock: Clock, job: Job) -> None:
+async def retire(store: Store, clock: Clock, job: JobRow) -> None:
     assert await store.retire_worker(job.worker or 0) == 1
 
 
-async def snooze(store: Store, clock: Clock, job: Job) -> None:
+async def snooze(store: Store, clock: Clock, job: JobRow) -> None:
     await settle(store, snoozed(job.id, job.claim, 0))
 
 
-async def wait_for_a_retry(store: Store, clock: Clock, job: Job) -> None:
+async def wait_for_a_retry(store: Store, clock: Clock, job: JobRow) -> None:
     await settle(store, retried(job.id, job.claim, FAILURE, 1_000))
     await clock.advance(seconds=1)
     await store.promote_jobs(10)
 
 
-async def crash(store: Store, clock: Clock, job: Job) -> None:
+async def crash(store: Store, clock: Clock, job: JobRow) -> None:
     await settle(store, crashed(job.id, job.claim, FAILURE))
 
 
-async def rescue(store: Store, clock: Clock, job: Job) -> None:
+async def rescue(store: Store, clock: Clock, job: JobRow) -> None:
     await clock.advance(milliseconds=LEASE_MS + 1)
     assert (await store.rescue_jobs(10)).requeued == (job.id,)
 
 
-async def finish_and_retry(store: Store, clock: Clock, job: Job) -> None:
+async def finish_and_retry(store: Store, clock: Clock, job: JobRow) -> None:
     await settle(store, failed(job.id, job.claim, FAILURE))
     assert await retry(store, job.id) is Answer.DONE
 
 
-async def force_and_retry(store: Store, clock: Clock, job: Job) -> None:
+async def force_and_retry(store: Store, clock: Clock, job: JobRow) -> None:
     await cancel(store, job.id)
     assert await store.force_cancels(0, 10) == (job.id,)
     assert await retry(store, job.id) is Answer.DONE
 
 
-async def reschedule(store: Store, clock: Clock, job: Job) -> None:
+async def reschedule(store: Store, clock: Clock, job: JobRow) -> None:
     await give_back(store, clock, job)
     await store.reschedule_jobs([job.id], run_at=None, delay_ms=0)
 
 
-async def cancel_and_retry(store: Store, clock: Clock, job: Job) -> None:
+async def cancel_and_retry(store: Store, clock: Clock, job: JobRow) -> None:
     await give_back(store, clock, job)
     assert await cancel(store, job.id) is Answer.DONE
     assert await retry(store, job.id) is Answer.DONE

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.failure import Failure
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from holdfast.stores.failures import DeadFilter, DeadLetterRow, group_id
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sqlite.store import SqliteStore
@@ -46,7 +46,7 @@ async def group(store: Store, which: DeadFilter = LEFT) -> DeadLetterRow:
     return found
 
 
-async def fail(store: Store, failure: Failure = FAILURE, **changes: Any) -> Job:
+async def fail(store: Store, failure: Failure = FAILURE, **changes: Any) -> JobRow:
     """Let a job fail."""
     job = await running(store, **changes)
     await end(store, failed(job.id, job.claim, failure))
@@ -213,7 +213,7 @@ async def test_conditions(store: Store, clock: Clock) -> None:
     assert await kinds(kinds=("late",), queues=("bulk",)) == []
 
 
-async def fail_in(store: Store, queue: str, failure: Failure = FAILURE) -> Job:
+async def fail_in(store: Store, queue: str, failure: Failure = FAILURE) -> JobRow:
     """Let a job of a queue fail."""
     worker = await register(store)
     (job,) = await new_jobs(store, 1, queue=queue)

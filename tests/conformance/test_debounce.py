@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from holdfast.stores.policies import KindRow
 from holdfast.stores.store import Store
 from holdfast.stores.values import Inserted, Insertion
@@ -28,7 +28,7 @@ def doc(name: str, version: int = 1) -> str:
     return f'{{"doc": "{name}", "version": {version}}}'
 
 
-async def due(store: Store, clock: Clock, **options: Any) -> Job:
+async def due(store: Store, clock: Clock, **options: Any) -> JobRow:
     """Enqueue a job and let its time come."""
     job_id = await enqueue(store, **options)
     await clock.advance(WAIT)

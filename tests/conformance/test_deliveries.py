@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from holdfast.errors import StoreError
-from holdfast.events import Event, EventKind
-from holdfast.job import TERMINAL, DeliveryRow, JobState
+from holdfast.events import EventRow, EventType
+from holdfast.job import TERMINAL, Answer, DeliveryRow, JobState
 from holdfast.stores.deliveries import Message
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.store import Store
-from holdfast.stores.values import Answer, QueueTerms, Started, Verdict
+from holdfast.stores.values import QueueTerms, Started, Verdict
 from holdfast.transitions import cancelled, completed, crashed, interrupted, retried, snoozed
 from tests.support import raw
 from tests.support.builders import (
@@ -77,10 +77,10 @@ async def sent(store: Store, job_id: int) -> list[DeliveryRow]:
     return (await read(store, job_id)).deliveries
 
 
-async def heard(store: Store) -> list[Event]:
+async def heard(store: Store) -> list[EventRow]:
     """The events that were written about messages."""
     found = await store.read_events(0, [], 1_000)
-    return [event for event in found if event.kind in (EventKind.WEBHOOK_DELIVERED, EventKind.WEBHOOK_FAILED)]
+    return [event for event in found if event.type in (EventType.WEBHOOK_DELIVERED, EventType.WEBHOOK_FAILED)]
 
 
 # ---- every way to end ------------------------------------------------------------------------------------------------
@@ -367,6 +367,6 @@ async def test_what_becomes_of_the_job_changes_nothing_for_its_message(
     await store.watch("test", WATCH_MS)
     assert await store.end_delivery(message, "delivered", 0, ENTRY)
     (event,) = await heard(store)
-    assert (event.kind, event.job_id, event.life) == (EventKind.WEBHOOK_DELIVERED, job.id, 1)
+    assert (event.type, event.job_id, event.run) == (EventType.WEBHOOK_DELIVERED, job.id, 1)
     now = await find(store, job.id)
     assert (None if now is None else now.state) == (JobState.QUEUED if meanwhile == "retried" else None)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.events import Event, EventKind
+from holdfast.events import EventRow, EventType
 from holdfast.job import DeliveryRow, JobState
 from holdfast.stores.deliveries import EndpointRow, Message
 from holdfast.stores.store import Store
@@ -43,8 +43,8 @@ async def watched(store: Store) -> None:
     await store.watch("test", 30_000)
 
 
-def facts(event: Event) -> tuple[str, int, str, str, JobState | None, int, object]:
-    return event.kind, event.job_id, event.task, event.queue, event.state, event.life, event.data
+def facts(event: EventRow) -> tuple[str, int, str, str, JobState | None, int, object]:
+    return event.type, event.job_id, event.kind, event.queue, event.state, event.run, event.data
 
 
 # ---- one taker -------------------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ async def test_the_end_of_a_message_is_written_once_and_told_once(store: Store, 
     assert (delivery.state, delivery.tries, delivery.ended_at) == (state, 1, clock.now)
     assert [(one.status, one.error, one.took_ms) for one in delivery.log] == [(500, "answered 500", 7)]
     assert (await read(store, message.job_id)).webhook_sent is (state == "delivered")
-    kind = {"delivered": EventKind.WEBHOOK_DELIVERED, "failed": EventKind.WEBHOOK_FAILED}[state]
+    kind = {"delivered": EventType.WEBHOOK_DELIVERED, "failed": EventType.WEBHOOK_FAILED}[state]
     told = (kind, message.job_id, "work", "default", JobState.COMPLETED, 1, {"url": PLACE, "tries": 1})
     assert [facts(event) for event in await heard(store)] == [told]
     await clock.advance(days=1)

@@ -11,11 +11,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast.events import TERMINAL_EVENTS, Event, EventKind
-from holdfast.job import Job, JobState
+from holdfast.events import TERMINAL_EVENTS, EventRow, EventType
+from holdfast.job import Answer, JobRow, JobState
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.store import Store
-from holdfast.stores.values import Answer, Horizon, ProgressReport, Started, Verdict
+from holdfast.stores.values import Horizon, ProgressReport, Started, Verdict
 from holdfast.transitions import Transition, cancelled, completed, crashed, failed, interrupted, retried, snoozed
 from tests.support import builders, raw
 from tests.support.builders import FAILURE, LEASE_MS, cancel, claim_one, end, enqueue, read, retry, running
@@ -33,21 +33,21 @@ class Ear:
         self.clock = clock
         self._last, self._missing = horizon.last, set(horizon.missing)
 
-    async def news(self) -> list[Event]:
+    async def news(self) -> list[EventRow]:
         found = await self.store.read_events(self._last, sorted(self._missing), 10_000)
         assert [event.seq for event in found] == sorted({event.seq for event in found})
         self._last = max([self._last, *(event.seq for event in found)])
         self._missing -= {event.seq for event in found}
         return found
 
-    async def one(self) -> Event:
+    async def one(self) -> EventRow:
         (event,) = await self.news()
         return event
 
     async def kinds(self) -> list[str]:
-        return [event.kind for event in await self.news()]
+        return [event.type for event in await self.news()]
 
-    async def running(self, **changes: Any) -> Job:
+    async def running(self, **changes: Any) -> JobRow:
         job = await running(self.store, **changes)
         await self.news()
         return job
@@ -63,12 +63,12 @@ async def ear(store: Store, clock: Clock) -> AsyncIterator[Ear]:
     await store.unwatch("test")
 
 
-def facts(event: Event) -> tuple[str, JobState | None, int, int, int, dict[str, Any]]:
+def facts(event: EventRow) -> tuple[str, JobState | None, int, int, int, dict[str, Any]]:
     """What an event says, beside whom it is about."""
-    return event.kind, event.state, event.life, event.claim, event.attempt, event.data
+    return event.type, event.state, event.run, event.claim, event.attempt, event.data
 
 
-def due(event: Event) -> datetime:
+def due(event: EventRow) -> datetime:
     """Read when the job of an event is due."""
     return datetime.fromisoformat(event.data["run_at"])
 
@@ -79,10 +79,10 @@ def due(event: Event) -> datetime:
 async def test_a_stored_job_is_told_of(ear: Ear) -> None:
     job_id = await enqueue(ear.store, kind="resize", queue="images")
     event = await ear.one()
-    assert facts(event) == (EventKind.ENQUEUED, JobState.QUEUED, 1, 0, 0, {})
-    assert (event.job_id, event.task, event.queue, event.at) == (job_id, "resize", "images", ear.clock.now)
+    assert facts(event) == (EventType.ENQUEUED, JobState.QUEUED, 1, 0, 0, {})
+    assert (event.job_id, event.kind, event.queue, event.at) == (job_id, "resize", "images", ear.clock.now)
     ids = await builders.enqueue_many(ear.store, 5)
-    assert [(event.kind, event.job_id) for event in await ear.news()] == [(EventKind.ENQUEUED, one) for one in ids]
+    assert [(event.type, event.job_id) for event in await ear.news()] == [(EventType.ENQUEUED, one) for one in ids]
 
 
 async def test_a_scheduled_job_says_when_it_is_due(ear: Ear) -> None:
@@ -113,7 +113,7 @@ async def test_a_job_that_is_sent_again_is_told_of_when_it_first_arrives(ear: Ea
         await ear.store.insert_jobs(jobs)
     await ear.store.insert_jobs(jobs, again=True)
     await ear.store.insert_jobs(jobs, again=True)
-    assert await ear.kinds() == [EventKind.ENQUEUED]
+    assert await ear.kinds() == [EventType.ENQUEUED]
     job = await claim_one(ear.store)
     await end(ear.store, completed(job.id, job.claim))
     await ear.news()
@@ -124,29 +124,29 @@ async def test_a_job_that_is_sent_again_is_told_of_when_it_first_arrives(ear: Ea
 @pytest.mark.guards("told-start")
 async def test_a_start_is_told_once_however_often_it_is_sent(ear: Ear) -> None:
     job = await running(ear.store)
-    assert await ear.kinds() == [EventKind.ENQUEUED]
+    assert await ear.kinds() == [EventType.ENQUEUED]
     await ear.clock.advance(seconds=1)
     assert await ear.store.start_jobs([Started(job.id, job.claim + 1, 0)]) == [Verdict.LOST]
     for _ in range(3):
         await ear.store.start_jobs([Started(job.id, job.claim, 200)])
     event = await ear.one()
-    assert facts(event) == (EventKind.STARTED, JobState.RUNNING, 1, 1, 1, {})
+    assert facts(event) == (EventType.STARTED, JobState.RUNNING, 1, 1, 1, {})
     assert event.at == ear.clock.now - timedelta(milliseconds=200)
     await end(ear.store, completed(job.id, job.claim, started_ago_ms=200))
-    assert await ear.kinds() == [EventKind.COMPLETED]
+    assert await ear.kinds() == [EventType.COMPLETED]
 
 
 # How a claim ends; what is told of it, the state, and after how many seconds the job is due again.
-Told = tuple[Callable[..., Transition], EventKind, JobState, int]
+Told = tuple[Callable[..., Transition], EventType, JobState, int]
 ENDS: dict[str, Told] = {
-    "complete": (completed, EventKind.COMPLETED, JobState.COMPLETED, 0),
-    "complete partly": (partial(completed, with_errors=True), EventKind.COMPLETED, JobState.COMPLETED_WITH_ERRORS, 0),
-    "fail": (partial(failed, failure=FAILURE), EventKind.FAILED, JobState.FAILED, 0),
-    "cancel": (cancelled, EventKind.CANCELLED, JobState.CANCELLED, 0),
-    "retry": (partial(retried, failure=FAILURE, delay_ms=0), EventKind.RETRYING, JobState.QUEUED, 0),
-    "retry later": (partial(retried, failure=FAILURE, delay_ms=5_000), EventKind.RETRYING, JobState.SCHEDULED, 5),
-    "snooze": (partial(snoozed, delay_ms=0), EventKind.INTERRUPTED, JobState.QUEUED, 0),
-    "snooze later": (partial(snoozed, delay_ms=5_000), EventKind.INTERRUPTED, JobState.SCHEDULED, 5),
+    "complete": (completed, EventType.COMPLETED, JobState.COMPLETED, 0),
+    "complete partly": (partial(completed, with_errors=True), EventType.COMPLETED, JobState.COMPLETED_WITH_ERRORS, 0),
+    "fail": (partial(failed, failure=FAILURE), EventType.FAILED, JobState.FAILED, 0),
+    "cancel": (cancelled, EventType.CANCELLED, JobState.CANCELLED, 0),
+    "retry": (partial(retried, failure=FAILURE, delay_ms=0), EventType.RETRYING, JobState.QUEUED, 0),
+    "retry later": (partial(retried, failure=FAILURE, delay_ms=5_000), EventType.RETRYING, JobState.SCHEDULED, 5),
+    "snooze": (partial(snoozed, delay_ms=0), EventType.INTERRUPTED, JobState.QUEUED, 0),
+    "snooze later": (partial(snoozed, delay_ms=5_000), EventType.INTERRUPTED, JobState.SCHEDULED, 5),
 }
 
 
@@ -162,7 +162,7 @@ async def test_a_short_job_tells_that_it_started_and_then_its_end(ear: Ear, how:
     data = ERROR if how.startswith(("fail", "retry")) else {}
     assert facts(ended) == (kind, state, 1, 1, 0 if "snooze" in how else 1, data)
     assert (ended.at, run_at) == (ear.clock.now, ear.clock.now + timedelta(seconds=due_s) if due_s else None)
-    assert facts(started) == (EventKind.STARTED, JobState.RUNNING, 1, 1, 1, {})
+    assert facts(started) == (EventType.STARTED, JobState.RUNNING, 1, 1, 1, {})
     assert started.at == ear.clock.now - timedelta(milliseconds=300)
 
 
@@ -172,7 +172,7 @@ async def test_a_short_job_tells_that_it_started_and_then_its_end(ear: Ear, how:
 async def test_an_end_that_is_sent_again_or_lost_is_not_told_again(ear: Ear) -> None:
     job = await ear.running()
     await end(ear.store, completed(job.id, job.claim))
-    assert await ear.kinds() == [EventKind.COMPLETED]
+    assert await ear.kinds() == [EventType.COMPLETED]
     assert (await end(ear.store, completed(job.id, job.claim))).verdict is Verdict.ALREADY
     assert (await end(ear.store, failed(job.id, job.claim + 1, FAILURE))).verdict is Verdict.LOST
     assert await ear.news() == []
@@ -185,13 +185,13 @@ async def test_a_new_life_is_told_as_a_job_that_waits_and_a_deleted_job_as_gone(
     await end(ear.store, failed(job.id, job.claim, FAILURE))
     await ear.news()
     assert [await retry(ear.store, job.id) is Answer.DONE for _ in range(2)] == [True, False]
-    assert facts(await ear.one()) == (EventKind.ENQUEUED, JobState.QUEUED, 2, 1, 0, {})
+    assert facts(await ear.one()) == (EventType.ENQUEUED, JobState.QUEUED, 2, 1, 0, {})
     job = await claim_one(ear.store)
     await end(ear.store, completed(job.id, job.claim))
     await ear.news()
     for _ in range(2):
         await ear.store.delete_jobs([job.id])
-    assert facts(await ear.one()) == (EventKind.DELETED, JobState.COMPLETED, 2, 2, 1, {})
+    assert facts(await ear.one()) == (EventType.DELETED, JobState.COMPLETED, 2, 2, 1, {})
 
 
 @pytest.mark.parametrize("delay_ms", [None, 60_000])
@@ -200,7 +200,7 @@ async def test_a_waiting_job_that_is_cancelled_tells_it_once(ear: Ear, delay_ms:
     await ear.news()
     for _ in range(2):
         await cancel(ear.store, job_id)
-    assert facts(await ear.one()) == (EventKind.CANCELLED, JobState.CANCELLED, 1, 0, 0, {})
+    assert facts(await ear.one()) == (EventType.CANCELLED, JobState.CANCELLED, 1, 0, 0, {})
 
 
 @pytest.mark.parametrize("how", ["obeys", "waits again", "is rescued", "is forced"])
@@ -218,8 +218,8 @@ async def test_a_running_job_that_is_cancelled_tells_it_once_when_it_has_ended(e
         await end(ear.store, cancelled(job.id, job.claim) if obeys else retried(job.id, job.claim, FAILURE, 0))
     await end(ear.store, completed(job.id, job.claim))
     event, now = await ear.one(), await read(ear.store, job.id)
-    assert (event.kind, event.state, event.at) == (EventKind.CANCELLED, JobState.CANCELLED, ear.clock.now)
-    assert (event.life, event.claim, event.attempt) == (1, now.claim, now.attempt)
+    assert (event.type, event.state, event.at) == (EventType.CANCELLED, JobState.CANCELLED, ear.clock.now)
+    assert (event.run, event.claim, event.attempt) == (1, now.claim, now.attempt)
 
 
 @pytest.mark.parametrize("max_crashes", [2, 3])
@@ -228,19 +228,19 @@ async def test_a_crash_is_told_as_a_rescue_until_it_is_the_last_one(ear: Ear, ma
     await ear.clock.advance(milliseconds=LEASE_MS + 1)
     await ear.store.rescue_jobs(10)
     event = await ear.one()
-    assert (event.kind, event.state, event.data.get("run_at")) == (EventKind.RESCUED, JobState.QUEUED, None)
+    assert (event.type, event.state, event.data.get("run_at")) == (EventType.RESCUED, JobState.QUEUED, None)
     worker = await builders.register(ear.store)
     job = await claim_one(ear.store, worker)
     await ear.store.release_worker(worker, [crashed(job.id, job.claim, FAILURE)])
     event, now = await ear.one(), await read(ear.store, job.id)
     is_last = max_crashes == 2
-    assert event.kind == (EventKind.FAILED if is_last else EventKind.RESCUED)
+    assert event.type == (EventType.FAILED if is_last else EventType.RESCUED)
     assert (event.state, event.claim, event.attempt) == (now.state, now.claim, now.attempt)
     assert event.data.items() >= ERROR.items()
     assert is_last or due(event) == now.run_at
 
 
-GIVES_BACK: dict[str, Callable[[Store, int, Job], Awaitable[object]]] = {
+GIVES_BACK: dict[str, Callable[[Store, int, JobRow], Awaitable[object]]] = {
     "interrupt": lambda store, _, job: end(store, interrupted(job.id, job.claim)),
     "batch": lambda store, worker, job: store.give_back_batch(worker, job.claim_batch or 0),
     "retire": lambda store, worker, _: store.retire_worker(worker),
@@ -252,7 +252,7 @@ GIVES_BACK: dict[str, Callable[[Store, int, Job], Awaitable[object]]] = {
 async def test_a_job_that_is_given_back_is_told_as_interrupted(ear: Ear, how: str) -> None:
     worker = await builders.register(ear.store)
     await GIVES_BACK[how](ear.store, worker, await ear.running(worker=worker))
-    assert facts(await ear.one()) == (EventKind.INTERRUPTED, JobState.QUEUED, 1, 1, 0, {})
+    assert facts(await ear.one()) == (EventType.INTERRUPTED, JobState.QUEUED, 1, 1, 0, {})
 
 
 WAYS: dict[str, Callable[..., Transition]] = {how: told[0] for how, told in ENDS.items() if "later" not in how}
@@ -271,7 +271,7 @@ async def test_every_life_has_exactly_one_end(ear: Ear, one: str, two: str) -> N
         if await retry(ear.store, job.id) is not Answer.DONE:
             break
         job = await claim_one(ear.store)
-    assert [event.life for event in await ear.news() if event.kind in TERMINAL_EVENTS] == lives
+    assert [event.run for event in await ear.news() if event.type in TERMINAL_EVENTS] == lives
 
 
 def phase(name: str, ordinal: int, state: str) -> str:
@@ -285,10 +285,10 @@ async def test_progress_is_told_as_it_was_said_and_then_the_phases_that_are_comp
     report = ProgressReport(job.id, job.claim, 60.0, "half", '{"a": [1, null]}', changes=f'{{"phases": [{phases}]}}')
     assert await ear.store.save_progress([report]) == [Verdict.DONE]
     progress, one, two = await ear.news()
-    assert [event.kind for event in (one, two)] == [EventKind.PHASE_COMPLETED] * 2
+    assert [event.type for event in (one, two)] == [EventType.PHASE_COMPLETED] * 2
     assert [event.data for event in (one, two)] == [{"phase": name, "percent": 60.0} for name in ("one", "two")]
     data = {"percent": 60.0, "message": "half", "data": {"a": [1, None]}}
-    assert facts(progress) == (EventKind.PROGRESS, JobState.RUNNING, 1, 1, 1, data)
+    assert facts(progress) == (EventType.PROGRESS, JobState.RUNNING, 1, 1, 1, data)
     assert await ear.store.save_progress([ProgressReport(job.id, job.claim + 1, 50.0)]) == [Verdict.LOST]
     assert await ear.news() == []
 
@@ -314,12 +314,12 @@ async def test_the_start_is_told_before_the_first_progress_and_never_again(ear: 
     for _ in range(2):
         await ear.store.save_progress([report])
     started, *progress = await ear.news()
-    assert facts(started) == (EventKind.STARTED, JobState.RUNNING, 1, 1, 1, {})
+    assert facts(started) == (EventType.STARTED, JobState.RUNNING, 1, 1, 1, {})
     assert started.at == ear.clock.now - timedelta(milliseconds=250)
-    assert [event.kind for event in progress] == [EventKind.PROGRESS] * 2
+    assert [event.type for event in progress] == [EventType.PROGRESS] * 2
     await ear.store.start_jobs([Started(job.id, job.claim, 250)])
     await end(ear.store, completed(job.id, job.claim, started_ago_ms=250))
-    assert await ear.kinds() == [EventKind.COMPLETED]
+    assert await ear.kinds() == [EventType.COMPLETED]
 
 
 # ---- written or not --------------------------------------------------------------------------------------------------
@@ -353,7 +353,7 @@ async def test_nothing_is_written_while_nobody_watches(ear: Ear) -> None:
     await ear.store.watch("another", WATCH_MS)
     await ear.clock.advance(milliseconds=WATCH_MS - 1)
     await enqueue(ear.store)
-    assert await ear.kinds() == [EventKind.ENQUEUED], "the watch was renewed"
+    assert await ear.kinds() == [EventType.ENQUEUED], "the watch was renewed"
     await ear.store.unwatch("another")
 
 
@@ -366,7 +366,7 @@ async def test_a_change_that_is_rolled_back_leaves_no_event(ear: Ear) -> None:
     assert await ear.news() == []
     async with ear.store.transaction(30.0) as tx:
         await tx.finish(completed(job.id, job.claim))
-    assert await ear.kinds() == [EventKind.COMPLETED]
+    assert await ear.kinds() == [EventType.COMPLETED]
 
 
 async def test_events_are_forgotten_after_ten_minutes_and_watchers_that_are_gone_after_one(ear: Ear) -> None:
@@ -397,4 +397,4 @@ async def test_a_callers_own_transaction_tells_with_its_commit(
         store.insert_on_sync(own, [builders.new_job(0)])
         assert await ear.news() == []
         (own.commit if commits else own.rollback)()
-    assert await ear.kinds() == ([EventKind.ENQUEUED] if commits else [])
+    assert await ear.kinds() == ([EventType.ENQUEUED] if commits else [])

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.events import Event, EventKind
-from holdfast.job import TERMINAL, Job, JobState
+from holdfast.events import EventRow, EventType
+from holdfast.job import TERMINAL, Answer, JobRow, JobState
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sqlite.rows import moment
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.store import Store
-from holdfast.stores.values import Answer, JobFilter, QueueTerms, RetentionDue
+from holdfast.stores.values import JobFilter, QueueTerms, RetentionDue
 from holdfast.transitions import completed, failed
 from tests.support.builders import (
     FAILURE,
@@ -75,19 +75,19 @@ async def take_one(store: Store) -> RetentionDue:
     return due
 
 
-async def heard(store: Store) -> list[Event]:
+async def heard(store: Store) -> list[EventRow]:
     """The events about jobs that go."""
-    return [one for one in await store.read_events(0, [], 1_000) if one.kind in (EventKind.STALE, EventKind.DELETED)]
+    return [one for one in await store.read_events(0, [], 1_000) if one.kind in (EventType.STALE, EventType.DELETED)]
 
 
-async def stale(store: Store, clock: Clock) -> Job:
+async def stale(store: Store, clock: Clock) -> JobRow:
     """Let a job end, and become stale."""
     job = await finished(store, JobState.FAILED)
     await clock.advance(milliseconds=STALE_MS[JobState.FAILED])
     return job
 
 
-async def expired(store: Store, clock: Clock) -> tuple[Job, RetentionDue]:
+async def expired(store: Store, clock: Clock) -> tuple[JobRow, RetentionDue]:
     """Let a job end and expire, and take what has to be told of that."""
     job = await finished(store, JobState.COMPLETED)
     await clock.advance(KEPT[JobState.COMPLETED])
@@ -213,8 +213,8 @@ async def test_that_a_job_is_stale_is_told_once_and_it_stays(store: Store, clock
     for _ in range(2):
         await store.end_retention(due)
     (event,) = await heard(store)
-    assert (event.kind, event.job_id, event.task, event.queue) == (EventKind.STALE, job.id, "work", "default")
-    assert (event.state, event.life, event.attempt, event.at) == (JobState.FAILED, 1, 1, clock.now)
+    assert (event.type, event.job_id, event.kind, event.queue) == (EventType.STALE, job.id, "work", "default")
+    assert (event.state, event.run, event.attempt, event.at) == (JobState.FAILED, 1, 1, clock.now)
     assert await read(store, job.id) == job
     assert [due[2] for due in await dues(store)] == ["delete"]
 
@@ -225,7 +225,7 @@ async def test_that_a_job_is_deleted_is_told_once_and_it_is_gone(store: Store, c
     for _ in range(2):
         await store.end_retention(due)
     (event,) = await heard(store)
-    assert (event.kind, event.job_id, event.state, event.life) == (EventKind.DELETED, job.id, JobState.COMPLETED, 1)
+    assert (event.type, event.job_id, event.state, event.run) == (EventType.DELETED, job.id, JobState.COMPLETED, 1)
     assert (await store.kept_jobs([job.id]), await dues(store)) == ([], [])
 
 
@@ -255,7 +255,7 @@ async def test_who_comes_back_after_its_lease_changes_nothing(store: Store, cloc
     await store.postpone_retention(late, 0, "too late")
     assert (await take(store), await heard(store)) == ([], [])
     await store.end_retention(now)
-    assert [event.kind for event in await heard(store)] == [EventKind.STALE]
+    assert [event.type for event in await heard(store)] == [EventType.STALE]
 
 
 # ---- a job that lives again, or is deleted by hand -------------------------------------------------------------------
@@ -286,7 +286,7 @@ async def test_who_was_to_tell_of_an_earlier_life_changes_nothing_for_the_next(s
     await store.end_retention(late)
     assert await heard(store) == []
     await store.end_retention(now)
-    assert [(event.kind, event.life) for event in await heard(store)] == [(EventKind.STALE, 2)]
+    assert [(event.type, event.run) for event in await heard(store)] == [(EventType.STALE, 2)]
 
 
 async def test_a_job_that_was_deleted_by_hand_has_nothing_to_tell(store: Store, clock: Clock) -> None:

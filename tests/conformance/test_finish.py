@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from holdfast.failure import Failure
-from holdfast.job import Job, JobState
+from holdfast.job import Answer, JobRow, JobState
 from holdfast.stores.store import Store
-from holdfast.stores.values import Answer, Finish, Started, Verdict
+from holdfast.stores.values import Finish, Started, Verdict
 from holdfast.transitions import (
     Transition,
     Verb,
@@ -432,7 +432,7 @@ FOR_EVER = datetime(9999, 1, 1, tzinfo=UTC)
 POLICY = keeping(completed_ms=1_000, completed_with_errors_ms=2_000, failed_ms=None, cancelled_ms=86_400_000)
 
 
-def _end_of(job: Job, state: JobState) -> Transition:
+def _end_of(job: JobRow, state: JobState) -> Transition:
     ending = next(ending for ending, target in ENDINGS.values() if target is state)
     return ending(job.id, job.claim)
 

@@ -1,8 +1,8 @@
 """An idempotency key stands for one request for 24 hours, whatever becomes of its job."""
 
-from holdfast.job import JobState
+from holdfast.job import Answer, JobState
 from holdfast.stores.store import Store
-from holdfast.stores.values import Answer, Inserted, Insertion
+from holdfast.stores.values import Inserted, Insertion
 from holdfast.transitions import completed
 from tests.support.builders import (
     claim,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from holdfast.stores.limits import LimitRow
 from holdfast.stores.store import Store
 from holdfast.transitions import crashed, failed, interrupted, retried, snoozed
@@ -29,7 +29,7 @@ from tests.support.limits import TENANT, complete, of
 HELD, QUEUED, RUNNING = JobState.HELD, JobState.QUEUED, JobState.RUNNING
 
 
-def ids_of(jobs: list[Job]) -> list[int]:
+def ids_of(jobs: list[JobRow]) -> list[int]:
     return [job.id for job in jobs]
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.job import Job, JobState
+from holdfast.job import Answer, JobRow, JobState
 from holdfast.journal import Changes, ItemsNote, PhaseChange
-from holdfast.phases import JobPhase, PhaseState
+from holdfast.phases import PhaseRow, PhaseState
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.store import Store
-from holdfast.stores.values import Answer, ProgressReport, Started, Verdict
+from holdfast.stores.values import ProgressReport, Started, Verdict
 from holdfast.transitions import Transition, cancelled, completed, crashed, failed, interrupted, retried, snoozed
 from tests.support import builders
 from tests.support.builders import (
@@ -46,7 +46,9 @@ def phase(name: str, ordinal: int = 0, state: str = "completed", result: str = "
     return PhaseChange(**(fields | more))
 
 
-async def say(store: Store, job: Job, claim: int | None = None, percent: float | None = None, **said: Any) -> Verdict:
+async def say(
+    store: Store, job: JobRow, claim: int | None = None, percent: float | None = None, **said: Any
+) -> Verdict:
     """Report what changed, under the job's claim or another one."""
     changes = msgspec.json.encode(Changes(**said)).decode()
     report = ProgressReport(job.id, job.claim if claim is None else claim, percent, changes=changes)
@@ -73,7 +75,7 @@ def count(database: sqlite3.Connection, _now: int, sql: str) -> int:
     return number
 
 
-async def eventful(store: Store, **changes: Any) -> Job:
+async def eventful(store: Store, **changes: Any) -> JobRow:
     """Take a job that has said something of everything."""
     job = await running(store, extra=PLAN, **changes)
     phases = [phase("one", 0, result='{"path": "/tmp/a"}'), phase("two", 1, "failed", error="no"), phase("three", 2)]
@@ -94,7 +96,7 @@ def shape(total: int, completed: Any, skipped: Any, failed: Any, in_progress: An
 SHAPE = shape(4, ["a"], [{"slug": "b", "reason": "old"}], [{"slug": "c", "error": "E: no"}], ["d"])
 
 
-def names(phases: list[JobPhase], state: PhaseState = PhaseState.COMPLETED) -> list[str]:
+def names(phases: list[PhaseRow], state: PhaseState = PhaseState.COMPLETED) -> list[str]:
     """The names of the phases in a state."""
     return [one.name for one in phases if one.state is state]
 
@@ -111,7 +113,7 @@ async def test_a_phase_is_kept_as_it_was_said(store: Store, clock: Clock) -> Non
     (found,) = (await read(store, job.id)).phases
     given |= {"data": {"read": 7}, "result": {"path": ["ü", None, 1.5]}, "claim": job.claim}
     given |= {"started_at": clock.now - timedelta(seconds=3), "ended_at": clock.now - timedelta(seconds=1)}
-    assert found == JobPhase(name="one", ordinal=2, state=PhaseState.COMPLETED, **given)
+    assert found == PhaseRow(name="one", ordinal=2, state=PhaseState.COMPLETED, **given)
 
 
 async def test_a_later_word_on_a_phase_replaces_the_one_before(store: Store) -> None:
@@ -302,7 +304,7 @@ async def test_a_retry_lays_everything_out_again(store: Store, how: str) -> None
     assert await kept(store, job.id) == NOTHING
 
 
-async def three_sets(store: Store) -> Job:
+async def three_sets(store: Store) -> JobRow:
     """Take a job that has gone through three phases, each with items of its own, some beside them, and one failure."""
     job = await running(store, extra=PLAN)
     sets = [ItemsNote(name, "slug", owner, ["a", "b"]) for name, owner in (("x", "one"), ("y", "two"), ("z", "three"))]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast.job import JobState
+from holdfast.job import Answer, JobState
 from holdfast.stores.store import Store
-from holdfast.stores.values import Answer, ProgressReport, Verdict
+from holdfast.stores.values import ProgressReport, Verdict
 from holdfast.transitions import completed, failed, interrupted, retried
 from tests.support.builders import (
     FAILURE,

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from holdfast.job import Job, JobState
+from holdfast.job import Answer, JobRow, JobState
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.store import Store
-from holdfast.stores.values import Answer, Claim, Finish, Started, Verdict
+from holdfast.stores.values import Claim, Finish, Started, Verdict
 from holdfast.transitions import completed, crashed, failed
 from tests.support import raw
 from tests.support.builders import (
@@ -51,7 +51,7 @@ async def rule(store: Store) -> AsyncIterator[None]:
     await raw.execute(store, gone)
 
 
-async def running_jobs(store: Store, *poisoned: int, priority: int = 5) -> list[Job]:
+async def running_jobs(store: Store, *poisoned: int, priority: int = 5) -> list[JobRow]:
     """Let a worker hold five jobs that fail with their first crash; the database refuses the end of some of them."""
     ids = [await enqueue(store, max_crashes=1) for _ in range(5)]
     for place in poisoned:
@@ -67,7 +67,7 @@ def both_lanes(worker: int) -> Claim:
     return claim_of(worker, lane(), lane(priority=10))
 
 
-def require_refused(job: Job) -> None:
+def require_refused(job: JobRow) -> None:
     assert job.state is JobState.FAILED
     assert job.error_class == "DataRefused"
     assert "history_rule" in (job.error or "")
@@ -162,6 +162,6 @@ async def test_the_last_form_of_an_end_is_fenced(store: Store) -> None:
     assert (await read(store, job.id)).extra == {"poison": True}
 
 
-async def started(store: Store, jobs: list[Job]) -> None:
+async def started(store: Store, jobs: list[JobRow]) -> None:
     """Let the handlers begin, so that the loss of their worker is a crash of theirs."""
     await store.start_jobs([Started(job.id, job.claim, 0) for job in jobs])

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.job import JobState
+from holdfast.job import Answer, JobState
 from holdfast.stores.store import Store
-from holdfast.stores.values import Answer, Insertion, JobFilter
+from holdfast.stores.values import Insertion, JobFilter
 from tests.conformance.test_searching import AGES_MS, found
 from tests.support.builders import (
     enqueue,

@@ -3,9 +3,9 @@
 import pytest
 
 from holdfast.errors import WorkerLost
-from holdfast.job import Job, JobState
+from holdfast.job import Answer, JobRow, JobState
 from holdfast.stores.store import Store
-from holdfast.stores.values import Answer, Rescued, Verdict
+from holdfast.stores.values import Rescued, Verdict
 from holdfast.transitions import cancelled, completed, crashed, failed, interrupted, retried, snoozed
 from tests.support.builders import (
     FAILURE,
@@ -25,7 +25,7 @@ from tests.support.clock import Clock
 NOTHING = Rescued(0, (), (), ())
 
 
-async def held(store: Store, count: int, **changes: object) -> tuple[int, list[Job]]:
+async def held(store: Store, count: int, **changes: object) -> tuple[int, list[JobRow]]:
     """Have one worker take jobs."""
     await enqueue_many(store, count, **changes)
     worker = await register(store)

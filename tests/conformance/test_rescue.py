@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from holdfast.stores.store import Store
 from holdfast.stores.values import Rescued, Started, Verdict
 from holdfast.transitions import completed
@@ -138,7 +138,7 @@ async def test_what_ended_in_time_is_not_touched(store: Store, clock: Clock) -> 
 # ---- crashes -------------------------------------------------------------------------------------------------------
 
 
-async def crash_again(store: Store, clock: Clock) -> Job:
+async def crash_again(store: Store, clock: Clock) -> JobRow:
     """Claim the only job as soon as it may run, and let its worker die after it has begun."""
     await clock.advance(hours=1)
     await store.promote_jobs(10)
@@ -147,7 +147,7 @@ async def crash_again(store: Store, clock: Clock) -> Job:
     return await read(store, job.id)
 
 
-async def begun(store: Store) -> Job:
+async def begun(store: Store) -> JobRow:
     """Claim the only job, and store that it begins."""
     job = await claim_one(store)
     assert await store.start_jobs([Started(job.id, job.claim, 0)]) == [Verdict.DONE]

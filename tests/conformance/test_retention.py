@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast.job import TERMINAL, JobState
+from holdfast.job import TERMINAL, Answer, JobState
 from holdfast.stores.store import Store
-from holdfast.stores.values import Answer, Insertion, JobFilter
+from holdfast.stores.values import Insertion, JobFilter
 from tests.support import raw
 from tests.support.builders import enqueue, find, finished, insert, keeping, read, register, running
 from tests.support.clock import Clock

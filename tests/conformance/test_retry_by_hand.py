@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.job import RETRYABLE, JobState
+from holdfast.job import RETRYABLE, Answer, JobState
 from holdfast.stores.store import Store
-from holdfast.stores.values import Answer, Answered, Finish, ProgressReport, Started, Verdict
+from holdfast.stores.values import Answered, Finish, ProgressReport, Started, Verdict
 from holdfast.transitions import completed, failed, retried, snoozed
 from tests.support.builders import (
     FAILURE,

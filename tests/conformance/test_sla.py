@@ -7,15 +7,15 @@ import pytest
 
 from holdfast.client.subscription import read_filter
 from holdfast.errors import DataRefused
-from holdfast.events import EventKind
+from holdfast.events import EventType
 from holdfast.job import JobState
+from holdfast.resources import job_rows
 from holdfast.rollup import Rollup, bucket
 from holdfast.services.gauging import Gauging
 from holdfast.services.sla import Promises
 from holdfast.stores.alarms import Alarm
 from holdfast.stores.sla import LaneHead, Look, QueuePolicy, SlaRow, TuningRow
 from holdfast.stores.store import Store
-from holdfast.stream import as_json
 from holdfast.worker.processors import Processors
 from holdfast.worker.tuning import Tuner
 from tests.support import outbox, raw
@@ -237,17 +237,18 @@ async def test_those_who_watch_hear_of_a_breach_and_of_its_end_once(store: Store
         await clock.advance(seconds=10)
         await promises.run(1)
     broken, kept = await store.read_events(0, [], 100)
-    assert (broken.kind, broken.at, kept.kind) == (EventKind.SLA_BREACHED, broken_at, EventKind.SLA_KEPT)
+    assert (broken.type, broken.at, kept.type) == (EventType.SLA_BREACHED, broken_at, EventType.SLA_KEPT)
     said = {"sla_ms": 30_000, "oldest_ms": 50_000, "waiting": 0}
     assert {name: value for name, value in broken.data.items() if name != "since"} == said
     assert datetime.fromisoformat(broken.data["since"]) == broken_at
     assert "oldest_ms" not in kept.data
     for event in (broken, kept):
-        assert (event.queue, event.job_id, event.public_id, event.task, event.state) == ("default", 0, "", "", None)
-        assert as_json(event)["id"] is None
-        assert read_filter(queues=["default"]).fits(event)
-        assert read_filter(kinds=["queue:sla:breached", "queue:sla:kept"]).fits(event)
-        assert not read_filter(jobs=[1]).fits(event)
+        assert (event.queue, event.job_id, event.public_id, event.kind, event.state) == ("default", 0, "", "", None)
+        shown = job_rows.event(event)
+        assert shown.id is None
+        assert read_filter(queues=["default"]).fits(shown)
+        assert read_filter(types=["queue:sla:breached", "queue:sla:kept"]).fits(shown)
+        assert not read_filter(jobs=[1]).fits(shown)
     stored = await raw.column(store, "SELECT kind FROM holdfast.events ORDER BY seq")
     assert stored == ["job:queue:sla:breached", "job:queue:sla:kept"], "which release 0.6 passes over"
 

@@ -1,6 +1,6 @@
 """Slots go straight from jobs that ended to those that the same call claims; what is left of them comes back."""
 
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from holdfast.stores.limits import LimitRow
 from holdfast.stores.store import Store
 from holdfast.transitions import completed, snoozed
@@ -16,7 +16,7 @@ async def taken(store: Store, name: str = "tenants") -> int:
     return usage.taken
 
 
-async def exchange(store: Store, worker: int, ended: list[Job], *, queue: str = "default") -> list[int]:
+async def exchange(store: Store, worker: int, ended: list[JobRow], *, queue: str = "default") -> list[int]:
     """End claims well and take the next jobs in the same call."""
     ends = [completed(job.id, job.claim) for job in sorted(ended, key=lambda job: job.id)]
     worked = await store.finish_jobs(ends, claim=claim_of(worker, lane(queue)))

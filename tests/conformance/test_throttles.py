@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from holdfast.stores.limits import LimitRow
 from holdfast.stores.store import Store
 from holdfast.transitions import throttled
@@ -14,7 +14,7 @@ from tests.support.limits import TENANT, complete, of
 STEP_MS = 20
 
 
-def permits(jobs: list[Job]) -> list[float]:
+def permits(jobs: list[JobRow]) -> list[float]:
     """When jobs may start, in milliseconds."""
     return [job.extra["permit_at"] / 1_000 for job in jobs]
 

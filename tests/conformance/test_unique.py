@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.job import TERMINAL, JobState
+from holdfast.job import TERMINAL, Answer, JobState
 from holdfast.stores.store import Store
-from holdfast.stores.values import Answer, Inserted, Insertion
+from holdfast.stores.values import Inserted, Insertion
 from holdfast.transitions import completed, interrupted, retried, snoozed
 from tests.support.builders import (
     FAILURE,

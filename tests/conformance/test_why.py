@@ -6,14 +6,15 @@ from typing import Any
 import pytest
 
 from holdfast import public_id
-from holdfast.client.why import _ahead, explain, span
+from holdfast.client.why import ahead_of, explain, span
 from holdfast.job import JobState
+from holdfast.resources.job_parts import Why
 from holdfast.stores.cluster import LockRequest
 from holdfast.stores.limits import LimitRow
 from holdfast.stores.store import Store
 from holdfast.stores.values import Started, WorkerProcess
 from holdfast.transitions import retried
-from holdfast.why import Reason, Why
+from holdfast.why import Reason
 from tests.support import raw
 from tests.support.builders import (
     FAILURE,
@@ -83,7 +84,7 @@ async def test_it_is_in_the_buffer_of_a_worker_or_runs(store: Store, clock: Cloc
     )
     await store.cancel_jobs([job.id], actor="bob", reason="late")
     await clock.advance(seconds=1)
-    assert (await why(store, job.id)).sentence.endswith("; it was told to stop 1 s ago by bob: late")
+    assert (await why(store, job.id)).sentence.endswith("; it was asked to stop 1 s ago by bob: late")
 
 
 async def test_its_worker_is_gone(store: Store, clock: Clock) -> None:
@@ -358,9 +359,9 @@ async def test_its_budget_is_spent(store: Store, clock: Clock) -> None:
 
 def test_the_skew_of_clocks_is_told_when_it_is_certain() -> None:
     here = START
-    assert _ahead(here, here + timedelta(seconds=5), here - timedelta(seconds=1)) == timedelta()
-    assert _ahead(here, here, here - timedelta(seconds=3)) == timedelta(seconds=3)
-    assert _ahead(here, here + timedelta(seconds=1), here + timedelta(seconds=4)) == timedelta(seconds=-3)
+    assert ahead_of(here, here + timedelta(seconds=5), here - timedelta(seconds=1)) == timedelta()
+    assert ahead_of(here, here, here - timedelta(seconds=3)) == timedelta(seconds=3)
+    assert ahead_of(here, here + timedelta(seconds=1), here + timedelta(seconds=4)) == timedelta(seconds=-3)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from holdfast import Holdfast
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.transitions import completed
 from tests.support import raw
 from tests.support.builders import claim_of, lane, register
@@ -217,8 +217,8 @@ class Work:
             self.meter.piece(_BATCH)
         self.meter.end()
 
-    async def _claim(self, worker: int) -> list[Job]:
-        claimed: list[Job] = []
+    async def _claim(self, worker: int) -> list[JobRow]:
+        claimed: list[JobRow] = []
         self.meter.begin("claim")
         for _ in range(MANY // _BATCH):
             claimed += await self.app.store.claim_jobs(claim_of(worker, lane(limit=_BATCH), limit=_BATCH))
@@ -226,7 +226,7 @@ class Work:
         self.meter.end()
         return claimed
 
-    async def _finish(self, claimed: list[Job]) -> None:
+    async def _finish(self, claimed: list[JobRow]) -> None:
         assert len(claimed) == MANY
         self.meter.begin("finish")
         for start in range(0, MANY, _BATCH):
@@ -243,7 +243,9 @@ async def measure(url: str, schema: str) -> dict[str, Figure]:
         url += ("&" if "?" in url else "?") + "synchronous_commit=off"
     work = Work(Holdfast(url, schema=schema, synchronous="normal"), meter)
     async with work.app:
-        await asyncio.gather(*(work.app.counts() for _ in range(20)))  # or the sessions of the pool come one by one
+        await asyncio.gather(
+            *(work.app.jobs.counts() for _ in range(20))
+        )  # or the sessions of the pool come one by one
         await work.round()  # until everything is imported, prepared and in its cache
         meter.forget()
         gc.disable()

@@ -19,7 +19,7 @@ PRINTED = {
     "items.py": ["completed_with_errors: 2 completed, 1 skipped, 1 failed", "the second run called: ['main']"],
     "locks.py": ["build 1: skipped: build 2 is not older", "2 by force: main/2 written", "refused: token 1 is older"],
     "options.py": ["again      queued    priority 8, due in 0 s, old", "refused    key 'order-17' was used"],
-    "pages.py": ["page: [4, 3, 2, 1, 0]", "retried: queued in life 2", "left: 1 cancelled"],
+    "pages.py": ["page: [4, 3, 2, 1, 0]", "retried: queued in run 2", "left: 1 cancelled"],
     "pipeline.py": ["result: got 9", "download: completed by claim 1", "process: completed by claim 2, 9"],
     "queue_backend.py": ["before: queued", "after: completed", "result: build 7 is published", "another: unknown"],
     "schedules.py": [

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from holdfast.journal import Changes, ItemsNote
 from holdfast.moving.comparing import differences
 from holdfast.moving.sides import Side
@@ -89,7 +89,7 @@ async def _enqueue(store: Side, sort: str, count: int) -> list[int]:
     return await enqueue_many(store, count, **more)
 
 
-async def _finish(store: Side, worker: int, queue: str, end: Callable[[Job], Transition]) -> None:
+async def _finish(store: Side, worker: int, queue: str, end: Callable[[JobRow], Transition]) -> None:
     while jobs := await claim(store, worker, lane(queue), limit=BATCH):
         rollup = Rollup(queue, "work", JobState.COMPLETED, len(jobs), {1: len(jobs)}, {})
         worked = await store.finish_jobs([end(job) for job in jobs], rollups=[rollup])
@@ -299,9 +299,9 @@ def _meaning(row: Row) -> list[Any]:
     return sorted(plain.items())
 
 
-async def read_all(store: Side, ids: list[int]) -> dict[int, Job]:
+async def read_all(store: Side, ids: list[int]) -> dict[int, JobRow]:
     """Read jobs as programs do."""
-    found: dict[int, Job] = {}
+    found: dict[int, JobRow] = {}
     for begin in range(0, len(ids), BATCH):
         found |= {job.id: job for job in await store.get_jobs(ids[begin : begin + BATCH])}
     return found

@@ -216,10 +216,10 @@ async def test_a_worker_that_runs_gives_nothing_away_and_says_where_to_go(
         return "done"
 
     async with app:
-        first = (await slow.enqueue()).id or 0
+        first = (await slow.enqueue()).number or 0
         async with working(app, concurrency=1):
             await asyncio.wait_for(began.wait(), 20)
-            second = (await slow.enqueue()).id or 0
+            second = (await slow.enqueue()).number or 0
             moving = asyncio.create_task(move(source, target, WISHES, quiet))
 
             async def drains() -> bool:

@@ -83,9 +83,9 @@ async def test_it_enqueues_works_and_serves(rights: Rights) -> None:
             tx.result = 2 * number
         return 0
 
-    async with app, app.events(kinds=["job:enqueued"]) as events:
+    async with app, app.events(types=["job:enqueued"]) as events:
         handles = [await work.using(key=f"k{number}", unique=f"u{number}").enqueue(number) for number in range(5)]
-        assert (await anext(events)).job_id == handles[0].id
+        assert (await anext(events)).id == handles[0].id
         await app.run_worker(until="empty")
         assert [await handle.result(timeout=PATIENCE_S) for handle in handles] == [0, 2, 4, 6, 8]
         assert await app.prune() == 0
@@ -104,18 +104,18 @@ async def serves(rights: Rights) -> None:
         web.headers |= bearing(await made_token(app))
         failed = await fail.enqueue()
         await app.run_worker(until="empty")
-        waiting = await fail.using(run_in="1h").enqueue()
+        waiting = await fail.using(delay="1h").enqueue()
         (group,) = (await app.dead_letters.list()).groups
-        known = {"id": failed.public_id, "job": failed.public_id, "group": group.id, "kind": "fail"}
+        known = {"id": failed.id, "job": failed.id, "group": group.id, "kind": "fail"}
         known |= {"queue": "default", "name": "default"}
         for method, path, body in (
             ("POST", "queues/default/pause", None),
             ("POST", "queues/default/resume", None),
             ("PUT", "queues/default/settings/workers", {"value": 3}),
             ("POST", "jobs", {"kind": "fail"}),
-            ("POST", f"jobs/{waiting.public_id}/reprioritise", {"priority": 1}),
-            ("POST", f"jobs/{waiting.public_id}/cancel", None),
-            ("POST", f"jobs/{failed.public_id}/retry", None),
+            ("POST", f"jobs/{waiting.id}/reprioritise", {"priority": 1}),
+            ("POST", f"jobs/{waiting.id}/cancel", None),
+            ("POST", f"jobs/{failed.id}/retry", None),
             ("POST", "schedules", {"name": "default", "kind": "fail", "cron": "0 3 * * *"}),
             ("POST", "schedules/default/run", None),
             ("POST", "bulk", {"verb": "cancel", "q": "state:queued"}),

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import in_schema
@@ -72,7 +72,7 @@ class Rivals:
             await until_held_up(self.watcher, self.schema, one, two)
         return await one, await two
 
-    async def now(self, job_id: int) -> Job | None:
+    async def now(self, job_id: int) -> JobRow | None:
         """Read a job; more than one row of it is an error of its own."""
         found = await self.one.get_jobs([job_id])
         assert len(found) <= 1, f"job {job_id} exists {len(found)} times"

@@ -6,8 +6,8 @@ A test asserts that nothing did, and another one removes a guard and asserts tha
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from holdfast.job import Job, JobState
-from holdfast.stores.values import Answer, Insertion, Verdict, Worked
+from holdfast.job import Answer, JobRow, JobState
+from holdfast.stores.values import Insertion, Verdict, Worked
 from holdfast.transitions import completed, retried, snoozed
 from tests.races.rivals import Rivals
 from tests.support.connections import FAILURE, insert, new_job, register, request, running, running_alone
@@ -19,7 +19,7 @@ def _verdict(worked: Worked) -> Verdict:
     return worked.finishes[0].verdict
 
 
-def _state(job: Job | None) -> JobState | None:
+def _state(job: JobRow | None) -> JobState | None:
     return None if job is None else job.state
 
 
@@ -48,7 +48,7 @@ async def zombie_against_new_claim(rivals: Rivals, rounds: int) -> list[str]:
     for turn, job in enumerate(await running_alone(rivals.one, rounds)):
         await rivals.expire(job.worker)
 
-        async def rescue_and_claim(job_id: int = job.id) -> list[Job]:
+        async def rescue_and_claim(job_id: int = job.id) -> list[JobRow]:
             await rivals.two.rescue_jobs(100)
             return await rivals.two.claim_jobs_by_id(request(heir), [job_id])
 
@@ -100,7 +100,7 @@ async def zombie_against_manual_retry(rivals: Rivals, rounds: int) -> list[str]:
     heir = await register(rivals.two)
     for turn, job in enumerate(jobs):
 
-        async def retry_and_claim(job_id: int = job.id) -> list[Job]:
+        async def retry_and_claim(job_id: int = job.id) -> list[JobRow]:
             (answered,) = await rivals.two.retry_jobs([job_id])
             assert answered.answer is Answer.DONE
             return await rivals.two.claim_jobs_by_id(request(heir), [job_id])

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from holdfast.stores.budgets import PeriodRow, Reserving
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.transitions import completed, crashed
@@ -22,7 +22,7 @@ UNLOCKED = (
 UNSHARED = ("WHERE name = p_budget FOR SHARE;", "WHERE name = p_budget;")
 
 
-def sides(rivals: Rivals, jobs: list[Job]) -> list[tuple[PostgresStore, Job]]:
+def sides(rivals: Rivals, jobs: list[JobRow]) -> list[tuple[PostgresStore, JobRow]]:
     """Deal jobs to both sides."""
     return [((rivals.one, rivals.two)[place % 2], job) for place, job in enumerate(jobs)]
 
@@ -99,12 +99,12 @@ async def test_a_spend_meets_the_end_of_its_claim(rivals: Rivals, is_crash: bool
     await asyncio.gather(*(reserve(store, job, 30) for store, job in sides(rivals, jobs)))
     chosen = random.Random(7)
 
-    async def told(store: PostgresStore, job: Job) -> int:
+    async def told(store: PostgresStore, job: JobRow) -> int:
         amounts = [chosen.randrange(0, 40) for _ in range(2)]
         await asyncio.gather(*(spend(store, job, amount, n) for n, amount in enumerate(amounts, 1)))
         return sum(amounts)
 
-    async def ended(store: PostgresStore, some: list[Job]) -> int:
+    async def ended(store: PostgresStore, some: list[JobRow]) -> int:
         ends = [crashed(job.id, job.claim, FAILURE) if is_crash else completed(job.id, job.claim) for job in some]
         await store.finish_jobs(ends)
         return 0

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.values import Claim, Lane
@@ -38,7 +38,7 @@ async def drain(store: PostgresStore, jobs: int, batch: int) -> list[str]:
     wrong: list[str] = []
 
     async def claimer(number: int) -> None:
-        worker, held = await register(store), list[Job]()
+        worker, held = await register(store), list[JobRow]()
         # Lanes may offer more than is asked for in all.
         lanes = tuple(Lane(queue, priority, batch) for queue, priority in _LANES)
         while True:

@@ -3,7 +3,7 @@
 import asyncio
 
 from holdfast.delivery.in_store import InStore
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from holdfast.resources.bulk import BulkState, BulkVerb
 from holdfast.services.bulk import BulkWork
 from holdfast.stores.bulk import NewBulk
@@ -18,7 +18,7 @@ from tests.support.sizes import size
 FAILED = JobFilter(states=(JobState.FAILED,))
 
 
-async def fail(store: PostgresStore, jobs: list[Job]) -> None:
+async def fail(store: PostgresStore, jobs: list[JobRow]) -> None:
     """Let jobs fail, a few in each commit."""
     for start in range(0, len(jobs), 7):
         await store.finish_jobs([failed(job.id, job.claim, FAILURE) for job in jobs[start : start + 7]])

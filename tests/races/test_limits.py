@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from holdfast.stores.limits import LimitRow
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.transitions import completed
@@ -35,7 +35,7 @@ async def limited(rivals: Rivals) -> Rivals:
     return rivals
 
 
-async def one_runs_and_one_waits(rivals: Rivals) -> tuple[Job, int, int]:
+async def one_runs_and_one_waits(rivals: Rivals) -> tuple[JobRow, int, int]:
     """Let one of two jobs run; the other is queued, and the answer names both and another worker."""
     first, second = await insert(rivals.one, 2)
     (running,) = await rivals.one.claim_jobs(request(await register(rivals.one)))
@@ -43,7 +43,7 @@ async def one_runs_and_one_waits(rivals: Rivals) -> tuple[Job, int, int]:
     return running, second, await register(rivals.two)
 
 
-async def claimed_while_a_slot_comes_free(rivals: Rivals) -> tuple[list[Job], Job | None]:
+async def claimed_while_a_slot_comes_free(rivals: Rivals) -> tuple[list[JobRow], JobRow | None]:
     """Claim while the end of the only running job is not committed yet."""
     running, second, worker = await one_runs_and_one_waits(rivals)
     async with rivals.blocker.transaction():
@@ -53,7 +53,7 @@ async def claimed_while_a_slot_comes_free(rivals: Rivals) -> tuple[list[Job], Jo
     return await claiming, await rivals.now(second)
 
 
-async def freed_while_a_job_is_parked(rivals: Rivals, *, claims: bool = False) -> Job | None:
+async def freed_while_a_job_is_parked(rivals: Rivals, *, claims: bool = False) -> JobRow | None:
     """End the only running job while another is parked, which is not committed yet; the same call may claim as well."""
     running, second, worker = await one_runs_and_one_waits(rivals)
     async with rivals.blocker.transaction():
@@ -120,7 +120,7 @@ class Storm:
     async def work(self, storms: "list[Storm]") -> None:
         """Claim, hold and finish, the next claim in the same call."""
         worker = await register(self.store)
-        held: list[Job] = []
+        held: list[JobRow] = []
         idle = 0
         while held or sum(storm.done for storm in storms) < len(storms) * JOBS:
             for job in held:

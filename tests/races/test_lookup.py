@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.job import Job
+from holdfast.job import Answer, JobRow
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.values import Answer, Answered
+from holdfast.stores.values import Answered
 from holdfast.transitions import failed
 from tests.races.rivals import Rivals
 from tests.support.connections import FAILURE, insert, register, replace_function, request, running, show, until_held_up
@@ -254,5 +254,5 @@ async def test_jobs_that_never_were_are_not_found(postgres: PostgresStore) -> No
     assert not_found(await postgres.delete_jobs([job_id])) == [job_id]
     assert not_found(await postgres.reschedule_jobs([job_id], run_at=None, delay_ms=0)) == [job_id]
     assert not_found(await postgres.reprioritise_jobs([job_id], 1)) == [job_id]
-    jobs: list[Job] = await postgres.get_jobs([job_id])
+    jobs: list[JobRow] = await postgres.get_jobs([job_id])
     assert jobs == []

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast.job import JobState
+from holdfast.job import Answer, JobState
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.values import Answer, Verdict
+from holdfast.stores.values import Verdict
 from holdfast.transitions import completed, retried
 from tests.races.rivals import Rivals
 from tests.support.connections import (

@@ -8,12 +8,12 @@ import asyncpg
 import pytest
 
 from holdfast.errors import DataRefused, OutcomeUnknown, StoreError, StoreUnavailable
-from holdfast.job import JobState
+from holdfast.job import Answer, JobState
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import in_schema
 from holdfast.stores.store import StoreTransaction
-from holdfast.stores.values import Answer, Finish, Verdict
+from holdfast.stores.values import Finish, Verdict
 from holdfast.transitions import completed, interrupted
 from tests.races.rivals import Rivals
 from tests.support.connections import connected, expire, insert, register, request, running, until_held_up

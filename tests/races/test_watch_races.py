@@ -12,8 +12,10 @@ import pytest
 from holdfast.client import watching as watching_module
 from holdfast.client.subscription import EventFilter, EventsMissed, Subscription
 from holdfast.client.watching import Watching
-from holdfast.events import TERMINAL_EVENTS, Event, EventKind
-from holdfast.job import Job, JobState
+from holdfast.events import TERMINAL_EVENTS, EventType
+from holdfast.job import JobRow, JobState
+from holdfast.public_id import decode, encode
+from holdfast.resources.event import Event
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sla import Look
 from holdfast.stores.sqlite.store import SqliteStore
@@ -56,7 +58,7 @@ async def heard_until(events: Subscription, last: int) -> list[Event]:
     """Take events until that of a job which was enqueued last: had there been others before it, they would be here."""
     found: list[Event] = []
     async with asyncio.timeout(HEARS_S):
-        while (event := await next_of(events)).job_id != last:
+        while (event := await next_of(events)).id != encode(last):
             found.append(event)
     return found
 
@@ -74,7 +76,7 @@ async def test_a_long_transaction_of_somebody_else_is_not_waited_for_and_costs_n
         await own.execute("CREATE TABLE somebody_elses (n integer)")  # it has written, so that others wait for it
         async with watching(postgres) as events:  # after a second; it would wait for ever
             ids = await insert(postgres, 10)
-            assert [event.job_id for event in await heard(events, 10)] == ids
+            assert [decode(event.id or "") for event in await heard(events, 10)] == ids
             await transaction.rollback()
             (last,) = await insert(postgres, 1)
             assert await heard_until(events, last) == []
@@ -115,14 +117,14 @@ async def _found_once_subscribed(store: PostgresStore, job_id: int) -> bool:
         return bool(await store.get_jobs([job_id]))
 
 
-Change = Callable[[Rivals, Job], Awaitable[object]]
-CHANGES: dict[str, tuple[Change, EventKind]] = {
-    "finish": (lambda rivals, job: rivals.two.finish_jobs([completed(job.id, job.claim)]), EventKind.COMPLETED),
-    "give back": (lambda rivals, job: rivals.two.finish_jobs([interrupted(job.id, job.claim)]), EventKind.INTERRUPTED),
-    "start": (lambda rivals, job: rivals.two.start_jobs([Started(job.id, job.claim, 0)]), EventKind.STARTED),
+Change = Callable[[Rivals, JobRow], Awaitable[object]]
+CHANGES: dict[str, tuple[Change, EventType]] = {
+    "finish": (lambda rivals, job: rivals.two.finish_jobs([completed(job.id, job.claim)]), EventType.COMPLETED),
+    "give back": (lambda rivals, job: rivals.two.finish_jobs([interrupted(job.id, job.claim)]), EventType.INTERRUPTED),
+    "start": (lambda rivals, job: rivals.two.start_jobs([Started(job.id, job.claim, 0)]), EventType.STARTED),
     "progress": (
         lambda rivals, job: rivals.two.save_progress([ProgressReport(job.id, job.claim, 50.0)]),
-        EventKind.PROGRESS,
+        EventType.PROGRESS,
     ),
 }
 
@@ -143,7 +145,7 @@ async def test_a_change_that_waits_for_a_lock_while_the_watch_begins_is_told(riv
         await transaction.commit()
         await changing
         (last,) = await insert(rivals.one, 1)
-        assert [event.kind for event in await heard_until(events, last)] == [kind]
+        assert [event.type for event in await heard_until(events, last)] == [kind]
 
 
 async def test_a_breach_that_waits_for_a_lock_while_the_watch_begins_is_told(rivals: Rivals) -> None:
@@ -161,7 +163,7 @@ async def test_a_breach_that_waits_for_a_lock_while_the_watch_begins_is_told(riv
         await transaction.commit()
         assert await telling
         (last,) = await insert(rivals.one, 1)
-        assert [event.kind for event in await heard_until(events, last)] == [EventKind.SLA_BREACHED]
+        assert [event.type for event in await heard_until(events, last)] == [EventType.SLA_BREACHED]
 
 
 async def test_a_watch_that_begins_among_changes_misses_none(rivals: Rivals) -> None:
@@ -169,7 +171,7 @@ async def test_a_watch_that_begins_among_changes_misses_none(rivals: Rivals) -> 
     missed = []
     for turn, job in enumerate(await running(rivals.one, size(30, 500))):
 
-        async def subscribe(job: Job = job) -> tuple[Job, list[Event]]:
+        async def subscribe(job: JobRow = job) -> tuple[JobRow, list[Event]]:
             async with watching(rivals.one) as events:
                 (seen,) = await rivals.one.get_jobs([job.id])
                 if not seen.is_finished:
@@ -181,7 +183,7 @@ async def test_a_watch_that_begins_among_changes_misses_none(rivals: Rivals) -> 
                             assert seen.is_finished
                 return seen, []
 
-        async def finish(job: Job = job, turn: int = turn) -> None:
+        async def finish(job: JobRow = job, turn: int = turn) -> None:
             for _ in range(turn % 7):  # round trips, so that it comes sooner or later
                 await rivals.two.take_ids(1)
             await rivals.two.finish_jobs([completed(job.id, job.claim)])
@@ -205,7 +207,7 @@ async def test_a_watch_in_a_file_waits_for_whoever_writes(tmp_path: Path) -> Non
                 async with watching(store) as events:
                     found = bool(await store.get_jobs([answer.id or 0]))
                     await store.insert_jobs([new_job((await store.take_ids(1))[0])])
-                    assert (await heard(events, 1))[0].kind == EventKind.ENQUEUED
+                    assert (await heard(events, 1))[0].kind == EventType.ENQUEUED
                     return found
 
             subscribing = asyncio.create_task(subscribe())
@@ -229,9 +231,9 @@ async def test_events_that_are_committed_in_the_reverse_order_are_all_told_once(
         (early,) = await rivals.two.insert_on(one, [new_job(0)])
         (late,) = await rivals.two.insert_on(two, [new_job(0)])
         await second.commit()
-        assert [event.job_id for event in await heard(events, 1)] == [late.id]
+        assert [decode(event.id or "") for event in await heard(events, 1)] == [late.id]
         await first.commit()
-        assert [event.job_id for event in await heard(events, 1)] == [early.id]
+        assert [decode(event.id or "") for event in await heard(events, 1)] == [early.id]
         (last,) = await insert(rivals.one, 1)
         assert await heard_until(events, last) == []
 
@@ -246,7 +248,7 @@ async def test_a_number_that_was_drawn_before_the_watch_began_is_still_told(dsn:
         async with watching(rivals.one) as events:  # it waits a second for that transaction, and goes on without it
             assert await rivals.one.get_jobs([early.id or 0]) == []
             await transaction.commit()
-            assert [event.job_id for event in await heard(events, 1)] == [early.id]
+            assert [decode(event.id or "") for event in await heard(events, 1)] == [early.id]
 
 
 async def test_numbers_of_changes_that_were_rolled_back_are_no_hole(dsn: str, rivals: Rivals) -> None:
@@ -258,7 +260,7 @@ async def test_numbers_of_changes_that_were_rolled_back_are_no_hole(dsn: str, ri
             await rivals.two.insert_on(own, [new_job(0)])
             ids += await insert(rivals.one, 1)
             await transaction.rollback()
-        assert [event.job_id for event in await heard(events, len(ids))] == ids
+        assert [decode(event.id or "") for event in await heard(events, len(ids))] == ids
 
 
 async def test_the_events_of_each_job_keep_their_order_whoever_commits_first(rivals: Rivals) -> None:
@@ -280,13 +282,13 @@ async def test_the_events_of_each_job_keep_their_order_whoever_commits_first(riv
             expected = jobs
             while expected:
                 (event,) = await heard(events, 1)
-                told.setdefault(event.job_id, []).append(event)
-                expected -= event.kind in TERMINAL_EVENTS
+                told.setdefault(decode(event.id or ""), []).append(event)
+                expected -= event.type in TERMINAL_EVENTS
     for found in told.values():
-        assert [event.seq for event in found] == sorted(event.seq for event in found)
-        kinds = [event.kind for event in found]
-        assert (kinds[0], kinds[-1]) == (EventKind.ENQUEUED, EventKind.COMPLETED)
-        assert kinds.count(EventKind.STARTED) == 1
+        assert [event.claim for event in found] == sorted(event.claim for event in found)
+        kinds = [event.type for event in found]
+        assert (kinds[0], kinds[-1]) == (EventType.ENQUEUED, EventType.COMPLETED)
+        assert kinds.count(EventType.STARTED) == 1
 
 
 # ---- locks -----------------------------------------------------------------------------------------------------------

@@ -27,8 +27,8 @@ def carried(app: Holdfast) -> ByRedis:
 
 
 def known(handle: JobHandle[Any]) -> int:
-    assert handle.id is not None
-    return handle.id
+    assert handle.number is not None
+    return handle.number
 
 
 async def promptly(*handles: JobHandle[Any]) -> None:

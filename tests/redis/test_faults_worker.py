@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from holdfast import Holdfast
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from tests.redis.program import make_app
 from tests.redis.prompt import carried, known
 from tests.support.figures import show
@@ -143,7 +143,7 @@ async def longest_idle(place: Place) -> float:
     return longest
 
 
-def waits(jobs: Sequence[Job]) -> list[float]:
+def waits(jobs: Sequence[JobRow]) -> list[float]:
     """How long each job waited until it was claimed."""
     return sorted((job.claimed_at - job.enqueued_at).total_seconds() for job in jobs if job.claimed_at is not None)
 
@@ -159,7 +159,7 @@ async def app(postgres_place: Place, valkey: Valkey) -> AsyncIterator[Holdfast]:
         yield app
 
 
-async def run_with(fault: Fault, place: Place, app: Holdfast, valkey: Valkey, **env: str) -> tuple[Feed, list[Job]]:
+async def run_with(fault: Fault, place: Place, app: Holdfast, valkey: Valkey, **env: str) -> tuple[Feed, list[JobRow]]:
     """Let jobs flow while a fault happens, and wait until all of them have ended."""
     place.start("--processes", "2", "--concurrency", "16", app="tests.redis.program:app", **env)
     await place.arrived(2)

@@ -8,7 +8,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from holdfast import Context, Holdfast, Job, JobState, Queue, Retry, Snooze
+from holdfast import Context, Holdfast, JobState, Queue, Retry, Snooze
+from holdfast.job import JobRow
 from holdfast.shards import RedisDelivery
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.values import Claim
@@ -60,9 +61,9 @@ async def test_a_scheduled_job_starts_when_it_is_due(app: Holdfast) -> None:
         pass
 
     async with working(app):
-        await promptly(await work.using(run_in="300ms").enqueue())
-        later = await work.using(run_in="1h").enqueue()
-        await app.client.reschedule(later.public_id, run_in=0)
+        await promptly(await work.using(delay="300ms").enqueue())
+        later = await work.using(delay="1h").enqueue()
+        await app.client.jobs.reschedule(later.id, delay=0)
         await promptly(later)
 
 
@@ -76,7 +77,7 @@ async def test_a_job_that_is_retried_by_hand_starts(app: Holdfast) -> None:
     async with working(app):
         handle = await work.enqueue()
         assert (await ended(handle)).state is JobState.FAILED
-        await app.client.retry(handle.public_id)
+        await app.client.jobs.retry(handle.id)
         await promptly(handle)
 
 
@@ -114,7 +115,7 @@ async def test_a_reprioritised_job_is_found_at_its_new_place(
         await until(lambda: gate.began == 1, "the only slot is taken")
         handles = [await work.using(priority=9).enqueue(name) for name in ("first", "second", "third")]
         await until(lambda: other_valkey.ask("ZCARD", delivery.key("default", 9)) == 3, "the ids lie in Redis")
-        await app.client.reprioritise(handles[2].public_id, 0)
+        await app.client.jobs.reprioritise(handles[2].id, 0)
         await until(lambda: valkey.ask("ZCARD", delivery.key("default", 0)) == 1, "the id lies at its new place")
         gate.opened.set()
         await promptly(blocker, *handles)
@@ -166,9 +167,9 @@ async def test_a_job_starts_promptly_though_another_session_wrote_to_its_row_whe
         async def work() -> None:
             pass
 
-        claim_jobs_by_id, answers = app.store.claim_jobs_by_id, list[list[Job]]()
+        claim_jobs_by_id, answers = app.store.claim_jobs_by_id, list[list[JobRow]]()
 
-        async def claimed(claim: Claim, ids: Sequence[int]) -> list[Job]:
+        async def claimed(claim: Claim, ids: Sequence[int]) -> list[JobRow]:
             if answers:
                 return await claim_jobs_by_id(claim, ids)
             async with connection.transaction():
@@ -258,13 +259,14 @@ async def test_announced_at_is_set_after_the_push_and_cleared_when_the_job_waits
         handles = [await work.enqueue() for _ in range(2)]
 
         async def is_announced() -> bool:
-            jobs = [await handle.get() for handle in handles]
+            jobs = await app.store.get_jobs([handle.number or 0 for handle in handles])
             return any(job.state is JobState.QUEUED and job.announced_at is not None for job in jobs)
 
         await until(is_announced, "the one that waits is announced")
         gate.opened.set()
         for handle in handles:
-            assert (await until_state(handle, JobState.SCHEDULED)).announced_at is None
+            later = await until_state(handle, JobState.SCHEDULED)
+            assert (await app.store.get_jobs([later.number]))[0].announced_at is None
 
 
 @pytest.mark.real_time

@@ -6,10 +6,10 @@ import pytest
 
 from holdfast import public_id
 from holdfast.errors import StoreError
-from holdfast.job import Job, JobState
+from holdfast.job import Answer, JobRow, JobState
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import in_schema
-from holdfast.stores.values import Answer, Claim, Insertion, JobFilter, Lane, ProgressReport, Started, Verdict
+from holdfast.stores.values import Claim, Insertion, JobFilter, Lane, ProgressReport, Started, Verdict
 from holdfast.transitions import completed, failed, retried, snoozed
 from tests.support.connections import FAILURE, expire, insert, new_job, register, request
 
@@ -67,7 +67,7 @@ async def test_large_ids_survive_every_verb(postgres: PostgresStore, dsn: str, t
     await expire(connection, postgres.schema, [worker])
     await connection.close()
     assert set((await postgres.rescue_jobs(10)).requeued) == {ids[5], ids[6], ids[7]}
-    listed: list[Job] = []
+    listed: list[JobRow] = []
     page = await postgres.list_jobs(JobFilter(), limit=3)
     while True:
         listed += page.jobs

@@ -10,12 +10,13 @@ import asyncpg
 import pytest
 
 from holdfast.errors import ConfigError, DataRefused, HoldfastError, SchemaError, StoreUnavailable
+from holdfast.job import Answer
 from holdfast.stores.migrate import Function, Migration
 from holdfast.stores.postgres import migrator as migrations
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import checksum, in_schema, quoted
-from holdfast.stores.values import Answer, Insertion, JobFilter, Verdict
+from holdfast.stores.values import Insertion, JobFilter, Verdict
 from holdfast.transitions import completed
 from scripts.dump_schema import dump_postgres
 from tests.support.connections import in_database, insert, new_job, register, request

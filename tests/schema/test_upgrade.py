@@ -83,7 +83,7 @@ async def migrate(sources: Path, place: tuple[str, str]) -> None:
 async def counted(place: tuple[str, str]) -> Counter[tuple[str, JobState]]:
     """Count jobs by kind and state, read by this release."""
     async with Holdfast(place[0], schema=place[1]) as app:
-        return Counter((job.kind, job.state) for job in [job async for job in app.iterate()])
+        return Counter((job.kind, job.state) for job in [job async for job in app.jobs.iterate()])
 
 
 async def test_what_the_last_release_stored_is_run_by_this_one(last_release: Path, place: tuple[str, str]) -> None:
@@ -96,9 +96,9 @@ async def test_what_the_last_release_stored_is_run_by_this_one(last_release: Pat
     await make_store(app.settings).migrator.up()
     assert await run(ROOT / "src", place, "work") == __version__
     async with app:
-        jobs = [job async for job in app.iterate()]
+        jobs = [job async for job in app.jobs.iterate()]
         failed = [job for job in jobs if job.state is JobState.FAILED]
-        answers = await app.retry_many([job.id for job in failed])
+        answers = await app.jobs.retry_many([job.id for job in failed])
     assert len(jobs) == 62
     assert {answer.state for answer in answers} == {JobState.QUEUED}
     await run(ROOT / "src", place, "work")
@@ -119,8 +119,8 @@ async def test_the_last_release_goes_on_beside_the_new_schema(last_release: Path
     await make_store(Holdfast(place[0], schema=place[1]).settings).migrator.up()
     await run(ROOT / "src", place, "enqueue")
     async with Holdfast(place[0], schema=place[1]) as app:  # the old worker takes what the new client stores
-        for job in [job async for job in app.iterate()]:
-            await app.wait(job.id, timeout=30)
+        for job in [job async for job in app.jobs.iterate()]:
+            await app.jobs.wait(job.id, timeout=30)
     said, _ = await old.communicate(b"leave\n")
     assert old.returncode == 0, said.decode()
     assert await counted(place) == {

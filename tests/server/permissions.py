@@ -24,6 +24,7 @@ GET    /metrics                                      viewer   403
 POST   /api/v1/jobs                                  operator 422
 POST   /api/v1/jobs/batch                            operator narrowed
 GET    /api/v1/jobs                                  viewer   narrowed
+GET    /api/v1/jobs/count                            viewer   narrowed
 GET    /api/v1/jobs/{id}                             viewer   404
 GET    /api/v1/jobs/{id}/why                         viewer   404
 GET    /api/v1/jobs/{id}/events                      viewer   404
@@ -34,7 +35,7 @@ POST   /api/v1/jobs/{id}/cancel                      operator 404
 POST   /api/v1/jobs/{id}/retry                       operator 404
 POST   /api/v1/jobs/{id}/reschedule                  operator 404
 POST   /api/v1/jobs/{id}/reprioritise                operator 404
-POST   /api/v1/jobs/{id}/replay                      operator 404
+POST   /api/v1/jobs/{id}/clone                       operator 404
 DELETE /api/v1/jobs/{id}                             admin    404
 POST   /api/v1/bulk/preview                          viewer   narrowed
 POST   /api/v1/bulk                                  operator narrowed
@@ -172,8 +173,8 @@ POST   /jobs/{job}/cancel                            operator 404
 POST   /jobs/{job}/retry                             operator 404
 POST   /jobs/{job}/run                               operator 404
 POST   /jobs/{job}/delete                            admin    404
-GET    /jobs/{job}/replay                            operator 404
-POST   /jobs/{job}/replay                            operator 404
+GET    /jobs/{job}/clone                             operator 404
+POST   /jobs/{job}/clone                             operator 404
 GET    /jobs                                         viewer   narrowed
 GET    /limits                                       viewer   403
 POST   /locks/release                                admin    403

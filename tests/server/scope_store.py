@@ -43,7 +43,7 @@ FORMS: dict[str, dict[str, str]] = {
     "/dead-letters/purge": {"kind": FAILS, "confirmation": FAILS},
     "/dead-letters/{group}/{job}/edit": {"arguments": "{}"},
     "/failures/{verb}": _KIND,
-    "/jobs/{job}/replay": {"args": "{}"},
+    "/jobs/{job}/clone": {"args": "{}"},
     "/queues/{queue}/set": {"field": "workers", "value": "7"},
     "/queues/{queue}/reset": {"field": "workers"},
     "/schedules": {"name": f"page-{CANARY}", "kind": WAITS, "cron": "0 4 * * *"},
@@ -91,7 +91,7 @@ class Stock:
     async def fill(self) -> None:
         """Put into the store what cannot be made one by one."""
         app = self._app
-        self._failed = [(await app.tasks.get(FAILS).enqueue()).public_id for _ in range(_FAILED_JOBS)]
+        self._failed = [(await app.tasks.get(FAILS).enqueue()).id for _ in range(_FAILED_JOBS)]
         await drained(app)
         (group,) = (await app.dead_letters.list()).groups
         self._group = group.id
@@ -105,8 +105,8 @@ class Stock:
                 actor=CANARY, role="", action="a", target="t", queue=THEIRS, status=200, detail="{}", request="r"
             )
         )
-        await app.tasks.get("own").using(run_in="1h").enqueue()
-        await app.tasks.get(WAITS).using(run_in="1h", tags={"a": CANARY}, actor=CANARY).enqueue()
+        await app.tasks.get("own").using(delay="1h").enqueue()
+        await app.tasks.get(WAITS).using(delay="1h", tags={"a": CANARY}, actor=CANARY).enqueue()
         for path in ("/schedules/{name}", "/escalations/{number}", "/bulk/{operation}", "/tokens/{number}"):
             await self.named(path)
 
@@ -133,7 +133,7 @@ class Stock:
     async def _job(self, path: str) -> str:
         """A job that waits for verbs of waiting jobs, else one that has failed."""
         if path.endswith(("/cancel", "/reschedule", "/reprioritise", "/run")):
-            return (await self._app.tasks.get(WAITS).using(run_in="1h").enqueue()).public_id
+            return (await self._app.tasks.get(WAITS).using(delay="1h").enqueue()).id
         self._used += 1
         return self._failed[self._used % len(self._failed)]
 

@@ -76,8 +76,8 @@ class Place:
     async def _furnish(self) -> None:
         async with self.app:
             await furnish(self.app)
-            job = (await self.app.list()).jobs[0]
-            chosen = JobFilter(ids=(job.id,), queues=("high",))
+            job = (await self.app.jobs.list()).jobs[0]
+            chosen = JobFilter(ids=(job.number,), queues=("high",))
             await self.app.bulk.start("retry", chosen, rate="5/s", actor="ada", reason=PLAIN)
             await self.app.bulk.start("reschedule", JobFilter(tags=(("a", "b"),)), delay="1h")
 

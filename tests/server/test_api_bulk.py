@@ -20,7 +20,7 @@ async def stored(app: Holdfast, queues: Sequence[str]) -> list[str]:
     @app.task(queue_override=True)
     async def work(n: int) -> None: ...
 
-    return [(await work.using(queue=queue).enqueue(n)).public_id for n, queue in enumerate(queues)]
+    return [(await work.using(queue=queue).enqueue(n)).id for n, queue in enumerate(queues)]
 
 
 async def worked(app: Holdfast) -> None:
@@ -127,7 +127,7 @@ async def test_runs_keep_to_roles_and_queues(memory_app: Holdfast) -> None:
         mine = (await web.post(BULK, json={"verb": "cancel", "ids": ids})).json()["id"]
         assert [run["id"] for run in (await web.get(BULK)).json()["operations"]] == [mine]
         await worked(memory_app)
-    found = await memory_app.get_many(ids)
+    found = await memory_app.jobs.get_many(ids)
     assert sorted((job.queue, job.state.value) for job in found.values()) == [
         ("high", "cancelled"),
         ("low", "queued"),

@@ -125,7 +125,7 @@ async def test_an_export_breaks_off(
             if why == "its token is revoked":
                 await app.store.revoke_token(token.id, actor="ann")
             else:
-                monkeypatch.setattr(app.client, "list", away)
+                monkeypatch.setattr(app.client.jobs, "list", away)
 
         sent = await broken_off(app, path, secret, happen)
     assert [message.get("body", b"").count(b"\n") for message in sent] == [0, 1]

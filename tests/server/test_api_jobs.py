@@ -69,7 +69,7 @@ async def test_enqueue_checks_arguments_and_answers_with_the_job(memory_app: Hol
             "actor": "operator",
         }
         assert (job["timeout_ms"], job["max_attempts"], job["attempts"]) == (None, 7, [])
-        assert (await web.get(answer.headers["location"])).json() == job
+        assert (await web.get(answer.headers["location"])).json() | {"created": True} == job
         for wrong, code, said in (
             ({"kind": "greet", "args": {"name": 5}}, "arguments", "expected `str`"),
             ({"kind": "greet", "args": {}}, "arguments", "name"),
@@ -77,7 +77,7 @@ async def test_enqueue_checks_arguments_and_answers_with_the_job(memory_app: Hol
             ({"kind": "gret", "args": {"name": "x"}}, "unknown-kind", "did you mean greet?"),
             ({"kind": "no such"}, "invalid-value", "kind: expected 1 to 64 letters"),
             ({"kind": "greet", "args": {"name": "x"}, "queue": "low"}, "invalid-value", "belong to 'high'"),
-            ({"kind": "greet", "args": {"name": "x"}, "delay": "soon"}, "invalid-value", "run_in: expected seconds"),
+            ({"kind": "greet", "args": {"name": "x"}, "delay": "soon"}, "invalid-value", "delay: expected seconds"),
             ({"kind": "greet", "args": {"name": "x"}, "priority": 11}, "invalid-request", "less than or equal to 10"),
             ({"kind": "greet", "args": {"name": "x"}, "prio": 1}, "invalid-request", "body.prio"),
             ({"args": {}}, "invalid-request", "body.kind"),
@@ -171,7 +171,7 @@ async def test_a_batch_has_one_answer_for_each_job(memory_app: Holdfast) -> None
         assert problem(await web.post(f"{JOBS}/batch", json={"jobs": many})) == (422, "invalid-request")
         answer = await web.post(f"{JOBS}/batch", json={"jobs": many[:1_000]})
         assert answer.json()["created"] == 1_000
-        names = {job.payload.get("name") for job in [found async for found in memory_app.iterate()]}
+        names = {job.args.get("name") for job in [found async for found in memory_app.jobs.iterate()]}
         assert {str(n) for n in range(1_000)} <= names
 
 
@@ -251,9 +251,9 @@ async def test_what_is_secret_is_never_told(memory_app: Holdfast) -> None:
         asked = {"kind": "login", "args": {"user": "mallory", "password": "hunter22"}}
         job = (await web.post(JOBS, json=asked)).json()["id"]
         await drained(memory_app)
-        new = await web.post(f"{JOBS}/{job}/replay", json={"args": {"password": "hunter33"}})
+        new = await web.post(f"{JOBS}/{job}/clone", json={"args": {"password": "hunter33"}})
         assert (new.status_code, new.json()["origin"]) == (201, job)
-        stored = (await memory_app.get(new.json()["id"])).payload
+        stored = (await memory_app.jobs.get(new.json()["id"])).args
         assert stored == {"user": "mallory", "password": {"$secret": "hunter33"}}
         parts = ("", "/why", "/events", "/logs", "/items", "/attempts")
         told = [await web.get(f"{JOBS}/{one}{part}") for one in (job, new.json()["id"]) for part in parts]
@@ -277,7 +277,7 @@ async def test_a_secret_of_the_settings_that_a_handler_quotes_is_covered(
         raise ConnectionError(message)
 
     async with asking(memory_app) as web:
-        job = (await quote.enqueue()).public_id
+        job = (await quote.enqueue()).id
         await drained(memory_app)
         assert "swordfish9" in (await web.get(f"{JOBS}/{job}")).json()["error"]
         redaction.keep(["swordfish9"])
@@ -301,20 +301,20 @@ async def test_acting_on_a_job(app: Holdfast) -> None:
         assert problem(await act(job, "reschedule")) == (422, "invalid-value")
         assert problem(await act(job, "reschedule", run_at=5)) == (422, "invalid-request")
         assert problem(await act(job, "retry")) == (409, "wrong-state")
-        assert problem(await act(job, "replay")) == (409, "wrong-state")
+        assert problem(await act(job, "clone")) == (409, "wrong-state")
         assert problem(await web.delete(f"{JOBS}/{job}")) == (409, "wrong-state")
         await drained(app)
         assert problem(await act(job, "cancel")) == (409, "wrong-state")
         assert problem(await act(job, "retry", from_phase="none")) == (422, "invalid-value")
         again = (await act(job, "retry", from_phase="work")).json()
-        assert (again["life"], again["state"]) == (2, "queued")
+        assert (again["run"], again["state"]) == (2, "queued")
         assert [phase["state"] for phase in again["phases"]] == ["completed", "pending"]
         cancelled = (await act(job, "cancel", reason="no longer wanted")).json()
         told = (cancelled["state"], cancelled["cancelled_by"], cancelled["cancel_reason"])
         assert told == ("cancelled", "admin", "no longer wanted")
-        answer = await act(job, "replay", args={"fails": "no"})
+        answer = await act(job, "clone", args={"fails": "no"})
         assert problem(answer) == (422, "arguments")
-        replayed = (await act(job, "replay", args={"fails": False})).json()
+        replayed = (await act(job, "clone", args={"fails": False})).json()
         assert (replayed["args"], replayed["origin"]) == ({"pages": ["a"], "fails": False}, job)
         gone = await web.delete(f"{JOBS}/{job}")
         assert (gone.status_code, gone.content) == (204, b"")
@@ -327,8 +327,8 @@ async def test_acting_on_a_job(app: Holdfast) -> None:
 
 async def test_roles_and_queues_bound_what_is_seen_and_done(memory_app: Holdfast) -> None:
     define(memory_app)
-    low = (await memory_app.tasks.get("build").using(key="taken").enqueue(pages=[])).public_id
-    high = (await memory_app.tasks.get("greet").enqueue(name="x")).public_id
+    low = (await memory_app.tasks.get("build").using(key="taken").enqueue(pages=[])).id
+    high = (await memory_app.tasks.get("greet").enqueue(name="x")).id
     nowhere = "htcx-2s16-z48b-09"
     async with asking(memory_app, "viewer") as web:
         assert problem(await web.post(JOBS, json={"kind": "greet", "args": {"name": "x"}})) == (403, "role")
@@ -347,7 +347,7 @@ async def test_roles_and_queues_bound_what_is_seen_and_done(memory_app: Holdfast
         assert "build" not in answer.json()["detail"].replace("kind 'build'", "")
         for method, part in (
             *(("GET", part) for part in ("", "/why", "/events", "/logs", "/items", "/attempts")),
-            *(("POST", part) for part in ("/cancel", "/retry", "/replay")),
+            *(("POST", part) for part in ("/cancel", "/retry", "/clone")),
             ("DELETE", ""),
         ):
             hidden = await web.request(method, f"{JOBS}/{low}{part}")

@@ -191,21 +191,21 @@ async def test_a_server_without_the_tasks_checks_by_what_is_published(memory_app
             assert said in answer.json()["detail"]
         assert problem(await web.post(JOBS, json={"kind": "greet", "args": {"name": "x"}, "queue": "low"}))[0] == 422
         whole = await web.post(JOBS, json={"kind": "greet", "args": {"name": "x", "times": 2.0}})
-        assert (await memory_app.get(whole.json()["id"])).payload_json == '{"name":"x","times":2}'
+        assert (await memory_app.jobs.get(whole.json()["id"])).args == {"name": "x", "times": 2}
         account = {"name": "ada", "inner": {"token": "key1"}}
         asked = {"kind": "login", "args": {"user": "u", "password": "pass1", "account": account}}
         answer = await web.post(JOBS, json=asked)
         assert answer.status_code == 201
         assert "pass1" not in answer.text
         assert "key1" not in answer.text
-        stored = (await memory_app.get(answer.json()["id"])).payload
+        stored = (await memory_app.jobs.get(answer.json()["id"])).args
         assert stored["password"] == {"$secret": "pass1"}
         assert stored["account"]["inner"]["token"] == {"$secret": "key1"}
         await drained(memory_app)
         assert (await web.get(f"{JOBS}/{answer.json()['id']}")).json()["result"] == "pk"
-        bad = await web.post(f"{JOBS}/{answer.json()['id']}/replay", json={"args": {"user": 3}})
+        bad = await web.post(f"{JOBS}/{answer.json()['id']}/clone", json={"args": {"user": 3}})
         assert problem(bad) == (422, "arguments")
-        again = await web.post(f"{JOBS}/{answer.json()['id']}/replay", json={"args": {"user": "v"}})
+        again = await web.post(f"{JOBS}/{answer.json()['id']}/clone", json={"args": {"user": "v"}})
         assert (again.status_code, again.json()["args"]["password"]) == (201, "**********")
 
 
@@ -218,18 +218,18 @@ async def test_a_page_without_the_tasks_replays_by_what_is_published(
 
     job = await login.enqueue(Account(name="ada", inner=Inner(token=SecretStr("key1"))))
     await drained(memory_app)
-    monkeypatch.setattr(memory_app.client, "_known_tasks", Registry())  # as where only the store is known
+    monkeypatch.setattr(memory_app.client.jobs, "_tasks", Registry())  # as where only the store is known
     async with asking(memory_app, knows_tasks=False) as web:
-        page = f"/jobs/{job.public_id}/replay"
+        page = f"/jobs/{job.id}/clone"
         wrong = await web.post(page, data={"args": '{"account": {"name": 3, "inner": {"token": "key2"}}}'})
         assert wrong.status_code == 422
         args = '{"account": {"name": "bob", "inner": {"token": "key2"}}}'
         new = (await web.post(page, data={"args": args})).headers["location"].rpartition("/")[2]
-        assert (await memory_app.get(new)).payload["account"]["inner"]["token"] == {"$secret": "key2"}
+        assert (await memory_app.jobs.get(new)).args["account"]["inner"]["token"] == {"$secret": "key2"}
         assert "key2" not in (await web.get(f"{JOBS}/{new}")).text
         account = {"name": "eve", "inner": {"token": "**********"}}
-        answer = await web.post(f"{JOBS}/{job.public_id}/replay", json={"args": {"account": account}})
-        stored = (await memory_app.get(answer.json()["id"])).payload["account"]
+        answer = await web.post(f"{JOBS}/{job.id}/clone", json={"args": {"account": account}})
+        stored = (await memory_app.jobs.get(answer.json()["id"])).args["account"]
         assert (stored["name"], stored["inner"]["token"]) == ("eve", {"$secret": "key1"}), "its cover was left"
 
 

@@ -53,7 +53,7 @@ async def test_queues_are_set_reset_and_purged(app: Holdfast) -> None:
             assert answer.status_code == 422, answer.text
         assert (await web.delete("/api/v1/queues/high/settings/workers")).json()["workers"] == 2
         for _ in range(3):
-            await app.tasks.get("wait").using(run_in="1h").enqueue()
+            await app.tasks.get("wait").using(delay="1h").enqueue()
         assert (await web.get("/api/v1/queues/high/purge")).json() == {"jobs": 3, "capped": False}
         run = await web.post("/api/v1/queues/high/purge", json={"reason": "old"})
         assert (run.json()["verb"], run.json()["which"]["queues"], run.json()["expected"]["jobs"]) == (

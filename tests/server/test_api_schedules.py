@@ -42,7 +42,7 @@ async def test_a_schedule_is_made_changed_run_and_deleted(app: Holdfast) -> None
         assert (await web.post("/api/v1/schedules/nightly/enable")).json()["enabled"]
         assert (await web.post("/api/v1/schedules/nightly/reset")).json()["cron"] == "0 3 * * *"
         ran = await web.post("/api/v1/schedules/nightly/run")
-        assert (await app.get(ran.json()["id"])).payload == {"to": "a"}
+        assert (await app.jobs.get(ran.json()["id"])).args == {"to": "a"}
         fires = (await web.get("/api/v1/schedules/nightly/fires")).json()["fires"]
         assert [(fire["outcome"], fire["job"]) for fire in fires] == [("by_hand", ran.json()["id"])]
         assert (await web.delete("/api/v1/schedules/nightly")).status_code == 204

@@ -41,14 +41,14 @@ def test_each_page_about_something_has_one(memory_app: Holdfast) -> None:
         for route in routes
         if not route.is_api and not route.path.endswith(".json") and route.path.strip("/") not in NOT_SHOWN
     }
-    asking = {"jobs/bulk", "jobs/{}/replay", "failures/{}", "dead-letters/{}/{}"}  # what is to be done, and with what
+    asking = {"jobs/bulk", "jobs/{}/clone", "failures/{}", "dead-letters/{}/{}"}  # what is to be done, and with what
     asking |= {"dead-letters/export", "dead-letters/replay", "dead-letters/purge"}
     assert pages - asking == {form_of(page) for page in DATA}
 
 
 async def test_it_answers_what_the_api_answers(town: Holdfast, web: httpx2.AsyncClient) -> None:
     group, alarm = await group_of(town, "sink"), await escalation_of(town, "theirs")
-    job = (await town.list(JobFilter(kinds=("sink",)))).jobs[0].public_id
+    job = (await town.jobs.list(JobFilter(kinds=("sink",)))).jobs[0].id
     named = {"id": job, "group": group, "number": str(alarm)}
     names = {"queues": "high", "schedules": "nightly", "budgets": "ai"}
     for page, path in DATA.items():
@@ -67,7 +67,7 @@ def stable(answer: object) -> object:
 
 async def test_each_page_links_to_itself_as_json(town: Holdfast, web: httpx2.AsyncClient) -> None:
     group = await group_of(town, "sink")
-    job = (await town.list(JobFilter(kinds=("sink",)))).jobs[0].public_id
+    job = (await town.jobs.list(JobFilter(kinds=("sink",)))).jobs[0].id
     more = ("/jobs?q=kind%3Asink", f"/jobs/{job}", f"/dead-letters/{group}", "/budgets/ai?by=actor&key=")
     for path in (*PAGES, *more, "/dead-letters?kind=sink&queue=&error=&since=2026-01-02T03%3A04"):
         text = (await web.get(path)).text
@@ -105,7 +105,7 @@ async def test_a_further_page_of_dead_letters_goes_on_as_the_page_does(town: Hol
 
 
 async def test_nobody_sees_more_than_the_api_shows_them(town: Holdfast) -> None:
-    theirs = (await town.list(JobFilter(kinds=("foreign",)))).jobs[0].public_id
+    theirs = (await town.jobs.list(JobFilter(kinds=("foreign",)))).jobs[0].id
     async with visit(town) as asking:
         assert (await asking.get("/queues.json")).status_code == 401
         login = await asking.get("/queues.json", headers=PAGE)

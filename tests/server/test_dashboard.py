@@ -92,7 +92,7 @@ async def shop(tmp_path: Path) -> AsyncIterator[Holdfast]:
         await until_state(running, JobState.RUNNING)
         await app.queues.pause("bulk", actor="carol", reason="the disk is nearly full")
         await app.enqueue_many(
-            send_mail.using(run_in=f"{number}h").call(to=f"later{number}@example.org") for number in (1, 2, 3)
+            send_mail.using(delay=f"{number}h").call(to=f"later{number}@example.org") for number in (1, 2, 3)
         )
         yield app
         holding.set()
@@ -118,7 +118,7 @@ async def looked_at(page: Page, picture: Path | None) -> None:
 @pytest.mark.timeout(180)
 async def test_pages_in_both_themes_and_widths(browser: Browser, shop: Holdfast, pictures: Path | None) -> None:
     port, session = free_port(), await made_token(shop, "admin", kind="session", lasts_ms=600_000)
-    found = {job.kind: job async for job in shop.iterate()}
+    found = {job.kind: job async for job in shop.jobs.iterate()}
     long = f"receipt_{'x' * 56}"
     children = await enqueue_many(shop.store, 2, kind=long, queue="bulk", parent=found["report"].id)
     addresses = {
@@ -127,11 +127,11 @@ async def test_pages_in_both_themes_and_widths(browser: Browser, shop: Holdfast,
         "failed": "/jobs?q=state:failed",
         "none": "/jobs?q=kind:nothing",
         "mistake": "/jobs?q=sate:failed",
-        "running": f"/jobs/{found['report'].public_id}",
+        "running": f"/jobs/{found['report'].id}",
         "child": f"/jobs/{public_id.encode(children[0])}",
-        "retried": f"/jobs/{found['charge'].public_id}",
+        "retried": f"/jobs/{found['charge'].id}",
         "bulk": "/jobs/bulk?verb=delete&q=state:failed&all=yes",
-        "replay": f"/jobs/{found['charge'].public_id}/replay",
+        "replay": f"/jobs/{found['charge'].id}/clone",
         "problem": "/queues/nothing",
     }
     async with serving(shop, port), browsing(browser, f"http://127.0.0.1:{port}", session) as viewer:
@@ -277,7 +277,7 @@ async def test_bulk_actions_and_columns_in_the_browser(browser: Browser, shop: H
         # What was done by mistake is taken back.
         await shop.queues.pause("mail")
         job = await shop.enqueue(shop.tasks.get("send_mail").call(to="ann@example.org"))
-        await page.goto(f"/jobs/{job.public_id}")
+        await page.goto(f"/jobs/{job.id}")
         await page.get_by_role("button", name="Cancel").click()
         await expect(page.locator(".why")).to_contain_text("cancelled")
         assert await page.evaluate(_CONTRAST) == []

@@ -62,7 +62,7 @@ async def serving(app: Holdfast) -> AsyncIterator[httpx2.AsyncClient]:
     async with app:
         await app.tasks.get("send_email").enqueue()
         await drained(app)
-        await app.tasks.get("send_email").using(run_in="1h").enqueue()
+        await app.tasks.get("send_email").using(delay="1h").enqueue()
         async with asking(app, settings=ServerSettings(rate=None)) as web:
             yield web
 

@@ -116,7 +116,7 @@ async def furnished(app: Holdfast) -> Named:
     await store.disable_endpoint("https://shop.example.org/hooks/jobs", "it answered 410 Gone")
     (escalation, *_) = (await app.escalations.list(is_open=True)).escalations
     (group,) = (await app.dead_letters.list()).groups
-    return Named(group.id, str(worker), escalation.id, job.public_id, lock.token)
+    return Named(group.id, str(worker), escalation.id, job.id, lock.token)
 
 
 def lines() -> Iterator[str]:

@@ -113,7 +113,7 @@ async def hide(page: Page, *, hidden: bool) -> None:
 async def opened(viewer: Browsing, job: JobHandle[None]) -> Page:
     """Open the page of a job, and mark it: what is loaded again has no mark."""
     page = viewer.page
-    await page.goto(f"/jobs/{job.public_id}")
+    await page.goto(f"/jobs/{job.id}")
     await page.evaluate("() => { window.isTheSamePage = true; }")
     return page
 

@@ -321,5 +321,5 @@ async def test_the_client_in_the_documentation_hears_what_happens(
         assert await asyncio.to_thread(next, events) == ("snapshot", {"jobs": []})
         job = await work.enqueue()
         name, data = await asyncio.to_thread(next, events)
-        assert (name, data["id"]) == ("job:enqueued", job.public_id)
+        assert (name, data["id"]) == ("job:enqueued", job.id)
         await asyncio.to_thread(events.close)

@@ -57,7 +57,7 @@ async def fill(app: Holdfast) -> dict[str, str]:
     """Put something of everything into the store; the answer is what paths name of it."""
     failed = await app.tasks.get(f"fails_{CANARY}").enqueue()
     await drained(app)
-    waiting = await app.tasks.get(f"waits_{CANARY}").using(run_in="1h", tags={"a": CANARY}).enqueue()
+    waiting = await app.tasks.get(f"waits_{CANARY}").using(delay="1h", tags={"a": CANARY}).enqueue()
     await app.schedules.create(f"s-{CANARY}", app.tasks.get(f"waits_{CANARY}").call(), cron="0 3 * * *")
     await app.queues.pause(QUEUE, reason=CANARY)
     (group,) = (await app.dead_letters.list()).groups
@@ -70,8 +70,8 @@ async def fill(app: Holdfast) -> dict[str, str]:
     await raw.raise_alarm(store, alarm)
     await store.fold_alarms({"ops": ("failed",)}, 10)
     await app.client.bulk.start("cancel", JobFilter(queues=(QUEUE,), kinds=("nothing",)), reason=CANARY)
-    await app.tasks.get("waits").using(run_in="1h").enqueue()
-    return {"id": waiting.public_id, "group": group.id, "name": QUEUE, "queue": QUEUE, "kind": f"waits_{CANARY}"}
+    await app.tasks.get("waits").using(delay="1h").enqueue()
+    return {"id": waiting.id, "group": group.id, "name": QUEUE, "queue": QUEUE, "kind": f"waits_{CANARY}"}
 
 
 async def token(app: Holdfast, role: Role, queues: tuple[str, ...] | None = None) -> dict[str, str]:

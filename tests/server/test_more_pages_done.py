@@ -83,7 +83,7 @@ async def test_schedules_are_made_changed_and_run(town: Holdfast, web: httpx2.As
     assert same.status_code == 303
     assert times_of(await state_of(town, "weekly")) == times_of(state)
     answer = await sent(web, "/schedules/weekly", "/run")
-    job = await town.get(answer.headers["location"].rpartition("/")[2])
+    job = await town.jobs.get(answer.headers["location"].rpartition("/")[2])
     assert (job.kind, job.schedule) == ("sink", "weekly")
     assert "by_hand" in (await shown(web, "/schedules/weekly")).text
     await sent(web, "/schedules/weekly", "/delete")
@@ -136,22 +136,22 @@ async def test_dead_letters_are_replayed_edited_exported_and_purged(town: Holdfa
         ]
         assert (await posted(web, form)).status_code == 303
     assert (await town.bulk.get(run.id)).state == "cancelled"
-    job = (await town.list(JobFilter(kinds=("sink",), states=(JobState.FAILED,)))).jobs[0]
-    answer = await sent(web, f"/dead-letters/{group}/{job.public_id}", "/edit", arguments='{"token": "other"}')
-    new = await town.get(answer.headers["location"].rpartition("/")[2])
-    assert (new.payload, new.origin) == ({"token": "other"}, job.id)
-    answer = await sent(web, f"/dead-letters/{group}/{job.public_id}", "/edit", arguments="{")
+    job = (await town.jobs.list(JobFilter(kinds=("sink",), states=(JobState.FAILED,)))).jobs[0]
+    answer = await sent(web, f"/dead-letters/{group}/{job.id}", "/edit", arguments='{"token": "other"}')
+    new = await town.jobs.get(answer.headers["location"].rpartition("/")[2])
+    assert (new.args, new.origin) == ({"token": "other"}, job.id)
+    answer = await sent(web, f"/dead-letters/{group}/{job.id}", "/edit", arguments="{")
     assert answer.status_code == 422
     lines = (await web.get(f"/dead-letters/export?group={group}")).text.splitlines()
     assert len(lines) == 1
-    assert job.public_id in lines[0]
+    assert job.id in lines[0]
     refused = await sent(web, f"/dead-letters/purge?group={group}", "/dead-letters/purge", confirmation="sink")
     assert refused.status_code == 422
     assert len(await town.bulk.list()) == 1
     await sent(web, f"/dead-letters/purge?group={group}", "/dead-letters/purge", confirmation=group)
     assert (await town.bulk.list())[0].verb == "delete"
-    await sent(web, f"/dead-letters/{group}", f"/{job.public_id}/replay")
-    assert (await town.get(job.id)).life == 2
+    await sent(web, f"/dead-letters/{group}", f"/{job.id}/replay")
+    assert (await town.jobs.get(job.id)).run == 2
 
 
 async def test_escalations_are_answered_and_snoozed(town: Holdfast, web: httpx2.AsyncClient) -> None:
@@ -204,9 +204,9 @@ async def test_jobs_held_by_a_budget_and_a_limit_are_named(town: Holdfast, web: 
     task = next(task for task in town.tasks if task.name == "shoot")
     held = await town.enqueue(task.call())
     await drained(town)
-    job = await town.get(held.public_id)
+    job = await town.jobs.get(held.id)
     assert job.state is JobState.HELD
-    assert job.public_id in (await shown(web, "/budgets/ai")).text
+    assert job.id in (await shown(web, "/budgets/ai")).text
     assert "budget ai" in (await shown(web, "/queues/high")).text
 
 

@@ -116,7 +116,7 @@ async def test_the_longest_names_push_nothing_beyond_the_edge(browser: Browser, 
         await drained(app)
         port = free_port()
         session = await made_token(app, "admin", kind="session")
-        named = (f"/queues/{LONGEST}", f"/schedules/{LONGEST}", f"/budgets/{LONGEST}", f"/jobs/{job.id}")
+        named = (f"/queues/{LONGEST}", f"/schedules/{LONGEST}", f"/budgets/{LONGEST}", f"/jobs/{job.number}")
         lists = ("/", "/jobs", "/queues", "/schedules", "/failures", "/dead-letters", "/budgets", "/limits", "/workers")
         async with serving(app, port), browsing(browser, f"http://127.0.0.1:{port}", session) as seen:
             looks = itertools.cycle([(NARROW, WIDE), (WIDE, NARROW)])

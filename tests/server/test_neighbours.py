@@ -79,10 +79,10 @@ async def furnish(app: Holdfast, queue: str, word: str, shared: int) -> dict[str
     for taker in (shared, worker):
         assert await claim(store, taker, lane(queue), limit=1)
     await waits.using(tags={"a": word}).enqueue(f"{word}-ready")
-    await waits.using(run_in="1h", tags={"a": word}, unique=word).enqueue(word)
+    await waits.using(delay="1h", tags={"a": word}, unique=word).enqueue(word)
     await app.schedules.create(name, waits.call(word), cron="0 3 * * *")
     await app.schedules.run(name)
-    alarm = Alarm(source="failed", title=word, policy="ops", queue=queue, kind=word, job_id=failed.id)
+    alarm = Alarm(source="failed", title=word, policy="ops", queue=queue, kind=word, job_id=failed.number)
     await raw.raise_alarm(store, alarm)
     await store.fold_alarms({"ops": ("failed",)}, 100)
     (escalation, *_) = (await app.escalations.list(limit=1)).escalations
@@ -95,9 +95,9 @@ async def furnish(app: Holdfast, queue: str, word: str, shared: int) -> dict[str
     await made_token(app, "viewer", queues=(queue,), name=word)
     await store.lead(f"office-{word}", f"{word}/1/x", None, 600_000)
     (group,) = (await app.dead_letters.list(queue=queue)).groups
-    given = {"id": failed.public_id, "job": failed.public_id, "group": group.id, "queue": queue, "kind": waits.name}
+    given = {"id": failed.id, "job": failed.id, "group": group.id, "queue": queue, "kind": waits.name}
     given |= {"name": name, "worker": str(worker), "escalation": escalation.id, "operation": run.id}
-    return given | {"running": running[0].public_id}
+    return given | {"running": running[0].id}
 
 
 def address(route: Reached, given: dict[str, str]) -> str:

@@ -13,7 +13,7 @@ from tests.server.asking import asking
 from tests.server.reaching import document
 
 DOCUMENTED = ("401", "403", "404", "409", "413", "422", "429", "503")
-IDS = ("id", "job", "last_job", "origin")
+IDS = ("id", "joblast_job", "origin")
 
 
 @pytest.fixture(name="document")

@@ -138,13 +138,13 @@ async def test_who_sees_one_queue_sees_nothing_of_others(shop: Holdfast) -> None
         nav = (await web.get("/")).text.split("<nav", 1)[1].split("</nav>")[0]
         links = re.findall(r'href="([^"]+)"', nav)
         assert {link: (await web.get(link)).status_code for link in links} == dict.fromkeys(links, 200)
-        assert (await web.get(f"/jobs/{mine.public_id}")).status_code == 200
-        assert (await web.get(f"/jobs/{other.public_id}")).status_code == 404
-        assert (await web.post(f"/jobs/{other.public_id}/retry")).status_code == 404
-        answer = await web.post("/jobs/bulk", data={"verb": "retry", "job": [other.public_id]})
+        assert (await web.get(f"/jobs/{mine.id}")).status_code == 200
+        assert (await web.get(f"/jobs/{other.id}")).status_code == 404
+        assert (await web.post(f"/jobs/{other.id}/retry")).status_code == 404
+        answer = await web.post("/jobs/bulk", data={"verb": "retry", "job": [other.id]})
         assert answer.status_code == 303
         await web.post("/jobs/bulk", data={"verb": "retry", "q": "", "all": "yes"})
-    assert (await other.get()).life == 1
+    assert (await other.get()).run == 1
 
 
 async def test_jobs_are_filtered_paged_and_found_by_id(shop: Holdfast, web: httpx2.AsyncClient) -> None:
@@ -157,12 +157,12 @@ async def test_jobs_are_filtered_paged_and_found_by_id(shop: Holdfast, web: http
         seen += re.findall(r'data-row="([^"]+)"', page)
         found = re.search(r'rel="next" href="([^"]+)"', page)
         address = None if found is None else found[1].replace("&amp;", "&")
-    assert seen == [failed.public_id, *(job.public_id for job in reversed(jobs))]
+    assert seen == [failed.id, *(job.id for job in reversed(jobs))]
     page = (await web.get("/jobs", params={"q": "kind:break_down"})).text
-    assert re.findall(r'data-row="([^"]+)"', page) == [failed.public_id]
+    assert re.findall(r'data-row="([^"]+)"', page) == [failed.id]
     assert "holdfast jobs list kind:break_down" in page
-    answer = await web.get("/jobs", params={"q": failed.public_id})
-    assert (answer.status_code, answer.headers["location"]) == (303, f"/jobs/{failed.public_id}")
+    answer = await web.get("/jobs", params={"q": failed.id})
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/jobs/{failed.id}")
     wrong = await web.get("/jobs", params={"q": "sate:failed color:red"})
     assert wrong.status_code == 422
     assert "sate" in wrong.text
@@ -177,7 +177,7 @@ async def test_a_part_comes_alone(shop: Holdfast, web: httpx2.AsyncClient) -> No
     for address, parts in {
         "/": ("attention", "series", "cards", "failures"),
         "/jobs": ("rows", "operations", "tabs"),
-        f"/jobs/{job.public_id}": (
+        f"/jobs/{job.id}": (
             "header",
             "progress",
             "flow",
@@ -202,7 +202,7 @@ async def test_a_job_tells_everything_but_its_secrets(shop: Holdfast, web: httpx
     twice = await enqueued(shop, "stumble")
     while not (await twice.get()).is_finished:
         await drained(shop)
-    page = (await web.get(f"/jobs/{job.public_id}")).text
+    page = (await web.get(f"/jobs/{job.id}")).text
     assert HIDDEN not in page
     assert "**********" in page
     assert "RuntimeError" in page
@@ -210,14 +210,14 @@ async def test_a_job_tells_everything_but_its_secrets(shop: Holdfast, web: httpx
     assert 'class="own"' in page
     assert HIDDEN not in (await web.get("/jobs")).text
     assert HIDDEN not in (await web.get("/")).text
-    assert HIDDEN not in (await web.get(f"/jobs/{job.public_id}/replay")).text
-    page = (await web.get(f"/jobs/{done.public_id}")).text
+    assert HIDDEN not in (await web.get(f"/jobs/{job.id}/clone")).text
+    page = (await web.get(f"/jobs/{done.id}")).text
     for expected in ("hello ann", "wrote to ann", "Completed", "attempt 1", "waited", "write"):
         assert expected in page, expected
     link = '<a href="https://example.org/a?b=1&amp;c=2" rel="noopener noreferrer nofollow" target="_blank">'
     assert f"{link}https://example.org/a?b=1&amp;c=2</a>." in page
     assert "<h3>attempt" not in page
-    assert re.findall(r"<h3>(attempt .)</h3>", (await web.get(f"/jobs/{twice.public_id}")).text) == [
+    assert re.findall(r"<h3>(attempt .)</h3>", (await web.get(f"/jobs/{twice.id}")).text) == [
         "attempt 1",
         "attempt 2",
     ]
@@ -226,20 +226,20 @@ async def test_a_job_tells_everything_but_its_secrets(shop: Holdfast, web: httpx
 async def test_acting_on_one_job(shop: Holdfast, web: httpx2.AsyncClient) -> None:
     job = await enqueued(shop, "break_down", text="x")
     await drained(shop)
-    assert (await web.post(f"/jobs/{job.public_id}/retry")).status_code == 303
-    assert (await job.get()).life == 2
-    answer = await web.post(f"/jobs/{job.public_id}/retry")
+    assert (await web.post(f"/jobs/{job.id}/retry")).status_code == 303
+    assert (await job.get()).run == 2
+    answer = await web.post(f"/jobs/{job.id}/retry")
     assert "Not%20done" in answer.headers["set-cookie"]
-    said = await web.get(f"/jobs/{job.public_id}")
+    said = await web.get(f"/jobs/{job.id}")
     assert re.search(r'class="mistake" role="alert">Not done: ', said.text)
-    assert "Not done" not in (await web.get(f"/jobs/{job.public_id}")).text  # it is said once
-    await web.post(f"/jobs/{job.public_id}/cancel", data={"reason": "enough"})
+    assert "Not done" not in (await web.get(f"/jobs/{job.id}")).text  # it is said once
+    await web.post(f"/jobs/{job.id}/cancel", data={"reason": "enough"})
     assert (await job.get()).state is JobState.CANCELLED
-    later = await shop.enqueue(shop.tasks.get("greet").using(run_in="1h").call(name="late"))
-    await web.post(f"/jobs/{later.public_id}/run")
+    later = await shop.enqueue(shop.tasks.get("greet").using(delay="1h").call(name="late"))
+    await web.post(f"/jobs/{later.id}/run")
     assert (await later.get()).run_at <= datetime.now(UTC)
-    await web.post(f"/jobs/{job.public_id}/delete")
-    assert (await web.get(f"/jobs/{job.public_id}")).status_code == 404
+    await web.post(f"/jobs/{job.id}/delete")
+    assert (await web.get(f"/jobs/{job.id}")).status_code == 404
     deeds = await shop.store.list_audit(AuditFilter(), limit=9)
     assert [(deed.action, deed.queue) for deed in reversed(deeds)] == [
         ("retry_job_here", "bulk"),
@@ -254,12 +254,12 @@ async def test_clone_and_edit_keeps_covered_secrets(shop: Holdfast, web: httpx2.
     job = await enqueued(shop, "tell", password=SecretStr(HIDDEN), note="ann")
     await drained(shop)
     args = '{"password": "**********", "note": "bob"}'
-    answer = await web.post(f"/jobs/{job.public_id}/replay", data={"args": args})
+    answer = await web.post(f"/jobs/{job.id}/clone", data={"args": args})
     assert answer.status_code == 303
-    new = await shop.get(answer.headers["location"].rpartition("/")[2])
-    assert (new.origin, new.payload) == (job.id, {"password": {"$secret": HIDDEN}, "note": "bob"})
+    new = await shop.jobs.get(answer.headers["location"].rpartition("/")[2])
+    assert (new.origin, new.args) == (job.id, {"password": {"$secret": HIDDEN}, "note": "bob"})
     for wrong in ("{", "[1]", '{"note": "bob"}', '{"password": "**********", "note": 7}'):
-        answer = await web.post(f"/jobs/{job.public_id}/replay", data={"args": wrong})
+        answer = await web.post(f"/jobs/{job.id}/clone", data={"args": wrong})
         assert answer.status_code == 422, wrong
         assert 'class="mistake"' in answer.text
         assert HIDDEN not in answer.text
@@ -267,7 +267,7 @@ async def test_clone_and_edit_keeps_covered_secrets(shop: Holdfast, web: httpx2.
 
 async def test_many_jobs_at_once(shop: Holdfast, web: httpx2.AsyncClient) -> None:
     jobs = await shop.enqueue_many(shop.tasks.get("greet").call(name=f"n{number}") for number in range(5))
-    chosen = [job.public_id for job in jobs[:2]]
+    chosen = [job.id for job in jobs[:2]]
     ask = await web.get("/jobs/bulk", params={"verb": "cancel", "job": chosen, "q": "kind:greet"})
     assert "Cancel 2 jobs" in ask.text
     answer = await web.post(
@@ -275,9 +275,9 @@ async def test_many_jobs_at_once(shop: Holdfast, web: httpx2.AsyncClient) -> Non
     )
     assert answer.headers["location"] == "/jobs?q=kind%3Agreet", "the filter is kept"
     assert [(await job.get()).state.value for job in jobs] == ["cancelled"] * 2 + ["queued"] * 3
-    await web.post("/jobs/bulk", data={"verb": "reprioritise", "job": [jobs[2].public_id], "priority": "9"})
+    await web.post("/jobs/bulk", data={"verb": "reprioritise", "job": [jobs[2].id], "priority": "9"})
     assert (await jobs[2].get()).priority == 9
-    await web.post("/jobs/bulk", data={"verb": "reschedule", "job": [jobs[2].public_id], "run_in": "1h"})
+    await web.post("/jobs/bulk", data={"verb": "reschedule", "job": [jobs[2].id], "delay": "1h"})
     assert (await jobs[2].get()).state is JobState.SCHEDULED
 
     for asked, expected in {"args.name=n4": "1 job<", "n3 state:queued": "1 job<", "kind:nothing": "0 jobs<"}.items():
@@ -286,7 +286,7 @@ async def test_many_jobs_at_once(shop: Holdfast, web: httpx2.AsyncClient) -> Non
 
     later = {"verb": "reschedule", "q": "kind:greet", "all": "yes"}
     assert "Reschedule 3 jobs" in (await web.get("/jobs/bulk", params=later)).text
-    assert (await web.post("/jobs/bulk", data=later | {"run_in": "soon"})).status_code == 422
+    assert (await web.post("/jobs/bulk", data=later | {"delay": "soon"})).status_code == 422
     ask = await web.get("/jobs/bulk", params={"verb": "delete", "q": "kind:greet", "all": "yes"})
     assert "Delete 2 jobs" in ask.text
     refused = await web.post("/jobs/bulk", data={"verb": "delete", "q": "kind:greet", "all": "yes", "confirm": "yes"})
@@ -300,7 +300,7 @@ async def test_many_jobs_at_once(shop: Holdfast, web: httpx2.AsyncClient) -> Non
     answer = await web.post(f"/jobs/bulk/{run.id}/pause", data={"q": "kind:greet"})
     assert answer.headers["location"] == "/jobs?q=kind%3Agreet"  # the filter is not lost
     assert (await shop.bulk.get(run.id)).state.value == "paused"
-    await web.post("/jobs/bulk", data=later | {"run_in": "1h"})
+    await web.post("/jobs/bulk", data=later | {"delay": "1h"})
     assert [(run.verb.value, run.expected.jobs) for run in await shop.bulk.list()] == [("reschedule", 3), ("delete", 2)]
     for wrong in (
         {"verb": "explode"},
@@ -322,9 +322,9 @@ async def test_forms_of_a_browser_work_and_others_do_not(shop: Holdfast) -> None
     job = await enqueued(shop, "greet", name="ann")
     async with visit(shop) as browser:
         browser.cookies.set("holdfast_session", await made_token(shop, "operator", kind="session", lasts_ms=60_000))
-        token = form_token(await browser.get(f"/jobs/{job.public_id}"))
-        assert (await browser.post(f"/jobs/{job.public_id}/cancel")).status_code == 403
-        answer = await browser.post(f"/jobs/{job.public_id}/cancel", data={"form_token": token})
+        token = form_token(await browser.get(f"/jobs/{job.id}"))
+        assert (await browser.post(f"/jobs/{job.id}/cancel")).status_code == 403
+        answer = await browser.post(f"/jobs/{job.id}/cancel", data={"form_token": token})
         assert answer.status_code == 303
     assert (await job.get()).state is JobState.CANCELLED
 
@@ -342,9 +342,9 @@ async def test_every_address_knows_the_path_it_is_mounted_under(shop: Holdfast) 
         for address in (
             "/",
             "/jobs",
-            f"/jobs/{job.public_id}",
+            f"/jobs/{job.id}",
             "/jobs/bulk?verb=retry&all=yes",
-            f"/jobs/{job.public_id}/replay",
+            f"/jobs/{job.id}/clone",
         ):
             page = (await web.get(f"/tools/jobs{address}")).text
             links = re.findall(r'(?:href|src|action|hx-get|data-root)="(/[^"]*)"', page)
@@ -371,11 +371,11 @@ def _fixed(html: str) -> Counter[tuple[str, tuple[str, ...]]]:
 async def test_hostile_texts_stay_texts(shop: Holdfast, web: httpx2.AsyncClient) -> None:
     plain, *jobs = (await _spread(shop, ("nothing but words", *HOSTILE))).items()
     shapes = {}
-    for address in ("", "/replay"):
-        shapes[address] = _fixed((await web.get(f"/jobs/{plain[1].public_id}{address}")).text)
+    for address in ("", "/clone"):
+        shapes[address] = _fixed((await web.get(f"/jobs/{plain[1].id}{address}")).text)
     for text, job in jobs:
         for address, expected in shapes.items():
-            page = (await web.get(f"/jobs/{job.public_id}{address}")).text
+            page = (await web.get(f"/jobs/{job.id}{address}")).text
             assert _fixed(page) == expected, text
             assert raw(page) == [], text
         answer = await web.get("/jobs", params={"q": text})

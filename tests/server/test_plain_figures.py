@@ -64,8 +64,8 @@ async def test_a_job_that_waits_for_its_next_attempt_says_when_it_comes(web: htt
 
 
 async def test_a_worker_is_found_by_the_number_that_jobs_tell(town: Holdfast, web: httpx2.AsyncClient) -> None:
-    (job,) = (await town.list(JobFilter(kinds=("sink",)))).jobs
-    assert f'href="/workers#worker-{job.worker}"' in (await web.get(f"/jobs/{job.public_id}")).text
+    (job,) = (await town.jobs.list(JobFilter(kinds=("sink",)))).jobs
+    assert f'href="/workers#worker-{job.worker}"' in (await web.get(f"/jobs/{job.id}")).text
     page = (await web.get("/workers")).text
     for worker in await town.workers.list():
         assert f'id="worker-{worker.id}"' in page

@@ -30,27 +30,27 @@ async def test_what_was_done_can_be_undone_and_what_stands_in_the_way_is_named(
 ) -> None:
     greet = memory_app.tasks.get("greet")
     first = await memory_app.enqueue(greet.using(unique="ann").call(name="ann"))
-    await web.post(f"/jobs/{first.public_id}/cancel")
-    said = (await web.get(f"/jobs/{first.public_id}")).text
-    assert f'action="/jobs/{first.public_id}/retry"' in said.split('class="toast"')[1].split("Undo")[0]
+    await web.post(f"/jobs/{first.id}/cancel")
+    said = (await web.get(f"/jobs/{first.id}")).text
+    assert f'action="/jobs/{first.id}/retry"' in said.split('class="toast"')[1].split("Undo")[0]
     second = await memory_app.enqueue(greet.using(unique="ann").call(name="ann"))
-    await web.post(f"/jobs/{first.public_id}/retry")
-    said = (await web.get(f"/jobs/{first.public_id}")).text.split('role="alert"')[1].split("</p>")[0]
+    await web.post(f"/jobs/{first.id}/retry")
+    said = (await web.get(f"/jobs/{first.id}")).text.split('role="alert"')[1].split("</p>")[0]
     assert "holds its unique key" in said
-    assert f'href="/jobs/{second.public_id}"' in said
-    await web.post("/jobs/bulk", data={"verb": "retry", "job": [first.public_id]})
+    assert f'href="/jobs/{second.id}"' in said
+    await web.post("/jobs/bulk", data={"verb": "retry", "job": [first.id]})
     assert "1 whose unique key another live job holds" in (await web.get("/jobs")).text
 
     # Several at once, with the filter kept; what was due later would not come back as it was.
-    later = await memory_app.enqueue(greet.using(run_in="1h").call(name="late"))
-    await web.post("/jobs/bulk", data={"verb": "cancel", "job": [second.public_id]})
+    later = await memory_app.enqueue(greet.using(delay="1h").call(name="late"))
+    await web.post("/jobs/bulk", data={"verb": "cancel", "job": [second.id]})
     toast = (await web.get("/jobs", params={"q": "kind:greet"})).text.split('class="toast"')[1].split("</form>")[0]
     assert re.findall(r'name="(\w+)" value="([^"]+)"', toast)[1:] == [
         ("verb", "retry"),
         ("q", "kind:greet"),
-        ("job", second.public_id),
+        ("job", second.id),
     ]
-    await web.post("/jobs/bulk", data={"verb": "cancel", "job": [later.public_id]})
+    await web.post("/jobs/bulk", data={"verb": "cancel", "job": [later.id]})
     assert "Undo" not in (await web.get("/jobs")).text
     await web.post(f"/queues/{(await first.get()).queue}/pause")
     assert 'action="/queues/high/resume"' in (await web.get("/")).text.split('class="toast"')[1]

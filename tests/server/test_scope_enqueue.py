@@ -54,10 +54,10 @@ async def test_a_token_enqueues_into_its_own_queue_only(shop: Holdfast, *, knows
                 assert THEIRS not in answer.text, (body, answer.text)
             (one,) = (await web.post("/api/v1/jobs/batch", json={"jobs": [body]})).json()["jobs"]
             assert one["status"] == status, (body, one)
-        assert (await shop.list(JobFilter())).jobs == []
+        assert (await shop.jobs.list(JobFilter())).jobs == []
         for body in ({"kind": "own"}, {"kind": "foreign", "queue": MINE}, {"kind": "unheard-of", "queue": MINE}):
             assert (await web.post("/api/v1/jobs", json=body)).status_code == 201, body
-        assert {job.queue for job in (await shop.list(JobFilter())).jobs} == {MINE}
+        assert {job.queue for job in (await shop.jobs.list(JobFilter())).jobs} == {MINE}
 
 
 @pytest.mark.guards("scope-keys")
@@ -73,7 +73,7 @@ async def test_a_token_learns_nothing_of_a_job_elsewhere_that_holds_a_unique_key
             (one,) = (await web.post("/api/v1/jobs/batch", json={"jobs": [body]})).json()["jobs"]
             assert (one["status"], one["error"]["detail"]) == (409, words[0])
     assert words[0] == words[1]
-    assert theirs.public_id not in words[0]
+    assert theirs.id not in words[0]
 
 
 @pytest.mark.guards("scope-key-queue")

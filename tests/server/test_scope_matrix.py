@@ -188,13 +188,13 @@ def are_narrow(before: Sequence[BulkOperation], after: Sequence[BulkOperation]) 
 
 @pytest.mark.guards("scope-chosen")
 async def test_chosen_jobs_of_other_queues_stay_as_they_are(visitor: Visitor) -> None:
-    job = (await visitor.app.tasks.get(WAITS).using(run_in="1h").enqueue()).public_id
+    job = (await visitor.app.tasks.get(WAITS).using(delay="1h").enqueue()).id
     before = await contents(visitor.app, _OWN_TRACES)
     for verb in ("cancel", "reschedule", "reprioritise", "delete"):
-        form = {"verb": verb, "job": job, "priority": "1", "run_in": "2h", "confirm": "delete"}
+        form = {"verb": verb, "job": job, "priority": "1", "delay": "2h", "confirm": "delete"}
         answer = await visitor.web.post("/jobs/bulk", data=form, headers=visitor.narrow)
         assert answer.status_code == 303, answer.text
         assert await contents(visitor.app, _OWN_TRACES) == before, verb
     form = {"verb": "cancel", "job": job}
     await visitor.web.post("/jobs/bulk", data=form, headers=visitor.whole)
-    assert (await visitor.app.get(job)).state == "cancelled", "without the scope it is done"
+    assert (await visitor.app.jobs.get(job)).state == "cancelled", "without the scope it is done"

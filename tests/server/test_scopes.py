@@ -55,14 +55,14 @@ async def test_locks_are_seen_by_those_who_may_see_their_jobs(memory_app: Holdfa
     async def two() -> None: ...
 
     mine, theirs = await one.enqueue(), await two.enqueue()
-    for name, job in (("a", mine.id), ("b", theirs.id), ("c", None)):
+    for name, job in (("a", mine.number), ("b", theirs.number), ("c", None)):
         request = LockRequest(name, name, name, "host/1", job_id=job)
         await memory_app.store.take_lock(request, lasts_ms=60_000, waits_ms=60_000)
     everything = ScopedLocks(memory_app.client, Principal("all", Role.ADMIN))
     some = ScopedLocks(memory_app.client, Principal("some", Role.ADMIN, frozenset({"mine"})))
     assert await everything.list() == await memory_app.locks.list()
     (lock,) = await some.list()
-    assert (lock.name, lock.job) == ("a", mine.public_id)
+    assert (lock.name, lock.job) == ("a", mine.id)
     for other in await everything.list():
         if other != lock:
             with pytest.raises(LockNotFound):
@@ -145,10 +145,10 @@ async def test_jobs_of_others_are_not_named_as_those_that_one_waits_for(
 
         await until(are_held, "both are held")
         for other, job in (("holds", "waits"), ("first", "second")):
-            for path in (f"/api/v1/jobs/{jobs[job].public_id}/why", f"/jobs/{jobs[job].public_id}"):
+            for path in (f"/api/v1/jobs/{jobs[job].id}/why", f"/jobs/{jobs[job].id}"):
                 shown, hidden = [(await web.get(path, headers=who)).text for who in (everything, mine)]
-                assert jobs[other].public_id in shown, path
-                assert jobs[other].public_id not in hidden, path
+                assert jobs[other].id in shown, path
+                assert jobs[other].id not in hidden, path
                 assert f"({other})" not in hidden, path
         info = WorkerProcess(instance="i", host="h", pid=1, queues=("mine", "theirs"), concurrency=1)
         await app.store.register_worker(info, 60_000)
@@ -237,11 +237,11 @@ async def test_what_is_done_to_a_group_is_done_to_the_queues_that_one_may_see(sp
 @pytest.mark.guards("scope-escalation")
 async def test_an_escalation_names_no_jobs_of_other_queues_that_failed_alike(spread: Holdfast) -> None:
     store = spread.store
-    jobs = {job.id: job for job in (await spread.list(JobFilter())).jobs}
+    jobs = {job.id: job for job in (await spread.jobs.list(JobFilter())).jobs}
     own = next(job for job in jobs.values() if job.queue == "mine")
     await store.define_escalations(["ops"])
     for job in sorted(jobs.values(), key=lambda job: job.queue, reverse=True):  # the last ones are of the own queue
-        alarm = Alarm(source="failed", title="t", policy="ops", queue=job.queue, kind="sink", job_id=job.id)
+        alarm = Alarm(source="failed", title="t", policy="ops", queue=job.queue, kind="sink", job_id=job.number)
         await raw.raise_alarm(store, alarm)
         await store.fold_alarms({"ops": ("failed",)}, 1)
     (row,) = (await spread.escalations.list()).escalations
@@ -257,9 +257,9 @@ async def test_an_escalation_names_no_jobs_of_other_queues_that_failed_alike(spr
             pages = [(await web.get(path, headers=who)).text for path in ("/escalations", f"/escalations/{row.id}")]
             for job in jobs.values():
                 is_told = queues is None or job.queue == "mine"
-                assert (job.public_id in pages[1]) == is_told
-                assert is_told or job.public_id not in pages[0]
-            assert own.public_id in pages[1]
+                assert (job.id in pages[1]) == is_told
+                assert is_told or job.id not in pages[0]
+            assert own.id in pages[1]
         nobody = bearing(await made_token(spread, "operator", queues=("elsewhere",)))
         words = []
         for number in (row.id, "4711"):
@@ -282,11 +282,11 @@ async def test_a_job_of_another_queue_that_holds_a_unique_key_is_not_named(make_
         await own.cancel()
         other = await work.using(unique="a", queue="theirs").enqueue()
         for who, is_told in ((mine, False), (everybody, True)):
-            refused = await web.post(f"/api/v1/jobs/{own.public_id}/retry", headers=who)
+            refused = await web.post(f"/api/v1/jobs/{own.id}/retry", headers=who)
             assert (refused.status_code, refused.json()["type"]) == (409, "urn:holdfast:unique-conflict")
-            assert (other.public_id in refused.text) == is_told
-            turned = await web.post(f"/jobs/{own.public_id}/retry", headers=who)
-            assert (other.public_id in f"{turned.headers} {turned.text}") == is_told
+            assert (other.id in refused.text) == is_told
+            turned = await web.post(f"/jobs/{own.id}/retry", headers=who)
+            assert (other.id in f"{turned.headers} {turned.text}") == is_told
 
 
 @pytest.mark.guards("policy-field")

@@ -135,11 +135,11 @@ async def test_no_page_shows_a_secret(make_sqlite_memory: MakeApp, monkeypatch: 
             places = {"name": "high", "queue": "high", "kind": "pay", "group": dead[0].id if dead else "x"}
             for path in looks:
                 for one in (job, given) if "{id}" in path or "{job}" in path else (job,):
-                    answer = await web.get(filled(path, **places, id=one.public_id, job=one.public_id), headers=headers)
+                    answer = await web.get(filled(path, **places, id=one.id, job=one.id), headers=headers)
                     assert answer.status_code < 500, (path, answer.text)
                     assert not any(secret in answer.text for secret in hidden), path
-            told = Followed(app.asgi(), f"/api/v1/jobs/{job.public_id}/stream", bearing(token))
-            assert "half way with ****" in (await told.taken("snapshot"))["data"]["jobs"][0]["message"]
+            told = Followed(app.asgi(), f"/api/v1/jobs/{job.id}/stream", bearing(token))
+            assert "half way with ****" in (await told.taken("snapshot"))["data"]["jobs"][0]["progress"]["message"]
             await told.leave()
             assert not any(secret.encode() in told.body for secret in hidden)
         await followed.taken("job:failed")
@@ -159,9 +159,9 @@ async def test_what_an_error_or_an_alarm_quotes_of_the_app_is_covered(
     monkeypatch.setattr(redaction, "_pattern", None)
     redaction.keep(hidden)
     (group,) = (await town.dead_letters.list(kind="foreign")).groups
-    (job,) = (await town.list(JobFilter(kinds=("foreign",)))).jobs
+    (job,) = (await town.jobs.list(JobFilter(kinds=("foreign",)))).jobs
     places = {"name": "theirs", "queue": "theirs", "kind": "foreign", "group": group.id}
-    places |= {"id": job.public_id, "job": job.public_id}
+    places |= {"id": job.id, "job": job.id}
     looks = [route.path for route in routes_of(town) if route.method == "GET" and not route.is_stream]
     for path in looks:
         for number in map(str, range(1, 4)) if "{number}" in path else ("1",):
@@ -180,7 +180,7 @@ def test_no_command_shows_a_secret(sqlite_shop: Shop) -> None:
         async with sqlite_shop.app as app:
             failed, given = await pay.enqueue(SecretStr(CARD)), await give.enqueue(SecretStr(CARD))
             await app.run_worker(until="empty")
-            return failed.public_id, given.public_id
+            return failed.id, given.id
 
     failed, given = asyncio.run(run())
     asked = [["jobs", verb, job] for verb in ("show", "why", "wait") for job in (failed, given)]

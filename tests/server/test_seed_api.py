@@ -24,7 +24,7 @@ async def test_a_job_in_the_shape_of_a_queue_job(memory_app: Holdfast) -> None:
     handle = await build_processing.using(tags=tags).enqueue(["__main", "DM-12345"])
     settings = ServerSettings(url="https://docs.example.org/jobs")
     async with asking(memory_app, "viewer", settings=settings) as web:
-        address = f"/queue/jobs/{handle.public_id}"
+        address = f"/queue/jobs/{handle.id}"
         before = (await web.get(address)).json()
         assert (before["status"], before["date_started"], before["progress"], before["errors"]) == (
             "queued",
@@ -38,7 +38,7 @@ async def test_a_job_in_the_shape_of_a_queue_job(memory_app: Holdfast) -> None:
             assert datetime.fromisoformat(told.pop(date)).tzinfo is not None
         assert told == {
             "self_url": f"https://docs.example.org/jobs{address}",
-            "id": handle.public_id,
+            "id": handle.id,
             "status": "completed_with_errors",
             "kind": "build_processing",
             "build_url": "https://docs.example.org/builds/7",
@@ -54,7 +54,7 @@ async def test_a_job_in_the_shape_of_a_queue_job(memory_app: Holdfast) -> None:
             "completed": ["__main"],
             "in_progress": [],
         }
-        await memory_app.delete(handle.public_id)
+        await memory_app.jobs.delete(handle.id)
         assert problem(await web.get(address)) == (404, "not-found")
         assert problem(await web.get("/queue/jobs/htcx-2s16-z48b-0x")) == (422, "invalid-value")
         assert (await web.get(address, headers={"authorization": ""})).status_code == 401

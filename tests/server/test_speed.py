@@ -167,7 +167,7 @@ async def rich_jobs(app: Holdfast) -> tuple[str, str]:
         return (await ended.get()).is_finished and job.state is JobState.RUNNING and bool(await app.locks.list())
 
     await until(is_there, "the jobs are as far")
-    return ended.public_id, endless.public_id
+    return ended.id, endless.id
 
 
 async def worked_off(app: Holdfast) -> int:

@@ -60,26 +60,26 @@ async def test_a_job_a_queue_and_everything_can_be_followed(make_app: MakeApp) -
         token, _ = await made_token(app)
         job = await enqueue("mine")
         async with (
-            followed(asgi, f"/api/v1/jobs/{job.public_id}/stream", token) as of_job,
-            followed(asgi, f"{MINE}?kinds=job:completed", token) as of_queue,
-            followed(asgi, f"{ALL}?snapshot=false&queues=other&kinds=job:enqueued,job:completed", token) as of_all,
+            followed(asgi, f"/api/v1/jobs/{job.id}/stream", token) as of_job,
+            followed(asgi, f"{MINE}?types=job:completed", token) as of_queue,
+            followed(asgi, f"{ALL}?snapshot=false&queues=other&types=job:enqueued,job:completed", token) as of_all,
         ):
             for page in (of_job, of_queue):
                 first = await page.take()
                 assert first is not None
                 assert first["event"] == "snapshot"
-                assert [shown["id"] for shown in first["data"]["jobs"]] == [job.public_id]
+                assert [shown["id"] for shown in first["data"]["jobs"]] == [job.id]
             other = await enqueue("other")
             async with working(app):
                 seen = [await of_job.take(), await of_job.take()]
                 assert [frame and frame["event"] for frame in seen] == ["job:started", "job:completed"]
                 last = await of_queue.take()
                 assert last is not None
-                assert (last["event"], last["data"]["id"]) == ("job:completed", job.public_id)
+                assert (last["event"], last["data"]["id"]) == ("job:completed", job.id)
                 both = [await of_all.take(), await of_all.take()]
         assert [frame and (frame["event"], frame["data"]["id"]) for frame in both] == [
-            ("job:enqueued", other.public_id),
-            ("job:completed", other.public_id),
+            ("job:enqueued", other.id),
+            ("job:completed", other.id),
         ]
         assert of_all.headers["content-type"] == "text/event-stream; charset=utf-8"
         assert of_all.headers["cache-control"] == "no-store"
@@ -97,7 +97,7 @@ async def test_who_comes_back_goes_on_behind_the_last_event(memory_app: Holdfast
     async with followed(asgi, ALL, token, last_event_id=page.last_id or "") as again:
         frame = await again.take()
         assert frame is not None
-        assert frame["data"]["id"] == missed.public_id
+        assert frame["data"]["id"] == missed.id
     async with followed(asgi, ALL, token, last_event_id="of-another-server-7") as again:
         assert [(await again.taken(event))["event"] for event in ("reset", "snapshot")] == ["reset", "snapshot"]
 
@@ -105,7 +105,7 @@ async def test_who_comes_back_goes_on_behind_the_last_event(memory_app: Holdfast
 async def test_what_cannot_be_followed_is_a_problem(memory_app: Holdfast) -> None:
     asgi, (token, _) = memory_app.asgi(), await made_token(memory_app)
     for target, status in (
-        (f"{ALL}?kinds=job:sneezed", 422),
+        (f"{ALL}?types=job:sneezed", 422),
         (f"{ALL}?queues=no%20queue", 422),
         (f"{ALL}?snapshot=perhaps", 422),
         (f"{ALL}?queues={'a,' * 2_000}", 422),
@@ -128,7 +128,7 @@ async def test_nothing_of_a_queue_that_is_not_theirs_leaves_the_server(make_app:
         token, _ = await made_token(app, queues=("mine",))
         nowhere, _ = await made_token(app, queues=())
         foreign, own = await enqueue("other"), await enqueue("mine")
-        for target in (OTHER, f"/api/v1/jobs/{foreign.public_id}/stream"):
+        for target in (OTHER, f"/api/v1/jobs/{foreign.id}/stream"):
             async with followed(asgi, target, token) as page:
                 await page.end()
             assert page.status == 404
@@ -137,19 +137,19 @@ async def test_nothing_of_a_queue_that_is_not_theirs_leaves_the_server(make_app:
             followed(asgi, f"{ALL}?queues=other", token) as asked,
             followed(asgi, f"{ALL}?queues=other", token, last_event_id="garbage") as reset,
             followed(asgi, ALL, nowhere) as none,
-            followed(asgi, f"/api/v1/jobs/{own.public_id}/stream", token) as job,
+            followed(asgi, f"/api/v1/jobs/{own.id}/stream", token) as job,
         ):
             last = [await enqueue("other"), await enqueue("mine")][-1]
             async with working(app):
-                while (await mine.taken("job:completed"))["data"]["id"] != last.public_id:
+                while (await mine.taken("job:completed"))["data"]["id"] != last.id:
                     pass
                 await job.taken("job:completed")
             after = await enqueue("mine")  # what was committed before it was read before it
-            while (await mine.taken("job:enqueued"))["data"]["id"] != after.public_id:
+            while (await mine.taken("job:enqueued"))["data"]["id"] != after.id:
                 pass
         for page in (mine, asked, reset, none, job):
             assert page.status == 200
-            assert foreign.public_id.encode() not in page.body
+            assert foreign.id.encode() not in page.body
             assert b"other" not in page.body
         for page in (asked, none):
             assert page.body.count(b'event: snapshot\ndata: {"jobs":[]}') == 1
@@ -321,8 +321,8 @@ async def test_events_of_jobs_that_ended_stay_readable(memory_app: Holdfast) -> 
     token, _ = await made_token(memory_app)
     job = await enqueue("mine")
     await job.cancel()
-    async with followed(asgi, f"/api/v1/jobs/{job.public_id}/stream", token) as page:
+    async with followed(asgi, f"/api/v1/jobs/{job.id}/stream", token) as page:
         shown = (await page.taken("snapshot"))["data"]["jobs"][0]
-        assert shown["status"] == JobState.CANCELLED
+        assert shown["state"] == JobState.CANCELLED
         await job.retry()
-        assert (await page.taken("job:enqueued"))["data"]["life"] == 2
+        assert (await page.taken("job:enqueued"))["data"]["run"] == 2

@@ -60,15 +60,15 @@ async def test_an_export_covers_every_field(told: Holdfast) -> None:
 async def test_no_page_and_no_answer_shows_what_the_server_knows_to_be_secret(told: Holdfast) -> None:
     redaction.keep([CARD])
     (group,) = (await told.dead_letters.list()).groups
-    (job,) = (await told.search()).jobs
-    places = {"name": "high", "queue": "high", "kind": "pay", "group": group.id, "id": job.public_id}
+    (job,) = (await told.jobs.search()).jobs
+    places = {"name": "high", "queue": "high", "kind": "pay", "group": group.id, "id": job.id}
     looks = [route.path for route in routes_of(told) if route.method == "GET" and not route.is_stream]
     shown = []
     async with visit(told) as web:
         who = bearing(await made_token(told))
         for path in looks:
             for headers in (who, who | PAGE):
-                answer = await web.get(filled(path, **places, job=job.public_id), headers=headers)
+                answer = await web.get(filled(path, **places, job=job.id), headers=headers)
                 shown += [path] * (CARD in answer.text)
     assert not shown, " ".join(sorted(set(shown)))
 

@@ -3,10 +3,11 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast import Holdfast, JobState
-from holdfast.remote import shapes
+from holdfast.resources.job import Job
 from tests.server.asking import asking
 from tests.support import raw
 from tests.support.web import PAGE, visit
@@ -39,8 +40,8 @@ async def ids(app: Holdfast) -> dict[str, str]:
     for name, note in NOTES.items():
         handle = await work.enqueue()
         extra = json.dumps({name: note})
-        await raw.execute(app.store, f"UPDATE holdfast.jobs SET extra = '{extra}' WHERE id = {handle.id}")
-        found[handle.public_id] = f"extra.{name}: "
+        await raw.execute(app.store, f"UPDATE holdfast.jobs SET extra = '{extra}' WHERE id = {handle.number}")
+        found[handle.id] = f"extra.{name}: "
     await work.enqueue()
     return found
 
@@ -63,7 +64,7 @@ async def test_the_api_shows_every_job_and_names_what_it_cannot_read(app: Holdfa
             for part in ("", "/events", "/attempts", "/why"):
                 assert (await web.get(f"{JOBS}/{job_id}{part}")).status_code == 200, (job_id, part)
         whole = (await web.get(JOBS, params={"whole": "true"})).json()["jobs"]
-    assert [shapes.job(job).unreadable for job in whole] == [job["unreadable"] for job in whole]
+    assert [msgspec.convert(job, Job).unreadable for job in whole] == [job["unreadable"] for job in whole]
 
 
 async def test_the_pages_show_every_job_and_name_what_they_cannot_read(app: Holdfast, ids: dict[str, str]) -> None:
@@ -79,7 +80,7 @@ async def test_the_pages_show_every_job_and_name_what_they_cannot_read(app: Hold
 
 async def test_jobs_with_notes_that_cannot_be_read_run_as_others_do(app: Holdfast, ids: dict[str, str]) -> None:
     await drained(app)
-    jobs = [await app.get(job_id) for job_id in ids]
+    jobs = [await app.jobs.get(job_id) for job_id in ids]
     assert {(job.state, job.result, job.claim) for job in jobs} == {(JobState.COMPLETED, "fine", 1)}
 
 
@@ -92,10 +93,10 @@ async def test_a_part_of_a_finished_job_that_cannot_be_read_is_left_out(app: Hol
 
     handle = await work.enqueue()
     await drained(app)
-    await raw.execute(app.store, f"UPDATE holdfast.history SET {column} = '{value}' WHERE id = {handle.id}")
+    await raw.execute(app.store, f"UPDATE holdfast.history SET {column} = '{value}' WHERE id = {handle.number}")
     async with asking(app) as web:
         answer = await web.get(JOBS, params={"whole": "true"})
         assert answer.status_code == 200, answer.text
         (job,) = answer.json()["jobs"]
         assert (job["state"], job["result"]) == ("completed", "fine")
-        assert (await web.get(f"{JOBS}/{handle.public_id}/items")).status_code == 200
+        assert (await web.get(f"{JOBS}/{handle.id}/items")).status_code == 200

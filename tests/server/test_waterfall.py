@@ -1,13 +1,15 @@
 """The way of a job as it is drawn, and tracebacks as they are folded."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-import msgspec
 import pytest
 
 from holdfast import Holdfast
-from holdfast.job import Attempt, Job, JobState
-from holdfast.phases import JobPhase, PhaseState
+from holdfast.job import JobState
+from holdfast.phases import PhaseState
+from holdfast.resources.job import Attempt, Job, JobPhase
 from holdfast.server import application  # noqa: F401 - it imports the parts in their order
 from holdfast.server.pages.traces import folded
 from holdfast.server.pages.waterfall import WIDTH, Row, waterfall
@@ -38,15 +40,25 @@ async def job(memory_app: Holdfast) -> Job:
 
     async with memory_app:
         found = await (await memory_app.enqueue(work.call())).get()
-    return msgspec.structs.replace(found, enqueued_at=NOON, run_at=NOON)
+    return replace(found, enqueued_at=NOON, run_at=NOON)
 
 
 def tried(number: int, start: float, end: float, outcome: str = "retry") -> Attempt:
-    return Attempt(number, number, 1, after(start), after(start), after(end), outcome, "ValueError", "no")
+    return Attempt(
+        claim=number,
+        attempt=number,
+        worker=1,
+        claimed_at=after(start),
+        started_at=after(start),
+        ended_at=after(end),
+        outcome=outcome,
+        error_class="ValueError",
+        error="no",
+    )
 
 
-def with_attempts(job: Job, *attempts: Attempt, **changes: object) -> Job:
-    return msgspec.structs.replace(job, attempts_json=msgspec.json.encode(attempts).decode(), **changes)
+def with_attempts(job: Job, *attempts: Attempt, **changes: Any) -> Job:
+    return replace(job, attempts=list(attempts), **changes)
 
 
 def end_of(row: Row) -> float:
@@ -96,19 +108,17 @@ def test_a_long_wait_leaves_room_for_the_work(job: Job) -> None:
 
 def test_a_running_job_reaches_until_now_and_its_phases_lie_below(job: Job) -> None:
     phases = [
-        JobPhase(
-            name="collect", ordinal=0, state=PhaseState.COMPLETED, claim=1, started_at=after(0), ended_at=after(4)
-        ),
-        JobPhase(name="render", ordinal=1, state=PhaseState.RUNNING, claim=1, started_at=after(4)),
+        JobPhase(name="collect", state=PhaseState.COMPLETED, claim=1, started_at=after(0), ended_at=after(4)),
+        JobPhase(name="render", state=PhaseState.RUNNING, claim=1, started_at=after(4)),
     ]
-    running = msgspec.structs.replace(
+    running = replace(
         job,
         state=JobState.RUNNING,
         claim=1,
         attempt=1,
         claimed_at=NOON,
         started_at=NOON,
-        phases_json=msgspec.json.encode(phases).decode(),
+        phases=phases,
     )
     _, attempt, collect, render = waterfall(running, after(8))
     assert (attempt.kind, attempt.x, attempt.width) == ("go", 0, WIDTH)
@@ -118,13 +128,11 @@ def test_a_running_job_reaches_until_now_and_its_phases_lie_below(job: Job) -> N
 
 def test_an_attempt_says_which_phase_it_went_on_from(job: Job) -> None:
     phases = [
-        JobPhase(
-            name="collect", ordinal=0, state=PhaseState.COMPLETED, claim=1, started_at=after(0), ended_at=after(1)
-        ),
-        JobPhase(name="render", ordinal=1, state=PhaseState.COMPLETED, claim=2, started_at=after(5), ended_at=after(6)),
+        JobPhase(name="collect", state=PhaseState.COMPLETED, claim=1, started_at=after(0), ended_at=after(1)),
+        JobPhase(name="render", state=PhaseState.COMPLETED, claim=2, started_at=after(5), ended_at=after(6)),
     ]
     done = with_attempts(job, tried(1, 0, 2), tried(2, 5, 7), state=JobState.COMPLETED, claim=2, attempt=2)
-    rows = waterfall(msgspec.structs.replace(done, phases_json=msgspec.json.encode(phases).decode()), after(9))
+    rows = waterfall(replace(done, phases=phases), after(9))
     assert [(row.label, row.resumed) for row in rows if not row.is_inner] == [
         ("waited", ""),
         ("attempt 1", ""),

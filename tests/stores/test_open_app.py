@@ -43,15 +43,15 @@ def test_a_program_without_an_event_loop_has_the_same_verbs() -> None:
         first = queue.enqueue(call_of(app, 1))
         rest = queue.enqueue_many(call_of(app, number) for number in (2, 3))
         assert (first.created, first.get().priority) == (True, 8)
-        assert {job.id for job in queue.iterate()} == {first.id, *(handle.id for handle in rest)}
-        assert queue.get(first.public_id).payload == {"number": 1}
+        assert {job.number for job in queue.jobs.iterate()} == {first.number, *(handle.id for handle in rest)}
+        assert queue.jobs.get(first.id).args == {"number": 1}
         assert first.cancel(actor="me", reason="no") is JobState.CANCELLED
         with pytest.raises(JobCancelled):
             first.result(timeout=5)
         with pytest.raises(ResultTimeout):
             rest[0].result(timeout=0.05)
         with pytest.raises(InvalidValue, match="state: expected one of blocked"):
-            queue.list(JobFilter(states=cast("Any", ("lost",))))
+            queue.jobs.list(JobFilter(states=cast("Any", ("lost",))))
     assert "holdfast blocking" not in {thread.name for thread in threading.enumerate()}
     with pytest.raises(NotOpen):
         first.get()
@@ -62,18 +62,18 @@ async def test_an_open_app_is_shared_with_other_threads() -> None:
 
     def other_thread() -> int | None:
         with app.blocking() as queue:
-            return queue.enqueue(call_of(app, 1)).id
+            return queue.enqueue(call_of(app, 1)).number
 
     async with app:
         made = await asyncio.to_thread(other_thread)
-        assert [job.id async for job in app.iterate()] == [made]
+        assert [job.number async for job in app.jobs.iterate()] == [made]
         with pytest.raises(ConfigError, match="inside it, use `await`"), app.blocking():
             pass
         async with app:
-            assert len((await app.list()).jobs) == 1
-        assert len((await app.list()).jobs) == 1
+            assert len((await app.jobs.list()).jobs) == 1
+        assert len((await app.jobs.list()).jobs) == 1
     with pytest.raises(NotOpen, match="the app is not open"):
-        await app.list()
+        await app.jobs.list()
 
 
 async def test_refusals_say_what_to_do_next() -> None:
@@ -81,22 +81,22 @@ async def test_refusals_say_what_to_do_next() -> None:
     async with app:
         job = await app.enqueue(call_of(app, 1))
         with pytest.raises(WrongState, match="it is queued; cancel it first, then delete it"):
-            await app.delete(job.public_id)
+            await app.jobs.delete(job.id)
         with pytest.raises(WrongState, match="it is queued and will run by itself"):
             await job.retry()
         await job.cancel()
         with pytest.raises(WrongState, match="only a job that waits can change its place, retry it instead"):
-            await app.reprioritise(job.public_id, 1)
+            await app.jobs.reprioritise(job.id, 1)
         assert await job.retry() is JobState.QUEUED
-        assert await app.reschedule(job.public_id, run_in="1h") is JobState.SCHEDULED
-        with pytest.raises(InvalidValue, match="expected either run_at or run_in"):
-            await app.reschedule(job.public_id)
+        assert (await app.jobs.reschedule(job.id, delay="1h")).state is JobState.SCHEDULED
+        with pytest.raises(InvalidValue, match="expected either run_at or delay"):
+            await app.jobs.reschedule(job.id)
         await job.cancel()
-        await app.delete(job.public_id)
+        await app.jobs.delete(job.id)
         with pytest.raises(JobNotFound, match="there is no such job"):
             await job.get()
         with pytest.raises(InvalidValue, match="job id: expected"):
-            await app.get(-1)
+            await app.jobs.get(-1)
 
 
 async def test_many_calls_are_answered_one_to_one_and_a_key_stands_for_one_request() -> None:
@@ -105,15 +105,15 @@ async def test_many_calls_are_answered_one_to_one_and_a_key_stands_for_one_reque
     async with app:
         handles = await app.enqueue_many(task.using(unique=str(number % 3)).call(number) for number in range(6))
         assert [handle.created for handle in handles] == [True] * 3 + [False] * 3
-        assert [handle.id for handle in handles[:3]] == [handle.id for handle in handles[3:]]
+        assert [handle.number for handle in handles[:3]] == [handle.number for handle in handles[3:]]
         first = await task.using(key="k").enqueue(1)
         again = await task.using(key="k").enqueue(1)
-        assert (again.id, again.created) == (first.id, False)
-        with pytest.raises(KeyConflict, match=f"used by job {first.public_id} for another kind or payload"):
+        assert (again.number, again.created) == (first.number, False)
+        with pytest.raises(KeyConflict, match=f"used by job {first.id} for another kind or payload"):
             await task.using(key="k").enqueue(2)
         with pytest.raises(KeyConflict, match=r"^1 of 2 calls were refused, all others accepted: \[1\] key 'k'"):
             await app.enqueue_many([task.call(7), task.using(key="k").call(2)])
-        assert {"number": 7} in [job.payload async for job in app.iterate()]
+        assert {"number": 7} in [job.args async for job in app.jobs.iterate()]
         with pytest.raises(InvalidValue, match=r"pass enqueue_many\(calls, connection=...\)"):
             await app.enqueue_many([task.using(connection=object()).call(1)])
 
@@ -123,7 +123,7 @@ async def test_what_was_enqueued_can_be_asserted() -> None:
     async with in_memory(app) as jobs:
         async with app:
             await app.enqueue(call_of(app, 1))
-        assert [job.payload for job in await jobs.enqueued("work", number=1)] == [{"number": 1}]
+        assert [job.args for job in await jobs.enqueued("work", number=1)] == [{"number": 1}]
         await jobs.assert_enqueued(app.tasks.get("work"))
         await jobs.assert_not_enqueued("work", number=2)
         with pytest.raises(AssertionError, match=r"no work\(number=2\) was enqueued; .*: work\(number=1\)"):
@@ -139,7 +139,7 @@ async def test_a_test_moves_the_clock_of_the_store() -> None:
     app = make_app()
     async with in_memory(app) as jobs:
         frozen = await jobs.clock.freeze(datetime(2030, 1, 1, tzinfo=UTC))
-        job = await app.tasks.get("work").using(run_in="1h").enqueue(1)
+        job = await app.tasks.get("work").using(delay="1h").enqueue(1)
         assert (await job.get()).run_at - frozen == timedelta(hours=1)
         assert await jobs.clock.advance("2h") == frozen + timedelta(hours=2)
         later = await app.enqueue(call_of(app, 2))

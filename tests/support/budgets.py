@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.policies.budgets import Budget, period_around
 from holdfast.stores.budgets import SHARE, BudgetRow, PeriodRow, Recorded, Reservation, Reserved, Spend
 from holdfast.stores.postgres.store import PostgresStore
@@ -56,14 +56,16 @@ async def period_now(store: Store, period: tuple[str, str] = DAY) -> tuple[datet
     return period_around(now, *period)
 
 
-async def reserve(store: Store, job: Job, estimate: int, *, key: str = "", period: tuple[str, str] = DAY) -> Reserved:
+async def reserve(
+    store: Store, job: JobRow, estimate: int, *, key: str = "", period: tuple[str, str] = DAY
+) -> Reserved:
     """Set an estimate aside."""
     starts, ends = await period_now(store, period)
     return await store.reserve_spend(Reservation(job.id, job.claim, "ai", key, estimate, starts, ends, 1_234, 5_000))
 
 
 async def spend(
-    store: Store, job: Job, amount: int, n: int = 1, *, key: str = "", period: tuple[str, str] = DAY, **changes: Any
+    store: Store, job: JobRow, amount: int, n: int = 1, *, key: str = "", period: tuple[str, str] = DAY, **changes: Any
 ) -> Recorded:
     """Report an amount."""
     starts, ends = await period_now(store, period)
@@ -85,7 +87,7 @@ async def spend(
     return await store.record_spend(Spend(**(fields | changes)))
 
 
-async def spent_by_a_job(store: Store, amount: int, **changes: Any) -> Job:
+async def spent_by_a_job(store: Store, amount: int, **changes: Any) -> JobRow:
     """Let a job spend an amount that was set aside for it, and end well."""
     job = await running(store, **changes)
     assert (await reserve(store, job, amount)).outcome == "granted"

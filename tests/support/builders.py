@@ -4,9 +4,9 @@ import itertools
 from typing import Any
 
 from holdfast.failure import Failure
-from holdfast.job import Job, JobState, NewJob
+from holdfast.job import Answer, JobRow, JobState, NewJob
 from holdfast.stores.store import Store
-from holdfast.stores.values import Answer, Claim, Finish, Inserted, Insertion, Lane, QueueTerms, Verdict, WorkerProcess
+from holdfast.stores.values import Claim, Finish, Inserted, Insertion, Lane, QueueTerms, Verdict, WorkerProcess
 from holdfast.transitions import Transition, completed, crashed, failed
 
 LEASE_MS = 10_000
@@ -88,18 +88,18 @@ def claim_of(worker: int, *lanes: Lane, limit: int = 1_000, batch: int | None = 
     return Claim(worker, next(_batches) if batch is None else batch, limit, lanes or (lane(),))
 
 
-async def claim(store: Store, worker: int, *lanes: Lane, limit: int = 1_000) -> list[Job]:
+async def claim(store: Store, worker: int, *lanes: Lane, limit: int = 1_000) -> list[JobRow]:
     """Take jobs."""
     return await store.claim_jobs(claim_of(worker, *lanes, limit=limit))
 
 
-async def claim_one(store: Store, worker: int | None = None) -> Job:
+async def claim_one(store: Store, worker: int | None = None) -> JobRow:
     """Take the only job that may run."""
     (job,) = await claim(store, await register(store) if worker is None else worker)
     return job
 
 
-async def running(store: Store, worker: int | None = None, **changes: Any) -> Job:
+async def running(store: Store, worker: int | None = None, **changes: Any) -> JobRow:
     """Enqueue a job and take it."""
     job_id = await enqueue(store, **changes)
     job = await claim_one(store, worker)
@@ -113,19 +113,19 @@ async def end(store: Store, transition: Transition) -> Finish:
     return worked.finishes[0]
 
 
-async def settle(store: Store, transition: Transition) -> Job | None:
+async def settle(store: Store, transition: Transition) -> JobRow | None:
     """End one claim, which must be ours, and read the job."""
     assert (await end(store, transition)).verdict is Verdict.DONE
     return await find(store, transition.id)
 
 
-async def find(store: Store, job_id: int) -> Job | None:
+async def find(store: Store, job_id: int) -> JobRow | None:
     """Read a job that may be gone."""
     jobs = await store.get_jobs([job_id])
     return jobs[0] if jobs else None
 
 
-async def read(store: Store, job_id: int) -> Job:
+async def read(store: Store, job_id: int) -> JobRow:
     """Read a job that must be there."""
     job = await find(store, job_id)
     assert job is not None
@@ -137,7 +137,7 @@ async def state_of(store: Store, job_id: int) -> JobState:
     return (await read(store, job_id)).state
 
 
-async def finished(store: Store, state: JobState, **changes: Any) -> Job:
+async def finished(store: Store, state: JobState, **changes: Any) -> JobRow:
     """Bring a job to a terminal state, as a worker does (or, for `cancelled`, a caller)."""
     if state is JobState.CANCELLED:
         job_id = await enqueue(store, **changes)
@@ -164,7 +164,7 @@ async def retry(store: Store, job_id: int) -> Answer:
     return answered.answer
 
 
-async def crash(store: Store, job: Job) -> Job:
+async def crash(store: Store, job: JobRow) -> JobRow:
     """Let the process die under a job, and read the job."""
     await settle(store, crashed(job.id, job.claim, FAILURE))
     return await read(store, job.id)

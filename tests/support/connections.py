@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import asyncpg
 
 from holdfast import failure
-from holdfast.job import Job, NewJob
+from holdfast.job import JobRow, NewJob
 from holdfast.stores.migrate import load_functions
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.store import PostgresStore
@@ -61,7 +61,7 @@ def request(worker: int, limit: int = 1, *, queue: str = "default", priority: in
     return Claim(worker, next(_batches), limit, (Lane(queue, priority, limit),))
 
 
-async def running(store: PostgresStore, jobs: int, **fields: Any) -> list[Job]:
+async def running(store: PostgresStore, jobs: int, **fields: Any) -> list[JobRow]:
     """Store jobs and have one worker claim them all."""
     await insert(store, jobs, **fields)
     claimed = await store.claim_jobs(request(await register(store), jobs, queue=fields.get("queue", "default")))
@@ -69,12 +69,12 @@ async def running(store: PostgresStore, jobs: int, **fields: Any) -> list[Job]:
     return claimed
 
 
-async def running_alone(store: PostgresStore, jobs: int, **fields: Any) -> list[Job]:
+async def running_alone(store: PostgresStore, jobs: int, **fields: Any) -> list[JobRow]:
     """Store jobs and have each claimed by a worker of its own."""
     await insert(store, jobs, **fields)
     enough = asyncio.Semaphore(_AT_ONCE)
 
-    async def one() -> Job:
+    async def one() -> JobRow:
         async with enough:
             (job,) = await store.claim_jobs(request(await register(store)))
             return job

@@ -42,7 +42,7 @@ def note(what: str, ctx: Context) -> None:
     """Append one line to the ledger of this process; O_APPEND keeps lines of many processes apart."""
     if "CHAOS_LEDGER" not in ENV:
         return
-    line = f"{what} {ctx.job.id} {ctx.job.claim} {os.getpid()} {time.monotonic():.6f}\n"
+    line = f"{what} {ctx.job.number} {ctx.job.claim} {os.getpid()} {time.monotonic():.6f}\n"
     file = os.open(Path(ENV["CHAOS_LEDGER"]), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         os.write(file, line.encode())
@@ -53,9 +53,9 @@ def note(what: str, ctx: Context) -> None:
 async def write_effect(connection: Any, ctx: Context) -> None:
     """Write the row that must be there once, if the job completed."""
     if ENV["CHAOS_URL"].startswith("sqlite"):
-        connection.execute(f"INSERT INTO {EFFECTS} VALUES (?, ?)", (ctx.job.id, ctx.job.claim))
+        connection.execute(f"INSERT INTO {EFFECTS} VALUES (?, ?)", (ctx.job.number, ctx.job.claim))
     else:
-        await connection.execute(f"INSERT INTO {EFFECTS} VALUES ($1, $2)", ctx.job.id, ctx.job.claim)
+        await connection.execute(f"INSERT INTO {EFFECTS} VALUES ($1, $2)", ctx.job.number, ctx.job.claim)
 
 
 async def opened(gate: str) -> None:
@@ -201,7 +201,7 @@ async def life(ctx: Context, ms: int) -> int:
     ctx.progress(10, "begun")
     await work_for(ms)
     async with app:
-        await plain.using(key=f"child of {ctx.job.id}").enqueue(ms=0)
+        await plain.using(key=f"child of {ctx.job.number}").enqueue(ms=0)
     if ctx.job.attempt == 1:
         message = "once more"
         raise RuntimeError(message)

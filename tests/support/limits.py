@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from holdfast.stores.limits import LimitRow
 from holdfast.stores.store import Store
 from holdfast.transitions import completed
@@ -31,7 +31,7 @@ async def states(store: Store, ids: list[int]) -> list[JobState]:
     return [(await read(store, job_id)).state for job_id in ids]
 
 
-async def complete(store: Store, *jobs: Job) -> None:
+async def complete(store: Store, *jobs: JobRow) -> None:
     """End claims well."""
     for job in jobs:
         await settle(store, completed(job.id, job.claim))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.job import TERMINAL, Job, JobState
+from holdfast.job import TERMINAL, JobRow, JobState
 from holdfast.stores.store import Store
 from holdfast.transitions import is_legal
 from tests.support.lines import whole_lines
@@ -36,7 +36,7 @@ def read_ledger(path: Path) -> list[Note]:
     return notes
 
 
-async def all_ended(store: Store, ids: Sequence[int], patience_s: float = 2 * PATIENCE_S) -> dict[int, Job]:
+async def all_ended(store: Store, ids: Sequence[int], patience_s: float = 2 * PATIENCE_S) -> dict[int, JobRow]:
     """Wait until every job has ended, and read them."""
     left = list(ids)
 
@@ -53,7 +53,7 @@ async def all_ended(store: Store, ids: Sequence[int], patience_s: float = 2 * PA
         states = Counter(job.state for job in await store.get_jobs(left[:1_000]))
         message = f"{len(left)} of {len(ids)} jobs have not ended: {dict(states)}"
         raise AssertionError(message) from error
-    found: dict[int, Job] = {}
+    found: dict[int, JobRow] = {}
     for start in range(0, len(ids), 1_000):
         found |= {job.id: job for job in await store.get_jobs(ids[start : start + 1_000])}
     return found
@@ -68,7 +68,7 @@ def loudest(log: str) -> tuple[int, str]:
 class Oracle:
     """The invariants of reliability: what was accepted ended once, and nobody was charged who had not begun."""
 
-    def __init__(self, jobs: dict[int, Job], notes: Sequence[Note], effects: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, jobs: dict[int, JobRow], notes: Sequence[Note], effects: Sequence[tuple[int, int]]) -> None:
         self.jobs = jobs
         self.notes = notes
         self.effects = effects
@@ -88,7 +88,7 @@ class Oracle:
             self._check_charges(at_once)
         self._check_effects()
 
-    def _check_attempts(self, job: Job) -> None:
+    def _check_attempts(self, job: JobRow) -> None:
         claims = [attempt.claim for attempt in job.attempts]
         assert claims == sorted(set(claims)), f"claims of {job.id} do not grow: {claims}"
         assert all(claim < job.claim or job.extra.get("ended_by") for claim in claims), job

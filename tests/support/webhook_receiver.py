@@ -12,7 +12,7 @@ from typing import Any
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from holdfast import Holdfast, Job, JobHandle
-from holdfast.job import DeliveryRow
+from holdfast.resources.webhook import Delivery
 from holdfast.webhooks.settings import WebhookSettings
 from holdfast.webhooks.signature import new_secret
 from tests.support import raw
@@ -121,9 +121,9 @@ async def make_due(app: Holdfast) -> None:
     await raw.execute(app.store, "UPDATE holdfast.deliveries SET next_at = at WHERE state = 'pending'")
 
 
-async def delivery_of(handle: JobHandle[Any]) -> DeliveryRow:
+async def delivery_of(handle: JobHandle[Any]) -> Delivery:
     """The only message about a job."""
-    (delivery,) = (await handle.get()).deliveries
+    (delivery,) = (await handle.get()).webhooks
     return delivery
 
 
@@ -133,7 +133,7 @@ async def tried(handle: JobHandle[Any], times: int = 1) -> Job:
 
     async def is_recorded() -> bool:
         found[:] = [await handle.get()]
-        return sum(len(delivery.log) for delivery in found[0].deliveries) >= times
+        return sum(len(delivery.log) for delivery in found[0].webhooks) >= times
 
     await until(is_recorded, f"{times} tries were recorded")
     return found[0]

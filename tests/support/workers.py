@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from holdfast import Holdfast, JobHandle
-from holdfast.job import Job, JobState
+from holdfast.job import JobState
+from holdfast.resources.job import Job
 from holdfast.worker.embedded import Embedded
 from holdfast.worker.instance import Instance
 from holdfast.worker.leaving import Until

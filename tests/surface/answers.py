@@ -40,6 +40,7 @@ escalations list
 escalations show ESCALATION
 jobs list
 jobs export
+jobs items PIPELINE
 jobs logs PIPELINE
 jobs show PIPELINE
 jobs show FAILED
@@ -77,10 +78,10 @@ bulk cancel 1
 escalations snooze ESCALATION --for 1h
 escalations ack ESCALATION
 escalations test ops
-jobs edit FAILED token=x
+jobs clone FAILED token=x
 jobs show 1
 jobs priority WAITS 3
-jobs reschedule WAITS --in 1h
+jobs reschedule WAITS --delay 1h
 jobs cancel WAITS
 jobs cancel WAITS PIPELINE
 jobs retry FAILED
@@ -165,14 +166,14 @@ class _Shop:
             film = await Film().using(tags={"project_id": "7"}).enqueue()
             await drained(self.app)
             await furnish(self.app)
-            (failed,) = [job for job in (await self.app.list()).jobs if job.kind == "sink"]
-            (waits,) = [job for job in (await self.app.list()).jobs if job.kind == "nightly"]
+            (failed,) = [job for job in (await self.app.jobs.list()).jobs if job.kind == "sink"]
+            (waits,) = [job for job in (await self.app.jobs.list()).jobs if job.kind == "nightly"]
             (group,) = (await self.app.dead_letters.list(kind="sink")).groups
             escalation = (await self.app.escalations.list(policy="ops")).escalations[0]
             for owner in ("a", "b"):
                 asked = LockRequest("edition", owner, owner, "here/7", None, 12, 1)
                 await self.app.store.take_lock(asked, lasts_ms=3_600_000, waits_ms=3_600_000)
-        self.words |= {"PIPELINE": film.public_id, "FAILED": failed.public_id, "WAITS": waits.public_id}
+        self.words |= {"PIPELINE": film.id, "FAILED": failed.id, "WAITS": waits.id}
         self.words |= {"GROUP": group.id, "ESCALATION": escalation.id}
 
     def ask(self, *arguments: str) -> str:

@@ -7,17 +7,17 @@ from typing import Any
 
 import msgspec
 
-from holdfast.events import Event, EventKind
+from holdfast.events import EventRow, EventType
 from holdfast.job import JobState
+from holdfast.resources.catalogue import describe
+from holdfast.resources.event import Event
 from holdfast.stores.sla import Look
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.store import Store
 from holdfast.stores.values import ProgressReport, Started
-from holdfast.stream import as_json, job_as_json
 from holdfast.transitions import cancelled, completed, crashed, failed, interrupted, retried, snoozed
 from tests.support.builders import FAILURE, cancel, claim_one, end, enqueue, keeping, running
 from tests.support.clock import Clock
-from tests.surface.annotations import Writer
 
 _DAY_MS = 86_400_000
 _LASTS_MS = 30 * _DAY_MS
@@ -51,29 +51,24 @@ async def describe_events() -> str:
     first = await store.first_event(1.0)
     await _let_happen(store, clock)
     told = await store.read_events(first.last, [], 10_000)
-    job = (await store.get_jobs([next(event.job_id for event in told if event.kind is EventKind.ENQUEUED)]))[0]
     await store.close()
     return "\n".join(
         [
             "# every event",
-            *(f"{one.name}: {Writer().type(one.type)}" for one in msgspec.structs.fields(Event)),
-            "\n# an event in a stream",
-            *as_json(told[0]),
-            "\n# a job in the snapshot of a stream",
-            *job_as_json(job),
-            "\n# the data of each kind",
+            *(f"{field.name}: {field.type}" for field in describe(Event)),
+            "\n# the data of each type",
             *_data(told),
             "",
         ]
     )
 
 
-def _data(told: list[Event]) -> list[str]:
-    found: dict[EventKind, list[dict[str, Any]]] = defaultdict(list)
+def _data(told: list[EventRow]) -> list[str]:
+    found: dict[EventType, list[dict[str, Any]]] = defaultdict(list)
     for event in told:
-        found[event.kind].append(event.data)
+        found[event.type].append(event.data)
     lines = []
-    for kind in EventKind:
+    for kind in EventType:
         keys = sorted(set(itertools.chain.from_iterable(found[kind])))
         marked = [key if all(key in data for data in found[kind]) else f"{key}?" for key in keys]
         seen = f" ({', '.join(marked)})" if found.get(kind) else " of a later release"

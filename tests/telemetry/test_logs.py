@@ -105,7 +105,7 @@ async def test_a_failed_attempt_is_one_event_with_its_job() -> None:
     assert (retried["event"], retried["level"], retried["attempt"]) == ("job.retry_scheduled", "warning", 1)
     assert (failed["event"], failed["level"], failed["attempt"]) == ("job.failed", "error", 2)
     for line in (retried, failed):
-        assert (line["job"], line["kind"], line["queue"]) == (job.public_id, "work", "bulk")
+        assert (line["job"], line["kind"], line["queue"]) == (job.id, "work", "bulk")
         assert line["error_class"] == "holdfast.outcomes.Retry"
 
 
@@ -127,7 +127,7 @@ async def test_what_a_handler_logs_names_its_job(monkeypatch: pytest.MonkeyPatch
             jobs = [await on_loop.enqueue(), await in_thread.enqueue()]
             await app.run_worker(until="empty")
     said = {line["job"]: line["kind"] for line in written.objects if line["message"] == "hello"}
-    assert said == {jobs[0].public_id: "on_loop", jobs[1].public_id: "in_thread"}
+    assert said == {jobs[0].id: "on_loop", jobs[1].id: "in_thread"}
 
 
 @pytest.mark.guards("covered-json-line", "covered-text-line")
@@ -169,5 +169,5 @@ async def test_with_the_level_debug_every_end_is_a_line(caplog: pytest.LogCaptur
             job = await work.enqueue()
             await app.run_worker(until="empty")
     (ended,) = (line for line in written.objects if line["event"] == "job.ended")
-    assert (ended["job"], ended["outcome"], ended["state"]) == (job.public_id, "complete", "completed")
+    assert (ended["job"], ended["outcome"], ended["state"]) == (job.id, "complete", "completed")
     assert 0 <= ended["run_s"] <= time.monotonic() - begin

@@ -120,7 +120,7 @@ async def ends_of(app: Holdfast) -> tuple[Counter[str], int]:
     """What the store says: how jobs ended, and how often one was tried again."""
     ends: Counter[str] = Counter()
     retries = 0
-    async for job in app.iterate():
+    async for job in app.jobs.iterate():
         ends[job.state.value] += 1
         retries += sum(attempt.outcome == "retry" for attempt in job.attempts)
     return ends, retries

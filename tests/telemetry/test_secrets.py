@@ -105,8 +105,8 @@ def test_a_failing_job_tells_its_secret_nowhere_on_the_first_run_and_on_the_retr
 
     async def read() -> str:
         async with app:
-            (job,) = (await app.list()).jobs
-            return job.public_id
+            (job,) = (await app.jobs.list()).jobs
+            return job.id
 
     job_id = asyncio.run(read())
     shown = ""
@@ -147,8 +147,8 @@ async def test_a_secret_argument_is_kept_marked_and_comes_back_whole() -> None:
         account = Account(name="a", keys=[SecretStr(DEEP)])
         handle = await pay.enqueue(SecretStr(TOKEN), account, {"a": SecretStr("mapped-secret")})
         found = await handle.get()
-        assert found.payload["token"] == {"$secret": TOKEN}
-        assert found.payload["account"] == {"name": "a", "keys": [{"$secret": DEEP}]}
+        assert found.args["token"] == {"$secret": TOKEN}
+        assert found.args["account"] == {"name": "a", "keys": [{"$secret": DEEP}]}
         assert_no_secret(repr(found))
         await jobs.drain()
         assert got == [TOKEN, DEEP, "mapped-secret"]

@@ -68,7 +68,7 @@ async def run(app: Holdfast, *hows: str) -> list[int]:
     async with app:
         handles = [await app.enqueue(work.call(how=how)) for how in hows]
         await app.run_worker(until="empty")
-    return [handle.id or 0 for handle in handles]
+    return [handle.number or 0 for handle in handles]
 
 
 async def test_a_job_has_the_attributes_of_the_seed_and_of_messaging(traced: Traced) -> None:
@@ -192,7 +192,7 @@ async def test_they_are_off_by_a_setting_and_without_a_provider(
     app = make_app()
     async with app:
         handle = await app.enqueue(app.tasks.get("in_thread").call())
-        assert "traceparent" not in (await handle.get()).extra
+        assert (await handle.get()).trace is None
         await app.run_worker(until="empty")
     assert traced.named("job.enqueue") == []
     assert traced.named("job.execute") == []

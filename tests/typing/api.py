@@ -17,8 +17,8 @@ from holdfast import (
     Job,
     JobFilter,
     JobHandle,
+    JobPage,
     JobState,
-    Page,
     Pipeline,
     Queue,
     Retry,
@@ -47,12 +47,12 @@ def total(numbers: list[int]) -> int:
 
 @app.task
 async def resize(ctx: Context, url: str, *, width: int) -> bytes:
-    return f"{ctx.job.id} {url} {width}".encode()
+    return f"{ctx.job.number} {url} {width}".encode()
 
 
 @app.task(kind="blocking-resize", queue_override=True)
 def resize_here(ctx: Context, url: str) -> None:
-    assert ctx.job.payload == {"url": url}
+    assert ctx.job.args == {"url": url}
 
 
 @app.task(queue="bulk")
@@ -62,7 +62,7 @@ class Transcode(Pipeline):
 
     @phase
     async def download(self, ctx: Context) -> dict[str, str]:
-        return {"path": f"{self.url} {ctx.job.id}"}
+        return {"path": f"{self.url} {ctx.job.number}"}
 
     @phase(weight=3)
     def encode(self, ctx: Context) -> int:
@@ -105,14 +105,14 @@ async def call_directly(ctx: Context) -> None:
 
 async def use() -> None:
     later = send_email.using(
-        run_in="5m", priority=0, unique="a", unique_for=60, key="k", tags={"tenant": "a"}, actor="me", timeout=None
+        delay="5m", priority=0, unique="a", unique_for=60, key="k", tags={"tenant": "a"}, actor="me", timeout=None
     )
     assert_type(await later.enqueue("a@example.org"), JobHandle[str])
     assert_type(later.call("a@example.org"), Call[str])
     send_email.using(run_at=datetime.now(UTC), connection=object(), queue="high", max_attempts=1, max_crashes=1)
     await later.enqueue(1)  # E: arg-type
     send_email.using(run_at="tomorrow")  # E: arg-type
-    send_email.using(delay=5)  # E: call-arg
+    send_email.using(later=5)  # E: call-arg
     send_email.using(priority="first")  # E: arg-type
 
 
@@ -123,7 +123,7 @@ async def pipeline() -> None:
     Transcode("x")  # E: call-arg
     Transcode(url=1)  # E: arg-type
     Transcode(height=2)  # E: call-arg
-    Transcode(url="x").using(delay=5)  # E: call-arg
+    Transcode(url="x").using(later=5)  # E: call-arg
     Transcode(url="x").url = "y"  # E: misc
 
 
@@ -136,12 +136,12 @@ async def verbs() -> None:
         assert_type(await job.get(), Job)
         assert_type(await job.cancel(actor="me", reason="no"), JobState)
         assert_type(await app.enqueue_many(send_email.call(to) for to in "ab"), list[JobHandle[str]])
-        assert_type(await app.get("htcx-2s16-z48b-09"), Job)
-        assert_type(await app.list(JobFilter(queues=("high",)), limit=10), Page)
-        assert_type([found async for found in app.iterate()], list[Job])
-        assert_type(await app.retry(1), JobState)
-        await app.get(1.5)  # E: arg-type
-        await app.cancel(1, who="me")  # E: call-arg
+        assert_type(await app.jobs.get("htcx-2s16-z48b-09"), Job)
+        assert_type(await app.jobs.list(JobFilter(queues=("high",)), limit=10), JobPage)
+        assert_type([found async for found in app.jobs.iterate()], list[Job])
+        assert_type(await app.jobs.retry(1), Job)
+        await app.jobs.get(1.5)  # E: arg-type
+        await app.jobs.cancel(1, who="me")  # E: call-arg
         await app.enqueue(send_email)  # E: arg-type
 
 
@@ -150,10 +150,10 @@ def block() -> None:
         job = queue.enqueue(total.call([1]))
         assert_type(job, BlockingHandle[int])
         assert_type(job.result(timeout=3), int)
-        assert_type(queue.get(1), Job)
-        assert_type(queue.list(limit=3), Page)
-        assert_type(queue.cancel(1, actor="me"), JobState)
-        queue.cancel(1, who="me")  # E: call-arg
+        assert_type(queue.jobs.get(1), Job)
+        assert_type(queue.jobs.list(limit=3), JobPage)
+        assert_type(queue.jobs.cancel(1, actor="me"), Job)
+        queue.jobs.cancel(1, who="me")  # E: call-arg
         queue.enqueue(total.call(["1"]))  # E: list-item
 
 

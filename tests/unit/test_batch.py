@@ -31,8 +31,8 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailable,
 )
-from holdfast.handle import JobHandle, Jobs
-from holdfast.job import Job, JobState, NewJob
+from holdfast.handle import HandleJobs, JobHandle
+from holdfast.job import JobRow, JobState, NewJob
 from holdfast.stores.store import JobStore
 from holdfast.stores.values import Inserted, Insertion
 
@@ -371,26 +371,26 @@ async def test_a_call_that_never_answers_is_unknown() -> None:
 # ---- waiting for results -------------------------------------------------------------------------------------------
 
 
-def stored(job_id: int, state: JobState, result: str | None = None) -> Job:
+def stored(job_id: int, state: JobState, result: str | None = None) -> JobRow:
     now = datetime.now(UTC)
-    empty: dict[str, Any] = dict.fromkeys(Job.__struct_fields__)
+    empty: dict[str, Any] = dict.fromkeys(JobRow.__struct_fields__)
     known = {"id": job_id, "kind": "work", "queue": "q", "state": state, "life": 1, "run_at": now, "enqueued_at": now}
-    return Job(**{**empty, **known, "result_json": result, "error_class": "ValueError", "error": "no"})
+    return JobRow(**{**empty, **known, "result_json": result, "error_class": "ValueError", "error": "no"})
 
 
 class FakeJobs:
     """Jobs that end when a test says so; counts the looks."""
 
-    def __init__(self, *jobs: Job) -> None:
+    def __init__(self, *jobs: JobRow) -> None:
         self.jobs = {job.id: job for job in jobs}
         self.looks: list[list[int]] = []
         self.faults: list[Exception] = []
         self.look_ends = asyncio.Condition()
 
-    async def get_jobs(self, ids: Sequence[int]) -> list[Job]:
+    async def get_jobs(self, ids: Sequence[int]) -> list[JobRow]:
         return await self._look(ids)
 
-    async def finished_jobs(self, ids: Sequence[int]) -> list[Job]:
+    async def finished_jobs(self, ids: Sequence[int]) -> list[JobRow]:
         return [job for job in await self._look(ids) if job.is_finished]
 
     async def looked(self, times: int) -> None:
@@ -398,7 +398,7 @@ class FakeJobs:
         async with self.look_ends:
             await self.look_ends.wait_for(lambda: len(self.looks) >= times)
 
-    async def _look(self, ids: Sequence[int]) -> list[Job]:
+    async def _look(self, ids: Sequence[int]) -> list[JobRow]:
         self.looks.append(list(ids))
         async with self.look_ends:
             self.look_ends.notify_all()
@@ -460,15 +460,15 @@ async def test_a_timeout_ends_one_wait_and_closing_ends_all() -> None:
 class OneJob:
     """Just enough of a client for a handle."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: JobRow) -> None:
         self.job = job
 
-    async def wait(self, job: int, timeout: object = None) -> Job:
+    async def finished_row(self, job: int, timeout: object = None) -> JobRow:
         return self.job
 
 
-def handle(job: Job, result_type: Any = Any) -> JobHandle[Any]:
-    return JobHandle(cast("Jobs", OneJob(job)), job.id, created=True, result_type=result_type)
+def handle(job: JobRow, result_type: Any = Any) -> JobHandle[Any]:
+    return JobHandle(cast("HandleJobs", OneJob(job)), job.id, created=True, result_type=result_type)
 
 
 async def test_a_result_has_the_type_that_the_task_promised() -> None:
@@ -491,7 +491,7 @@ async def test_a_result_that_is_none_says_why() -> None:
 
 
 async def test_a_handle_without_an_id_says_what_to_do() -> None:
-    unknown: JobHandle[Any] = JobHandle(cast("Jobs", OneJob(stored(1, JobState.QUEUED))), None, created=False)
+    unknown: JobHandle[Any] = JobHandle(cast("HandleJobs", OneJob(stored(1, JobState.QUEUED))), None, created=False)
     with pytest.raises(Conflict, match="REPEATABLE READ transaction cannot see"):
         await unknown.result()
     assert repr(unknown) == "<JobHandle unknown existing>"

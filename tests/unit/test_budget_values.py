@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from holdfast.policies.allowance import Allowance, level_of
 from holdfast.policies.budgets import period_around
 from holdfast.policies.keys import key_of
@@ -62,7 +62,7 @@ def test_the_key_of_a_job(path: tuple[str, ...], expected: str) -> None:
         "payload_json": payload,
         "tags_json": '{"a.b": "c"}',
     }
-    job = Job(**(dict.fromkeys(Job.__struct_fields__) | given))  # type: ignore[arg-type] # what is looked at is there
+    job = JobRow(**(dict.fromkeys(JobRow.__struct_fields__) | given))  # type: ignore[arg-type] # what is looked at is there
     key = key_of(path, job)
     assert key.startswith(expected) if expected == "#" else key == expected
     assert len(key) <= 200

@@ -2,21 +2,21 @@
 
 import pytest
 
-from holdfast.events import EventKind
+from holdfast.events import EventType
 
 
-@pytest.mark.parametrize("kind", EventKind)
-def test_a_kind_is_read_as_it_was_stored(kind: EventKind) -> None:
+@pytest.mark.parametrize("kind", EventType)
+def test_a_kind_is_read_as_it_was_stored(kind: EventType) -> None:
     assert kind.stored.startswith("job:"), "what release 0.6 does not know it passes over, if it begins so"
-    assert EventKind(kind.stored) is EventKind(kind.value) is kind
+    assert EventType(kind.stored) is EventType(kind.value) is kind
 
 
 @pytest.mark.parametrize("spelled", ["job:later", "queue:later", "job:queue:later"])
 def test_what_a_later_release_tells_is_something_else(spelled: str) -> None:
-    assert EventKind(spelled) is EventKind.OTHER
+    assert EventType(spelled) is EventType.OTHER
 
 
 @pytest.mark.parametrize("spelled", ["", "later", "JOB:STARTED", 7])
 def test_anything_else_is_no_kind(spelled: str) -> None:
-    with pytest.raises(ValueError, match="is not a valid EventKind"):
-        EventKind(spelled)
+    with pytest.raises(ValueError, match="is not a valid EventType"):
+        EventType(spelled)

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.job import LIVE, RETRYABLE, TERMINAL, WAITING, Attempt, Job, JobState, NewJob, Progress
+from holdfast.job import LIVE, RETRYABLE, TERMINAL, WAITING, AttemptRow, JobRow, JobState, NewJob, ProgressRow
 
 AT = datetime(2030, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
 
 
-def job(**changes: Any) -> Job:
-    fields: dict[str, Any] = dict.fromkeys(Job.__struct_fields__)
+def job(**changes: Any) -> JobRow:
+    fields: dict[str, Any] = dict.fromkeys(JobRow.__struct_fields__)
     fields |= {
         "id": 642_217_140_806_455_563,
         "kind": "work",
@@ -28,7 +28,7 @@ def job(**changes: Any) -> Job:
         "crashes": 0,
         "max_crashes": 3,
     }
-    return Job(**(fields | changes))
+    return JobRow(**(fields | changes))
 
 
 def test_every_state_is_waiting_running_or_terminal() -> None:
@@ -80,7 +80,7 @@ def test_a_result_of_null_is_not_the_same_as_none_in_its_column() -> None:
 
 def test_progress_is_read_with_its_time() -> None:
     text = '{"percent": 12.5, "message": "m", "data": {"a": [1]}, "updated_at": "2030-01-02T03:04:05.678Z"}'
-    assert job(progress_json=text).progress == Progress(12.5, "m", {"a": [1]}, AT)
+    assert job(progress_json=text).progress == ProgressRow(12.5, "m", {"a": [1]}, AT)
 
 
 def test_attempts_are_read_in_order_and_may_lack_what_did_not_happen() -> None:
@@ -91,8 +91,8 @@ def test_attempts_are_read_in_order_and_may_lack_what_did_not_happen() -> None:
         ' "ended_at": "2030-01-02T03:04:05.678Z", "outcome": "crash", "traceback": null}]'
     )
     assert job(attempts_json=text).attempts == [
-        Attempt(1, 1, 7, AT, None, AT, "retry", "E", "e", None),
-        Attempt(2, 2, None, None, None, AT, "crash"),
+        AttemptRow(1, 1, 7, AT, None, AT, "retry", "E", "e", None),
+        AttemptRow(2, 2, None, None, None, AT, "crash"),
     ]
 
 
@@ -111,4 +111,4 @@ def test_every_field_of_a_new_job_has_a_place_in_a_job() -> None:
     }
     only_for_the_insert = {"delay_ms", "unique_for_ms"}
     for field in set(NewJob.__struct_fields__) - only_for_the_insert:
-        assert columns.get(field, field) in Job.__struct_fields__
+        assert columns.get(field, field) in JobRow.__struct_fields__

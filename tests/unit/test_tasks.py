@@ -372,12 +372,12 @@ def test_limits_of_the_app_hold_for_its_tasks() -> None:
         ({"run_at": datetime(1969, 12, 31, tzinfo=UTC)}, "between the years 1970 and 9998"),
         ({"run_at": datetime(9999, 1, 1, tzinfo=UTC)}, "between the years 1970 and 9998"),
         ({"run_at": datetime.max.replace(tzinfo=timezone(-timedelta(hours=5)))}, "between the years 1970 and 9998"),
-        ({"run_at": datetime(2026, 1, 1, tzinfo=UTC), "run_in": 5}, "exclude each other"),
-        ({"run_in": -1}, "run_in: expected between 0 and 100 years"),
-        ({"run_in": "101 years"}, "run_in: expected"),
-        ({"run_in": timedelta(days=36_501)}, "run_in: expected between 0 and 100 years"),
-        ({"run_in": float("nan")}, "run_in: expected"),
-        ({"run_in": True}, "run_in: expected"),
+        ({"run_at": datetime(2026, 1, 1, tzinfo=UTC), "delay": 5}, "exclude each other"),
+        ({"delay": -1}, "delay: expected between 0 and 100 years"),
+        ({"delay": "101 years"}, "delay: expected"),
+        ({"delay": timedelta(days=36_501)}, "delay: expected between 0 and 100 years"),
+        ({"delay": float("nan")}, "delay: expected"),
+        ({"delay": True}, "delay: expected"),
         ({"priority": -1}, "priority: expected"),
         ({"unique": ""}, "unique: expected text of 1 to 512 bytes"),
         ({"unique": "a\x00"}, "unique: expected text"),
@@ -396,7 +396,7 @@ def test_limits_of_the_app_hold_for_its_tasks() -> None:
         ({"actor": "x" * 257}, "actor: expected text"),
         ({"queue": "other"}, "the jobs of work belong to 'default', got 'other'; say @app.task"),
         ({"queue": "no spaces"}, "queue: expected"),
-        ({"delay": 5}, "unknown option delay; expected among actor"),
+        ({"later": 5}, "unknown option later; expected among actor"),
     ],
 )
 def test_wrong_options_of_an_enqueue_are_refused(app: Holdfast, options: dict[str, Any], reason: str) -> None:
@@ -426,7 +426,7 @@ def test_options_of_an_enqueue_are_converted(app: Holdfast) -> None:
         queue="other",
     )
     assert (call.queue, call.options) == ("other", expected)
-    assert work.using(run_in="5m").call().options.delay_ms == 300_000
+    assert work.using(delay="5m").call().options.delay_ms == 300_000
 
 
 def test_its_own_queue_may_be_named(app: Holdfast) -> None:

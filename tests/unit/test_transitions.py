@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from holdfast.events import EventKind
+from holdfast.events import EventType
 from holdfast.failure import from_text
 from holdfast.job import LIVE, RETRYABLE, TERMINAL, WAITING, JobState
 from holdfast.transitions import (
@@ -92,7 +92,7 @@ def test_every_move_that_waits_again_can_end_cancelled(verb: Verb) -> None:
 
 
 def test_the_events_of_moves_that_only_end_a_life_are_the_terminal_ones() -> None:
-    terminal = {EventKind.COMPLETED, EventKind.FAILED, EventKind.CANCELLED}
+    terminal = {EventType.COMPLETED, EventType.FAILED, EventType.CANCELLED}
     ends = {move.event for move in MOVES if move.targets <= TERMINAL}
     assert ends == terminal
     assert not any(move.event in terminal for move in MOVES if not move.targets <= TERMINAL)

@@ -43,7 +43,7 @@ async def add(ctx: Context, a: int, b: int) -> dict:
 @process
 async def ask_others() -> str:
     async with app:
-        return (await add.using(run_in="1h").enqueue(1, 2)).public_id
+        return (await add.using(delay="1h").enqueue(1, 2)).id
 
 @process
 def add_in_a_thread(ctx: Context, a: int, b: int) -> dict:

@@ -108,6 +108,6 @@ async def charge(app: Holdfast, *handles: JobHandle[Any]) -> None:
         jobs = await store.claim_jobs(
             Claim(other.id, next(_batches), len(handles), (Lane("default", 5, len(handles)),))
         )
-        assert {job.id for job in jobs} == {handle.id for handle in handles}
+        assert {job.id for job in jobs} == {handle.number for handle in handles}
         why = failure.from_text("WorkerLost", "its worker process 1 was killed by signal 9")
         await store.finish_jobs([crashed(job.id, job.claim, why) for job in jobs])

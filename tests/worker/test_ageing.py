@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from holdfast import Holdfast, Queue
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.stores.sla import LaneHead
 from holdfast.stores.values import Claim, Ready
 from holdfast.worker.ageing import Ageing, Rule, rules_of
@@ -16,26 +16,27 @@ LATE = 600_001
 
 
 @pytest.fixture
-async def job(memory_app: Holdfast) -> Job:
+async def job(memory_app: Holdfast) -> JobRow:
     """Give a job to make others of."""
 
     @memory_app.task
     async def work() -> None: ...
 
-    return await (await work.enqueue()).get()
+    handle = await work.enqueue()
+    return (await memory_app.store.get_jobs([handle.number or 0]))[0]
 
 
 class Endless:
     """Lanes that never end, or hold so many jobs; a claim is answered as a store does."""
 
-    def __init__(self, job: Job, **lanes: int | None) -> None:
+    def __init__(self, job: JobRow, **lanes: int | None) -> None:
         self._job = job
         self._left = {name: lanes[name] for name in lanes}
         self.taken: list[str] = []
 
-    def answer(self, claim: Claim) -> list[Job]:
+    def answer(self, claim: Claim) -> list[JobRow]:
         """Take from the lanes in order."""
-        jobs: list[Job] = []
+        jobs: list[JobRow] = []
         for lane in claim.lanes:
             name = f"{lane.queue}{lane.priority}"
             left = self._left.get(name, 0)
@@ -67,7 +68,7 @@ def aged_pump(slots: int, *heads: LaneHead, share: int = 8, queues: tuple[str, .
 
 
 @pytest.mark.parametrize("slots", [1, 3, 8, 16, 30])
-async def test_one_claimed_job_in_eight_is_of_the_aged_lane(job: Job, slots: int) -> None:
+async def test_one_claimed_job_in_eight_is_of_the_aged_lane(job: JobRow, slots: int) -> None:
     lanes = Endless(job, q0=None, q5=None)
     work(aged_pump(slots, LaneHead("q", 0, 5), LaneHead("q", 5, LATE)), lanes, 4 + 800 // slots)
     counted = Counter(lanes.taken)
@@ -76,13 +77,13 @@ async def test_one_claimed_job_in_eight_is_of_the_aged_lane(job: Job, slots: int
     assert "q5" in lanes.taken[: 2 * max(slots, 8)], "its turn comes at once"
 
 
-async def test_one_slot_gives_every_eighth_job_to_the_aged_lane(job: Job) -> None:
+async def test_one_slot_gives_every_eighth_job_to_the_aged_lane(job: JobRow) -> None:
     lanes = Endless(job, q0=None, q5=None)
     work(aged_pump(1, LaneHead("q", 5, LATE)), lanes, 33)
     assert [index for index, name in enumerate(lanes.taken) if name == "q5"] == [7, 15, 23, 31]
 
 
-async def test_no_lane_is_aged_before_its_time(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_lane_is_aged_before_its_time(job: JobRow, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     lanes, pump = Endless(job, q0=None, q5=None), aged_pump(1, LaneHead("q", 5, 599_000))
@@ -93,14 +94,14 @@ async def test_no_lane_is_aged_before_its_time(job: Job, monkeypatch: pytest.Mon
     assert "q5" in lanes.taken
 
 
-async def test_of_aged_lanes_the_one_that_waits_longest_has_the_turn(job: Job) -> None:
+async def test_of_aged_lanes_the_one_that_waits_longest_has_the_turn(job: JobRow) -> None:
     lanes = Endless(job, high0=None, q5=None, low9=None)
     heads = (LaneHead("q", 5, LATE), LaneHead("low", 9, LATE + 1))
     work(aged_pump(1, *heads, queues=("high", "q", "low")), lanes, 17)
     assert Counter(lanes.taken) == {"high0": 15, "low9": 2}
 
 
-async def test_a_lane_that_is_served_anyway_is_not_held_back_by_its_share(job: Job) -> None:
+async def test_a_lane_that_is_served_anyway_is_not_held_back_by_its_share(job: JobRow) -> None:
     """When the others have nothing more, an aged lane gets whole claims again."""
     lanes, pump = Endless(job, q0=40, q5=None), aged_pump(10, LaneHead("q", 5, LATE))
     work(pump, lanes, 12)
@@ -108,14 +109,14 @@ async def test_a_lane_that_is_served_anyway_is_not_held_back_by_its_share(job: J
     assert len(lanes.taken) > 90, "claims were filled"
 
 
-async def test_an_aged_lane_that_is_empty_after_all_costs_nothing(job: Job) -> None:
+async def test_an_aged_lane_that_is_empty_after_all_costs_nothing(job: JobRow) -> None:
     lanes, pump = Endless(job, q0=None, q5=1), aged_pump(1, LaneHead("q", 5, LATE))
     work(pump, lanes, 60)
     assert len(lanes.taken) == 60
     assert Counter(lanes.taken)["q5"] == 1
 
 
-async def test_where_ids_are_delivered_the_aged_lane_is_read_between_them(job: Job) -> None:
+async def test_where_ids_are_delivered_the_aged_lane_is_read_between_them(job: JobRow) -> None:
     pump = OpenPump(1, ["q"], Slots(1, {}), lambda _: None, Ageing())
     pump.ageing.see([LaneHead("q", 5, LATE)])
     lanes, taken = Endless(job, q5=None), []

@@ -86,7 +86,7 @@ async def test_without_a_budget_it_is_only_written_down(app: Holdfast) -> None:
     (job,) = await ran(app, await other.enqueue())
     assert job.state is JobState.COMPLETED
     (entry,) = await app.store.read_ledger(None, 10)
-    assert (entry.budget, entry.amount, entry.job_id) == (None, 7_000_000, job.id)
+    assert (entry.budget, entry.amount, entry.job_id) == (None, 7_000_000, job.number)
 
 
 async def test_at_the_ceiling_a_job_fails_at_once(app: Holdfast) -> None:
@@ -94,7 +94,7 @@ async def test_at_the_ceiling_a_job_fails_at_once(app: Holdfast) -> None:
 
     @app.task(estimate="$4")
     async def work(ctx: Context) -> None:
-        runs.append(ctx.job.id)
+        runs.append(ctx.job.number)
         await ctx.spend(4)
 
     handles = [await work.enqueue() for _ in range(3)]
@@ -105,7 +105,7 @@ async def test_at_the_ceiling_a_job_fails_at_once(app: Holdfast) -> None:
     assert (failed.error_class, failed.attempt) == ("holdfast.outcomes.BudgetExceeded", 1)
     assert failed.error is not None
     assert "$8.00 are spent" in failed.error
-    assert failed.id not in runs
+    assert failed.number not in runs
     assert await sums(app) == (8_000_000, 0, 0)
 
 
@@ -170,11 +170,11 @@ async def test_from_a_threshold_on_its_jobs_get_half_of_the_slots(make_sqlite_me
 
         @app.task(estimate="$1")
         async def work(ctx: Context) -> None:
-            now.add(ctx.job.id)
+            now.add(ctx.job.number)
             most.append(len(now))
             await ctx.spend(10)
             await go.wait()
-            now.discard(ctx.job.id)
+            now.discard(ctx.job.number)
 
         first = await work.enqueue()
         async with working(app, concurrency=4):

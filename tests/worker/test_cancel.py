@@ -116,7 +116,7 @@ async def test_a_job_that_is_cancelled_in_the_buffer_never_starts(
         await until(lambda: len(work.buffered) == 2, "two jobs wait in the buffer")
         assert await handles[0].cancel() is JobState.RUNNING
         assert (await ended(handles[0])).state is JobState.CANCELLED
-        await until(lambda: work.buffered == [handles[1].id], "the worker knows that the first one has ended")
+        await until(lambda: work.buffered == [handles[1].number], "the worker knows that the first one has ended")
         release.set()
         assert (await ended(handles[1])).state is JobState.COMPLETED
     assert ran == [1]

@@ -213,7 +213,7 @@ async def test_what_was_claimed_ahead_does_not_wait_behind_a_job_that_takes_long
         await long_one.enqueue()
         await until(lambda: busy.running == 1, "the slot is taken")
         handle = await work.enqueue()
-        await until(lambda: busy.buffered == [handle.id], "one waits in the buffer")
+        await until(lambda: busy.buffered == [handle.number], "one waits in the buffer")
         monkeypatch.setattr("holdfast.worker.pump._RATE_WINDOW_S", 0.0)  # that was long ago
         monkeypatch.setattr("holdfast.worker.worker._LONGEST_BUFFERED_S", 0.0)
         async with working(app, concurrency=1):
@@ -273,7 +273,7 @@ async def test_a_paused_queue_is_not_claimed_and_its_buffer_is_handed_back(
         await blocker.enqueue()
         await until(lambda: work_.running == 1, "the slot is taken")
         first = await work.enqueue(1)
-        await until(lambda: work_.buffered == [first.id], "one waits in the buffer")
+        await until(lambda: work_.buffered == [first.number], "one waits in the buffer")
         await app.queues.pause("paused")
         job = await until_state(first, JobState.QUEUED)
         assert job.attempt == 0
@@ -312,7 +312,7 @@ async def test_a_job_of_another_process_starts_long_before_the_poll(make_shared_
 
         @app.task
         async def work(ctx: Context) -> None:
-            started.append(ctx.job.id)
+            started.append(ctx.job.number)
 
         async with working(app):
             other = subprocess.Popen(
@@ -385,7 +385,7 @@ async def test_a_delayed_job_starts_when_it_is_due_and_not_with_the_poll(
         async def work() -> None: ...
 
         async with working(app):
-            job = await ended(await work.using(run_in="100ms").enqueue())
+            job = await ended(await work.using(delay="100ms").enqueue())
     assert job.started_at is not None
     assert job.started_at >= job.run_at
 

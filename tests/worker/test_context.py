@@ -181,7 +181,7 @@ async def test_the_log_of_a_job_names_it(memory_app: Holdfast, caplog: pytest.Lo
     @memory_app.task
     async def speak(ctx: Context, to: str) -> str:
         ctx.log.warning("hello %s", to)
-        assert ctx.job.payload == {"to": to}
+        assert ctx.job.args == {"to": to}
         return repr(ctx)
 
     handle = await speak.enqueue("you")
@@ -190,8 +190,8 @@ async def test_the_log_of_a_job_names_it(memory_app: Holdfast, caplog: pytest.Lo
     (record,) = [record for record in caplog.records if record.name == "holdfast.job"]
     fields = vars(record)
     assert record.getMessage() == "hello you"
-    assert (fields["job"], fields["kind"], fields["attempt"]) == (job.public_id, "speak", 1)
-    assert job.result == f"<Context of job {job.public_id} (speak), claim 1>"
+    assert (fields["job"], fields["kind"], fields["attempt"]) == (job.id, "speak", 1)
+    assert job.result == f"<Context of job {job.id} (speak), claim 1>"
 
 
 async def test_a_context_outside_of_a_worker_reports_to_nobody(memory_app: Holdfast) -> None:
@@ -199,7 +199,7 @@ async def test_a_context_outside_of_a_worker_reports_to_nobody(memory_app: Holdf
     async def noop() -> None: ...
 
     handle = await noop.enqueue()
-    ctx: Context = Context(await handle.get())
+    ctx: Context = Context((await memory_app.store.get_jobs([handle.number or 0]))[0])
     await ctx.progress(3)
     assert not ctx.cancelled
     assert (await handle.get()).progress is None
@@ -332,8 +332,8 @@ async def test_arounds_enclose_each_run_the_first_one_outermost(app: Holdfast) -
 async def test_context_variables_reach_the_loop_and_the_threads_and_no_other_run(memory_app: Holdfast) -> None:
     @memory_app.around
     async def set_tenant(ctx: Context, call: Call) -> Any:
-        if "name" in ctx.job.payload:
-            tenant.set(ctx.job.payload["name"])
+        if "name" in ctx.job.args:
+            tenant.set(ctx.job.args["name"])
         return await call()
 
     @memory_app.task

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast import Context, Holdfast, JobState
-from holdfast.job import Job
+from holdfast.resources.job import Job
 from tests.support import raw
 from tests.support.workers import drained
 
@@ -16,7 +16,7 @@ async def test_the_store_knows_that_it_begins_before_it_does(app: Holdfast, most
 
     @app.task(max_crashes=most)
     async def look(ctx: Context) -> None:
-        seen.append(await app.get(ctx.job.id))
+        seen.append(await app.jobs.get(ctx.job.number))
 
     handle = await look.enqueue()
     await raw.execute(app.store, f"UPDATE holdfast.jobs SET crashes = {crashes}")

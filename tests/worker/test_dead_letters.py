@@ -1,13 +1,11 @@
 """Dead letters of an app: what fails is found in groups, and replayed, edited or exported without a secret."""
 
-import json
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
 from holdfast import Holdfast, JobState
-from holdfast.client.clone import edited
 from holdfast.errors import ArgumentError, DeadLetterNotFound, InvalidValue, WrongState
 from holdfast.resources.bulk import BulkState
 from tests.support.wait import until
@@ -51,7 +49,7 @@ async def test_a_group_is_replayed_in_the_background(make_app: MakeApp) -> None:
                 return (await app.dead_letters.get(group.id)).seen == 24
 
             await until(failed_again, "what fails again")
-        assert {job.life for job in (await app.get_many([job for job in ids if job])).values()} == {2}
+        assert {job.run for job in (await app.jobs.get_many([job for job in ids if job])).values()} == {2}
 
 
 async def test_a_job_is_replayed_with_other_arguments(make_app: MakeApp) -> None:
@@ -60,15 +58,15 @@ async def test_a_job_is_replayed_with_other_arguments(make_app: MakeApp) -> None
     async with app:
         old = await send.using(tags={"customer": "17"}, actor="bob").enqueue("nobody", 7)
         with pytest.raises(WrongState, match="this one is queued; cancel it first"):
-            await app.replay_edited(old.public_id, {"to": "b"})
+            await app.jobs.clone(old.id, {"to": "b"})
         await drained(app)
         for wrong in ({"to": 5}, {"too": "b"}):
             with pytest.raises(ArgumentError):
-                await app.replay_edited(old.public_id, wrong)
-        new = await app.replay_edited(old.public_id, {"to": "b"}, actor="alice")
-        assert (new.payload, new.tags, new.actor) == ({"to": "b", "number": 7}, {"customer": "17"}, "alice")
+                await app.jobs.clone(old.id, wrong)
+        new = await app.jobs.clone(old.id, {"to": "b"}, actor="alice")
+        assert (new.args, new.tags, new.actor) == ({"to": "b", "number": 7}, {"customer": "17"}, "alice")
         await drained(app)
-        done = await app.get(new.id)
+        done = await app.jobs.get(new.id)
         assert (done.state, done.result, done.origin) == (JobState.COMPLETED, "b", old.id)
         assert (await old.get()).state is JobState.FAILED
 
@@ -84,15 +82,19 @@ async def test_secrets_are_in_no_export(make_app: MakeApp) -> None:
     async with app:
         job = await call.enqueue(SecretStr(SECRET), "here")
         await drained(app)
-        again = await app.replay_edited(job.public_id, {"token": f"{SECRET}-2"})
+        again = await app.jobs.clone(job.id, {"token": f"{SECRET}-2"})
         await drained(app)
-        assert (await app.get(again.id)).state is JobState.FAILED
+        assert (await app.jobs.get(again.id)).state is JobState.FAILED
         lines = [line async for line in app.dead_letters.export()]
-    assert [line.id for line in lines] == [again.public_id, job.public_id]
+    assert [line.id for line in lines] == [again.id, job.id]
     assert {line.args["token"] for line in lines} == {"**********"}
     assert {line.args["place"] for line in lines} == {"here"}
     assert {line.error for line in lines} == {"here refuses **********"}
     assert SECRET not in str(lines)
+
+
+async def unchecked(_: str, arguments: str) -> str:
+    return arguments
 
 
 async def test_what_was_secret_inside_an_argument_stays_so(make_sqlite_memory: MakeApp) -> None:
@@ -102,9 +104,10 @@ async def test_what_was_secret_inside_an_argument_stays_so(make_sqlite_memory: M
     async def call(logins: list[dict[str, SecretStr]], by: dict[str, dict[str, SecretStr]]) -> None: ...
 
     async with app:
-        job = await (await call.enqueue([{"a": SecretStr(SECRET)}], {"ann": {"key": SecretStr(SECRET)}})).get()
+        job = await call.enqueue([{"a": SecretStr(SECRET)}], {"ann": {"key": SecretStr(SECRET)}})
+        await job.cancel()
         changes = {"logins": [{"a": "new"}], "by": {"ann": {"key": "**********", "more": "x"}}}
-        args = json.loads(edited(job, changes, app.settings))
+        args = (await app.client.jobs.clone(job.id, changes, check=unchecked)).args
     assert args["logins"] == [{"a": {"$secret": "new"}}], "also where nobody knows the task any more"
     assert args["by"] == {"ann": {"key": {"$secret": SECRET}, "more": "x"}}
 
@@ -134,5 +137,5 @@ def test_without_an_event_loop(make_sqlite_file: MakeApp) -> None:
         job = queue.enqueue(app.tasks.get("send").call_json('{"to": "nobody"}'))
         job.cancel()
         with pytest.raises(ArgumentError):
-            queue.replay_edited(job.public_id, {"to": 5})
-        assert queue.replay_edited(job.public_id, {"to": "b"}).payload == {"to": "b"}
+            queue.jobs.clone(job.id, {"to": 5})
+        assert queue.jobs.clone(job.id, {"to": "b"}).args == {"to": "b"}

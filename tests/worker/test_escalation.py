@@ -75,10 +75,10 @@ async def test_every_failure_is_told(make_app: MakeApp, receiver: Receiver) -> N
             ("OSError: the disk is full", "Fatal: not like this", "BudgetExceeded: all spent", "WorkerLost: killed"),
             strict=True,
         ):
-            payload = by_job.pop(handle.public_id)
+            payload = by_job.pop(handle.id)
             assert payload["custom_details"]["last error"].endswith(error)
             assert (payload["custom_details"]["how"], payload["source"]) == (how, "default")
-            assert payload["custom_details"]["link"] == f"https://jobs.example.org/{handle.public_id}"
+            assert payload["custom_details"]["link"] == f"https://jobs.example.org/{handle.id}"
         assert by_job == {}
 
 

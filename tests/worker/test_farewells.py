@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, Job, JobNotFound, JobState, Queue
-from holdfast.events import EventKind
+from holdfast.events import EventType
 from holdfast.services import farewells
 from holdfast.stores.postgres.store import PostgresStore
 from tests.support.clock import set_time
@@ -62,9 +62,9 @@ async def dues(app: Holdfast, which: str = "true") -> int:
 
 
 async def told(app: Holdfast) -> list[tuple[str, int]]:
-    kinds = (EventKind.STALE, EventKind.DELETED)
+    kinds = (EventType.STALE, EventType.DELETED)
     found = await app.store.read_events(0, [], 1_000)
-    return [(event.kind.value, event.job_id) for event in found if event.kind in kinds]
+    return [(event.type.value, event.job_id) for event in found if event.type in kinds]
 
 
 async def worked(app: Holdfast, left: int = 0) -> None:
@@ -109,13 +109,13 @@ async def test_callbacks_get_the_job_as_it_was(make_shared_app: MakeApp, way: st
 
         @app.on_stale("bulk")
         async def note_stale(job: Job) -> None:
-            assert (await app.get(job.id)).id == job.id
+            assert (await app.jobs.get(job.id)).id == job.id
             stale.append(job)
 
         @app.on_delete("bulk")
         async def note_gone(job: Job) -> None:
             with pytest.raises(JobNotFound):
-                await app.get(job.id)
+                await app.jobs.get(job.id)
             gone.append(job)
 
     async with posting(lambda **_: app):
@@ -134,15 +134,15 @@ async def test_callbacks_get_the_job_as_it_was(make_shared_app: MakeApp, way: st
         assert [one.id for one in stale] == [job.id]
         (snapshot,) = gone
         assert (snapshot.id, snapshot.state, snapshot.result) == (job.id, JobState.COMPLETED, {"n": 7})
-        assert (snapshot.tags, snapshot.finished_at, snapshot.payload) == ({"t": "v"}, job.finished_at, job.payload)
-        assert await app.store.kept_jobs([job.id]) == []
+        assert (snapshot.tags, snapshot.finished_at, snapshot.args) == ({"t": "v"}, job.finished_at, job.args)
+        assert await app.store.kept_jobs([job.number]) == []
         await set_time(app.store, None)
 
 
 async def test_a_queue_without_a_definition_tells_whoever_asks(make_shared_app: MakeApp) -> None:
     app = make_shared_app()
     gone: list[int] = []
-    app.on_delete("bulk")(lambda job: gone.append(job.id))
+    app.on_delete("bulk")(lambda job: gone.append(job.number))
     async with posting(lambda **_: app):
         clock = Days(app)
         await clock.advance(timedelta(0))
@@ -150,15 +150,15 @@ async def test_a_queue_without_a_definition_tells_whoever_asks(make_shared_app: 
         await drained(app)
         await clock.advance(timedelta(days=7))
         await worked(app)
-        assert gone == [handle.id]
+        assert gone == [handle.number]
         await set_time(app.store, None)
 
 
 async def test_nobody_is_called_about_jobs_of_other_queues(make_shared_app: MakeApp) -> None:
     app = make_shared_app(queues=[*queues(), Queue("other", retention=KEPT, stale_after=STALE)])
     called: list[int] = []
-    app.on_stale("other")(lambda job: called.append(job.id))
-    app.on_delete("other")(lambda job: called.append(job.id))
+    app.on_stale("other")(lambda job: called.append(job.number))
+    app.on_delete("other")(lambda job: called.append(job.number))
     async with posting(lambda **_: app):
         clock = Days(app)
         await clock.advance(timedelta(0))
@@ -173,7 +173,7 @@ async def test_nobody_is_called_about_jobs_of_other_queues(make_shared_app: Make
 async def test_nobody_is_called_about_jobs_that_were_deleted_or_live_again(make_shared_app: MakeApp) -> None:
     app = make_shared_app(queues=queues())
     called: list[int] = []
-    app.on_stale("bulk")(lambda job: called.append(job.id))
+    app.on_stale("bulk")(lambda job: called.append(job.number))
     async with posting(lambda **_: app):
         clock = Days(app)
         await clock.advance(timedelta(0))
@@ -181,16 +181,16 @@ async def test_nobody_is_called_about_jobs_that_were_deleted_or_live_again(make_
         deleted, retried, stays = [await work.enqueue(number) for number in range(3)]
         await retried.cancel()
         await drained(app)
-        await app.delete(deleted.id or 0)
+        await app.jobs.delete(deleted.number or 0)
         await clock.advance(STALE / 2)
         await retried.retry()
         await drained(app)
         await clock.advance(STALE / 2)
         await until_called(app, called, 1)
-        assert called == [stays.id]
+        assert called == [stays.number]
         await clock.advance(STALE / 2)
         await until_called(app, called, 2)
-        assert [*dict.fromkeys(called)] == [stays.id, retried.id]
+        assert [*dict.fromkeys(called)] == [stays.number, retried.number]
         await set_time(app.store, None)
 
 
@@ -204,10 +204,10 @@ async def test_both_are_published_once_even_without_a_callback(make_shared_app: 
         await clock.advance(STALE)
 
         await worked(app, left=1)
-        assert await told(app) == [("job:stale", handle.id)]
+        assert await told(app) == [("job:stale", handle.number)]
         await clock.advance(KEPT)
         await worked(app)
-        assert ("job:deleted", handle.id) in await told(app)
+        assert ("job:deleted", handle.number) in await told(app)
         assert len(await told(app)) <= 2  # upkeep may have forgotten the first one, which is two days old
         await set_time(app.store, None)
 
@@ -224,13 +224,13 @@ async def test_a_callback_that_raises_is_called_again_and_retention_goes_on(
 
     @app.on_delete("bulk")
     def angry(job: Job) -> None:
-        if job.payload["number"] == 0:
-            calls.append(job.id)
+        if job.args["number"] == 0:
+            calls.append(job.number)
             raise LookupError
 
     @app.on_delete("bulk")
     async def calm(job: Job) -> None:
-        fine.append(job.id)
+        fine.append(job.number)
 
     async with posting(lambda **_: app):
         clock = Days(app)
@@ -241,14 +241,14 @@ async def test_a_callback_that_raises_is_called_again_and_retention_goes_on(
         await clock.advance(KEPT)
         for number in range(1, MOST_TRIES):
             await failed(app, calls, number, left=1)
-            (kept,) = await app.store.kept_jobs([bad.id or 0])
-            assert kept.id == bad.id
+            (kept,) = await app.store.kept_jobs([bad.number or 0])
+            assert kept.id == bad.number
             await clock.advance(timedelta(seconds=30 * 2 ** (number - 1)))
-        assert await app.store.kept_jobs([good.id or 0]) == []
+        assert await app.store.kept_jobs([good.number or 0]) == []
         await worked(app)
-        assert await app.store.kept_jobs([bad.id or 0]) == []
-        assert calls == [bad.id] * MOST_TRIES
-        assert (fine.count(good.id or 0), fine.count(bad.id or 0)) == (1, MOST_TRIES)
+        assert await app.store.kept_jobs([bad.number or 0]) == []
+        assert calls == [bad.number] * MOST_TRIES
+        assert (fine.count(good.number or 0), fine.count(bad.number or 0)) == (1, MOST_TRIES)
         logged = [record for record in caplog.records if record.levelno >= logging.ERROR]
         assert len(logged) == MOST_TRIES
         await set_time(app.store, None)
@@ -260,7 +260,7 @@ async def test_a_callback_that_works_at_the_second_call_is_called_twice(make_sha
 
     @app.on_stale("bulk")
     async def moody(job: Job) -> None:
-        calls.append(job.id)
+        calls.append(job.number)
         if len(calls) == 1:
             raise RuntimeError
 
@@ -275,7 +275,7 @@ async def test_a_callback_that_works_at_the_second_call_is_called_twice(make_sha
         await worked(app, left=1)
         await clock.advance(timedelta(seconds=300))
         await drained(app)
-        assert (calls, (await handle.get()).id) == ([handle.id] * 2, handle.id)
+        assert (calls, (await handle.get()).id) == ([handle.number] * 2, handle.id)
         await set_time(app.store, None)
 
 
@@ -286,7 +286,7 @@ async def test_jobs_run_while_a_callback_takes_its_time(make_shared_app: MakeApp
 
     @app.on_stale("bulk")
     async def curious(job: Job) -> None:
-        handle = await work.enqueue(job.payload["number"] + 1)
+        handle = await work.enqueue(job.args["number"] + 1)
         results.append(await handle.result(PATIENCE_S))
 
     async with posting(lambda **_: app):
@@ -314,7 +314,7 @@ async def test_prune_deletes_what_has_expired_now(make_shared_app: MakeApp) -> N
         assert await app.prune() == 0
         await clock.advance(timedelta(days=15))  # two of retention, and the week of PostgreSQL
         assert await app.prune() >= 3  # keys at least; on SQLite the jobs too
-        assert await app.store.kept_jobs([handle.id or 0 for handle in handles]) == []
+        assert await app.store.kept_jobs([handle.number or 0 for handle in handles]) == []
         stays = await work.enqueue(9)
         await drained(app)
         assert (await stays.get()).result == {"n": 9}
@@ -330,9 +330,9 @@ async def test_prune_leaves_what_is_still_to_be_told(make_shared_app: MakeApp) -
         await drained(app)
         await clock.advance(KEPT + timedelta(days=13))
         await app.prune()
-        assert [job.id for job in await app.store.kept_jobs([handle.id or 0])] == [handle.id]
+        assert [job.id for job in await app.store.kept_jobs([handle.number or 0])] == [handle.number]
         await worked(app)
-        assert await app.store.kept_jobs([handle.id or 0]) == []
+        assert await app.store.kept_jobs([handle.number or 0]) == []
         await set_time(app.store, None)
 
 

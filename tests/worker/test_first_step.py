@@ -7,7 +7,7 @@ import pytest
 from holdfast import Context, Holdfast
 from holdfast.context import LockBlock, TransactionBlock
 from holdfast.duration import Duration
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.policies.money import Amount
 from holdfast.services.upkeep import crashes
 from holdfast.stores.sqlite.store import SqliteStore
@@ -26,12 +26,12 @@ begun: list[int] = []
 
 @app.task
 async def on_the_loop(ctx: Context) -> None:
-    begun.append(ctx.job.id)
+    begun.append(ctx.job.number)
 
 
 @app.task
 def in_a_thread(ctx: Context) -> None:
-    begun.append(ctx.job.id)
+    begun.append(ctx.job.number)
 
 
 class Ends:
@@ -59,7 +59,7 @@ class Grants:
     async def kept(self, run: Run) -> None:
         raise NotImplementedError
 
-    async def load(self, run: Run) -> Job | None:
+    async def load(self, run: Run) -> JobRow | None:
         raise NotImplementedError
 
     async def record(self, run: Run) -> None:

@@ -119,7 +119,7 @@ def run(app: Holdfast, program: str) -> Ended:
 def jobs_of(app: Holdfast) -> list[Job]:
     """Read what is left."""
     with app.blocking() as queue:
-        return queue.list().jobs
+        return queue.jobs.list().jobs
 
 
 @pytest.mark.real_time  # how soon a process ends

@@ -167,7 +167,7 @@ async def test_what_fails_for_want_of_the_program_is_tried_again_in_it(module: A
     await charge(module.app, handle)
     (job,) = await ran(module.app, handle)
     assert (job.state, job.attempt, job.error) == (JobState.SCHEDULED, 1, "the pool of the program is not open")
-    await module.app.reschedule(job.id, run_in=0)
+    await module.app.jobs.reschedule(job.id, delay=0)
     (job,) = await ran(module.app, handle)
     assert (job.state, job.attempt, job.result) == (JobState.COMPLETED, 2, os.getpid())
 
@@ -195,7 +195,7 @@ async def test_other_jobs_begin_while_those_wait_that_must_run_alone(program: Ho
     long_one = await work.using(priority=0).enqueue("long")
     async with working(program, concurrency=3) as worker:
         for handle in waiting:
-            await worker.moments.wait("set_aside", worker=worker.id, job=handle.id)
+            await worker.moments.wait("set_aside", worker=worker.id, job=handle.number)
         for number in range(4):
             await ended(await work.enqueue(f"{number}"))
         assert beside == []
@@ -221,7 +221,7 @@ async def test_after_the_longest_wait_nothing_begins_before_the_one_that_must_ru
             monkeypatch.setattr(starting, "PATIENCE_S", 0.0)
             await work.enqueue("later")
             is_over.set()
-            await worker.moments.wait("ended", job=other.id)  # and its slot is free
+            await worker.moments.wait("ended", job=other.number)  # and its slot is free
             await worker.moments.next("promoted", times=3)  # the worker has looked for more
         if name == "other":
             await is_over.wait()
@@ -232,7 +232,7 @@ async def test_after_the_longest_wait_nothing_begins_before_the_one_that_must_ru
     await work.using(priority=0).enqueue("long")
     other = await work.using(priority=0).enqueue("other")
     async with working(program, concurrency=4) as worker:
-        await worker.moments.wait("set_aside", worker=worker.id, job=suspect.id)
+        await worker.moments.wait("set_aside", worker=worker.id, job=suspect.number)
         is_set_aside.set()
         job = await ended(suspect)
         await until(lambda: "later ends" in order, "the others go on")
@@ -265,7 +265,7 @@ async def test_what_must_run_alone_gets_another_time_from_its_throttle(make_shar
         await long_one.using(priority=0).enqueue()
         async with working(app, concurrency=3) as worker:
             for handle in waiting:
-                await worker.moments.wait("set_aside", job=handle.id)
+                await worker.moments.wait("set_aside", job=handle.number)
             await worker.moments.next("promoted", times=4)
             release.set()
             jobs = [await ended(handle) for handle in waiting]
@@ -287,7 +287,7 @@ async def test_a_worker_that_leaves_gives_back_what_waits_to_run_alone(program: 
     long_one = await work.using(priority=0).enqueue("long")
     async with working(program, concurrency=2) as worker:
         for handle in (suspect, cancelled):
-            await worker.moments.wait("set_aside", worker=worker.id, job=handle.id)
+            await worker.moments.wait("set_aside", worker=worker.id, job=handle.number)
         await cancelled.cancel()
         await until_state(cancelled, JobState.CANCELLED)
         worker.drain()

@@ -12,6 +12,7 @@ import pytest
 
 from holdfast import Cancel, Context, Fatal, Holdfast, JobState, Pipeline, Retry, Skip, Snooze, backoff, phase
 from holdfast.errors import ConfigError, InvalidValue, OutcomeUnknown, StoreUnavailable
+from holdfast.resources.job import Job
 from holdfast.stores.values import ProgressReport, Verdict
 from tests.support.sizes import size
 from tests.support.wait import until
@@ -39,6 +40,11 @@ def shape(completed: Any = (), skipped: Any = (), failed: Any = (), in_progress:
             "editions_in_progress": list(in_progress),
         }
     }
+
+
+async def items_of(app: Holdfast, job: Job) -> dict[str, Any]:
+    """The sets of items, as the store has them."""
+    return (await app.store.get_jobs([job.number]))[0].items
 
 
 async def edit(key: str) -> None:
@@ -73,7 +79,7 @@ async def test_each_item_ends_by_itself_and_the_job_with_errors(app: Holdfast) -
     for word in ("slug", "isbn"):
         (job,) = await ran(app, await work.enqueue(word))
         assert (job.state, job.attempt, job.result) == (JobState.COMPLETED_WITH_ERRORS, 1, [2, 1, 3])
-        assert job.items == shape(["good 1", "good 2"], [("old", "old is old")], failed, word=word)
+        assert await items_of(app, job) == shape(["good 1", "good 2"], [("old", "old is old")], failed, word=word)
 
 
 @pytest.mark.parametrize(
@@ -112,8 +118,7 @@ async def test_the_items_decide_how_the_job_ends(
     if state is JobState.FAILED:
         assert job.error_class == "holdfast.errors.AllItemsFailed"
         assert [one.state.value for one in job.phases] == ["failed", "pending"]
-    assert job.items["editions"]["editions_total"] == len(keys)
-    assert job.items["editions"]["editions_in_progress"] == []
+    assert (job.items["editions"].total, job.items["editions"].in_progress) == (len(keys), 0)
 
 
 @pytest.mark.parametrize("outcome", [Cancel("enough"), Snooze("1h")], ids=["cancel", "snooze"])
@@ -140,7 +145,7 @@ async def test_some_outcomes_of_an_item_end_the_attempt(app: Holdfast, outcome: 
     is_cancelled = isinstance(outcome, Cancel)
     assert job.state is (JobState.CANCELLED if is_cancelled else JobState.SCHEDULED)
     assert (job.attempt, sorted(stopped)) == (1 if is_cancelled else 0, ["b", "c", "d"])
-    assert job.items == shape(["a"], in_progress=["b", "c", "stop", "d"])
+    assert await items_of(app, job) == shape(["a"], in_progress=["b", "c", "stop", "d"])
 
 
 @pytest.mark.parametrize("is_thread", [False, True])
@@ -235,7 +240,7 @@ async def test_completed_and_skipped_items_are_not_run_again(app: Holdfast, how:
     assert [key for claim, key in calls if claim == 1] == ["a", "old", "bad", "gone", "stop"]
     assert [key for claim, key in calls if claim == 2] == ["bad", "stop"]
     assert (job.state, job.claim, job.result) == (JobState.COMPLETED, 2, [3, 1, 0])
-    assert job.items == shape(["a", "bad", "stop"], [("old", "old is old")])
+    assert await items_of(app, job) == shape(["a", "bad", "stop"], [("old", "old is old")])
 
 
 async def test_a_retry_runs_the_failed_items_and_the_phases_after_them(app: Holdfast) -> None:
@@ -252,7 +257,7 @@ async def test_a_retry_runs_the_failed_items_and_the_phases_after_them(app: Hold
         async def update(self, ctx: Context) -> list[Any]:
             async def one(key: str) -> None:
                 calls.append(key)
-                await edit("good" if key == "bad 1" and ctx.job.life > 1 else key)
+                await edit("good" if key == "bad 1" and ctx.job.run > 1 else key)
 
             async with ctx.items("editions", ctx.result("fetch")) as items:
                 await items.each(one)
@@ -273,7 +278,9 @@ async def test_a_retry_runs_the_failed_items_and_the_phases_after_them(app: Hold
         assert (calls, job.state) == (expected, JobState.COMPLETED_WITH_ERRORS)
         assert job.result == [3, 1, 1]
         calls.clear()
-    assert job.items == shape(["a", "bad 1", "b"], [("old", "old is old")], [("bad 2", "LookupError: bad 2 is bad")])
+    assert await items_of(app, job) == shape(
+        ["a", "bad 1", "b"], [("old", "old is old")], [("bad 2", "LookupError: bad 2 is bad")]
+    )
     await handle.retry(from_phase="update")
     (job,) = await ran(app, handle)
     assert sorted(calls) == ["a", "b", "bad 1", "bad 2", "old", "tell"]
@@ -312,8 +319,9 @@ async def test_twenty_coroutines_report_at_once_and_nothing_is_lost(
                 said += 1
                 await ctx.progress(100 * said / total / 2, f"report {said}", n=said)
             if key.endswith("0"):  # somebody looks on: whenever that is, every item is in one place
-                counts = (await app.get(ctx.job.id)).items["editions"]
-                assert counts.pop("editions_total") == sum(map(len, counts.values())) == total
+                counts = (await app.jobs.get(ctx.job.id)).items["editions"]
+                ends = counts.completed + counts.skipped + counts.failed + counts.in_progress
+                assert counts.total == ends == total
                 seen += 1
             await ctx.step(key, lambda: key)
             await edit(key)
@@ -326,7 +334,7 @@ async def test_twenty_coroutines_report_at_once_and_nothing_is_lost(
     assert (job.state, job.result) == (JobState.COMPLETED_WITH_ERRORS, [len(found) for found in by_end.values()])
     skipped = [(key, f"{key} is old") for key in by_end["old"]]
     failed = [(key, f"LookupError: {key} is bad") for key in by_end["bad"]]
-    assert job.items == shape(by_end["good"], skipped, failed)
+    assert await items_of(app, job) == shape(by_end["good"], skipped, failed)
     assert job.progress is not None
     assert (job.progress.percent, job.progress.data) == (100, {"n": 2 * total})
     assert {one.name: one.result for one in job.phases} == {key: key for key in keys}
@@ -349,7 +357,7 @@ async def test_lines_are_kept_as_the_worker_is_told(make_app: MakeApp, logs: Any
             logging.getLogger("shop.db").warning("theirs %d", 2)
 
         (job,) = await ran(app, await speak.enqueue())
-    assert [line.text for line in job.logs] == expected
+        assert [line.text for line in await app.jobs.logs(job.id)] == expected
 
 
 async def test_a_line_hurts_its_handler_no_more_than_any_logger_would(
@@ -371,8 +379,9 @@ async def test_a_line_hurts_its_handler_no_more_than_any_logger_would(
 
     (job,) = await ran(app, await speak.enqueue())
     assert (job.state, job.error) == (JobState.COMPLETED, None)
-    assert [line.level for line in job.logs] == ["INFO", "INFO", "ERROR", "WARNING"]
-    assert [line.text for line in job.logs][:2] == ["3 of them", "100 %"]
+    lines = await app.jobs.logs(job.id)
+    assert [line.level for line in lines] == ["INFO", "INFO", "ERROR", "WARNING"]
+    assert [line.text for line in lines][:2] == ["3 of them", "100 %"]
 
 
 async def test_two_hundred_lines_of_a_claim_are_kept(app: Holdfast) -> None:
@@ -384,11 +393,11 @@ async def test_two_hundred_lines_of_a_claim_are_kept(app: Holdfast) -> None:
             raise LookupError
 
     few, many = await ran(app, await speak.enqueue(199), await speak.enqueue(1_000))
-    assert [(line.claim, line.text) for line in few.logs] == [
+    assert [(line.claim, line.text) for line in await app.jobs.logs(few.id)] == [
         (claim, f"line {number}") for claim in (1, 2) for number in range(1, 200)
     ]
     for claim in (1, 2):
-        *kept, last = [line for line in many.logs if line.claim == claim]
+        *kept, last = [line for line in await app.jobs.logs(many.id) if line.claim == claim]
         assert [line.text for line in kept] == [f"line {number}" for number in range(1, 200)]
         assert (last.line, last.level) == (200, "WARNING")
         assert "the first 199 lines are kept" in last.text

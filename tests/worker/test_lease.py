@@ -187,7 +187,7 @@ async def test_a_rescuer_that_judges_by_the_clock_is_obeyed(make_app: MakeApp) -
             sql = f"UPDATE holdfast.workers SET lease_until = renewed_at WHERE id = {work.id}"
             await raw.execute(store, sql)
             rescued = await store.rescue_jobs(10)
-            assert (rescued.workers, rescued.requeued) == (1, (handle.id,))
+            assert (rescued.workers, rescued.requeued) == (1, (handle.number,))
             release.set()
             await until(lambda: work.refused == 1, "its end was refused")
             job = await ended(handle)
@@ -213,8 +213,8 @@ async def test_a_claim_that_was_taken_away_stops_only_its_handler(app: Holdfast)
     store: Any = app.store
     async with working(app) as work:
         await until(lambda: work.running == 2, "both run")
-        assert handles[0].id is not None
-        await store.finish_jobs([crashed(handles[0].id, 1, FAILURE)])
+        assert handles[0].number is not None
+        await store.finish_jobs([crashed(handles[0].number, 1, FAILURE)])
         await until(lambda: bool(events), "it is stopped")
         release.set()
         jobs = [await ended(handle) for handle in handles]
@@ -366,14 +366,14 @@ async def test_nobody_waits_behind_a_crashed_job_that_waits_for_solitude(
     running = await long_one.enqueue()
     innocent = [await work.enqueue() for _ in range(3)]
     async with working(app, concurrency=5, queues=["other", "default"]) as busy:
-        await busy.moments.wait("begun", job=running.id)
+        await busy.moments.wait("begun", job=running.number)
         await app.queues.resume("default")
         for handle in (suspect, *innocent):
-            await busy.moments.wait("claimed", worker=busy.id, jobs=handle.id)
+            await busy.moments.wait("claimed", worker=busy.id, jobs=handle.number)
         async with working(app, concurrency=1):
             jobs = [await ended(handle) for handle in innocent]
             assert (await suspect.get()).state is JobState.RUNNING
-            await until(lambda: busy.buffered == [suspect.id], "the worker has handed back all others")
+            await until(lambda: busy.buffered == [suspect.number], "the worker has handed back all others")
         release.set()
         job = await ended(suspect)
     assert {(found.state, found.attempt, found.claim) for found in jobs} == {(JobState.COMPLETED, 1, 2)}

@@ -36,8 +36,8 @@ async def test_until_empty_works_everything_that_may_run_now(app: Holdfast) -> N
     await parent.enqueue()
     clock = Clock(app.store)
     await clock.stop()
-    due = await child.using(run_in="10s").enqueue()
-    later = await child.using(run_in="1h").enqueue()
+    due = await child.using(delay="10s").enqueue()
+    later = await child.using(delay="1h").enqueue()
     snoozed = await again.enqueue()
     await clock.advance(seconds=10)
     await drained(app)
@@ -65,7 +65,7 @@ async def test_until_empty_works_what_another_has_made_ready_in_the_last_moment(
             return await promote(*args, **options)
 
         await clock.stop()
-        handle = await work.using(run_in="10s").enqueue()
+        handle = await work.using(delay="10s").enqueue()
         store.promote_jobs = promote_late
         await drained(app)
         assert (await handle.get()).state is JobState.COMPLETED
@@ -118,7 +118,7 @@ async def test_a_worker_opens_and_closes_an_app_that_is_not_open(make_sqlite_fil
         handle = await work.enqueue()
     await drained(app)
     async with app:
-        assert (await app.get(handle.id or 0)).result == 3
+        assert (await app.jobs.get(handle.number or 0)).result == 3
 
 
 # ---- leaving ---------------------------------------------------------------------------------------------------------
@@ -315,7 +315,7 @@ def test_a_worker_thread_works_while_its_block_runs(make_app: MakeApp) -> None:
             assert [handle.result(PATIENCE_S) for handle in handles] == [2, 3]
         assert not worker.is_running
         late = queue.enqueue(on_the_loop.call(1))
-        assert queue.get(late.id or 0).state is JobState.QUEUED
+        assert queue.jobs.get(late.id).state is JobState.QUEUED
         with app.worker_thread(), app.blocking() as inner:
             assert inner.enqueue(in_a_thread.call(2)).result(PATIENCE_S) == 4
 
@@ -339,7 +339,7 @@ def test_leaving_the_block_lets_what_runs_end(make_sqlite_file: MakeApp, moments
             handle = queue.enqueue(work.call())
             assert begun.wait(PATIENCE_S)
             threading.Thread(target=let_end).start()
-        assert queue.get(handle.id or 0).result == "ended"
+        assert queue.jobs.get(handle.number or 0).result == "ended"
 
 
 def test_what_keeps_a_worker_thread_from_starting_is_raised_where_the_block_is_left(

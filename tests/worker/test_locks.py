@@ -366,7 +366,7 @@ async def test_a_lock_in_a_job_says_for_which_job_it_is(app: Holdfast) -> None:
     handle = await build.enqueue()
     (job,) = await ran(app, handle)
     (row,) = seen
-    assert (row.job, row.claim, row.token) == (job.public_id, 1, job.result)
+    assert (row.job, row.claim, row.token) == (job.id, 1, job.result)
     assert row.worker is not None
     assert await app.locks.list() == []
 
@@ -464,7 +464,8 @@ async def test_the_items_of_a_job_may_share_a_lock(app: Holdfast) -> None:
 
     (job,) = await ran(app, await publish.enqueue())
     assert job.state is JobState.COMPLETED
-    assert job.items["editions"]["editions_skipped"] == [{"slug": "old", "reason": "a newer build is there"}]
+    skipped = [item for item in await app.jobs.items(job.id) if item.state == "skipped"]
+    assert [(item.key, item.note) for item in skipped] == [("old", "a newer build is there")]
 
 
 @pytest.mark.usefixtures("brisk_locks")
@@ -532,7 +533,7 @@ async def test_a_job_that_was_cancelled_by_force_holds_its_lock_until_its_handle
         await handle.cancel()
         await app.store.force_cancels(0, 10)
         await until_state(handle, JobState.CANCELLED)
-        assert [row.job for row in await app.locks.list()] == [handle.public_id]
+        assert [row.job for row in await app.locks.list()] == [handle.id]
         with pytest.raises(LockTimeout):
             await app.lock("x", timeout=0).__aenter__()
         may_end.set()
@@ -565,4 +566,4 @@ async def test_a_context_without_a_worker_says_so(memory_app: Holdfast) -> None:
 
     handle = await build.enqueue()
     with pytest.raises(ConfigError, match="needs a job that runs in a worker"):
-        Context(await handle.get()).lock("x")
+        Context((await memory_app.store.get_jobs([handle.number or 0]))[0]).lock("x")

@@ -61,7 +61,7 @@ async def attempts_of(app: Holdfast, handle: JobHandle[Any], most: int = 10) -> 
             break
         assert job.attempt == len(delays) + 1
         delays.append(delay_s(job))
-        await app.reschedule(job.id, run_in=0)
+        await app.jobs.reschedule(job.id, delay=0)
     return delays
 
 
@@ -91,7 +91,7 @@ async def test_what_is_returned_is_the_result_with_its_type(app: Holdfast) -> No
         assert (job.state, job.attempt, job.claim, job.error) == (JobState.COMPLETED, 1, 1, None)
         assert job.started_at is not None
         assert job.started_at <= job.finished_at  # type: ignore[operator] # a finished job has an end
-    assert (await empty.get()).result_json is None
+    assert (await empty.get()).result is None
 
 
 async def test_the_phases_of_a_pipeline_run_in_order_on_the_loop_and_in_threads(app: Holdfast) -> None:
@@ -220,10 +220,10 @@ async def test_retry_waits_as_long_as_it_says_and_counts_as_an_attempt(app: Hold
     assert [(job.state, job.attempt, job.error) for job in jobs] == [(JobState.SCHEDULED, 1, "not yet")] * 2
     assert delay_s(jobs[0]) == 90
     assert 22.5 <= delay_s(jobs[1]) <= 37.5
-    await app.reschedule(jobs[0].id, run_in=0)
+    await app.jobs.reschedule(jobs[0].id, delay=0)
     (job,) = await ran(app, given)
     assert (job.state, job.attempt) == (JobState.SCHEDULED, 2)
-    await app.reschedule(job.id, run_in=0)
+    await app.jobs.reschedule(job.id, delay=0)
     (job,) = await ran(app, given)
     assert (job.state, job.attempt, job.error) == (JobState.FAILED, 3, "not yet")
 
@@ -252,7 +252,7 @@ async def test_snooze_uses_no_attempt_and_comes_again(app: Holdfast) -> None:
     handle = await wait_for_it.enqueue()
     (job,) = await ran(app, handle)
     assert (job.state, job.attempt, delay_s(job)) == (JobState.SCHEDULED, 0, 60)
-    await app.reschedule(job.id, run_in=0)
+    await app.jobs.reschedule(job.id, delay=0)
     (job,) = await ran(app, handle)
     assert (job.state, job.attempt, job.claim, job.result) == (JobState.COMPLETED, 1, 4, "here")
     assert calls == [1, 1, 1, 1]

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import Cancel, Fatal, Holdfast, InvalidValue, Job, JobState, Queue, Retry, Skip, Snooze, TimedOut
+from holdfast import Cancel, Fatal, Holdfast, InvalidValue, JobState, Queue, Retry, Skip, Snooze, TimedOut
 from holdfast.config import Settings
+from holdfast.job import JobRow
 from holdfast.outcomes import outcome_of
 from holdfast.stores.values import Claim, Worked
 from holdfast.transitions import Transition, Verb, completed, interrupted
@@ -24,16 +25,17 @@ from tests.support.workers import drained
 
 
 @pytest.fixture
-async def job(memory_app: Holdfast) -> Job:
+async def job(memory_app: Holdfast) -> JobRow:
     """Give a job as the store knows it."""
 
     @memory_app.task
     async def work() -> None: ...
 
-    return await (await work.enqueue()).get()
+    handle = await work.enqueue()
+    return (await memory_app.store.get_jobs([handle.number or 0]))[0]
 
 
-def copy(job: Job, number: int, **changes: Any) -> Job:
+def copy(job: JobRow, number: int, **changes: Any) -> JobRow:
     """Make another job like this one."""
     return msgspec.structs.replace(job, id=number, position=number, **changes)
 
@@ -109,7 +111,7 @@ async def test_a_claim_names_every_lane_the_first_priority_first() -> None:
     assert next_claim(pump).batch != claim.batch
 
 
-async def test_after_a_claim_that_was_not_filled_it_waits_for_a_reason(job: Job) -> None:
+async def test_after_a_claim_that_was_not_filled_it_waits_for_a_reason(job: JobRow) -> None:
     pump = OpenPump(1, ["default"], Slots(4, {}))
     pump.took(next_claim(pump), [copy(job, 1)])
     assert pump.next_claim() is None
@@ -121,7 +123,7 @@ async def test_after_a_claim_that_was_not_filled_it_waits_for_a_reason(job: Job)
     assert pump.is_dry
 
 
-async def test_a_claim_goes_on_where_the_last_one_ended_unless_hinted(job: Job) -> None:
+async def test_a_claim_goes_on_where_the_last_one_ended_unless_hinted(job: JobRow) -> None:
     pump = OpenPump(1, ["default", "other"], Slots(2, {}))
     pump.took(next_claim(pump), [copy(job, 41), copy(job, 42)])
     for _ in range(2):
@@ -135,7 +137,7 @@ async def test_a_claim_goes_on_where_the_last_one_ended_unless_hinted(job: Job) 
     assert all(lane.after == 0 for lane in next_claim(pump).lanes)
 
 
-async def test_the_bounds_are_forgotten_after_a_second(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_bounds_are_forgotten_after_a_second(job: JobRow, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     pump = OpenPump(1, ["default"], Slots(9, {}))
@@ -146,7 +148,7 @@ async def test_the_bounds_are_forgotten_after_a_second(job: Job, monkeypatch: py
     assert not any(lane.after for lane in next_claim(pump).lanes)
 
 
-async def test_claims_ahead_are_bounded_by_what_ended_lately(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_claims_ahead_are_bounded_by_what_ended_lately(job: JobRow, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     pump = OpenPump(1, ["default"], Slots(3, {}))
@@ -166,7 +168,7 @@ async def test_claims_ahead_are_bounded_by_what_ended_lately(job: Job, monkeypat
     assert pump.next_claim() is None
 
 
-async def test_nothing_is_dry_once_a_job_has_ended_that_may_have_enqueued_others(job: Job) -> None:
+async def test_nothing_is_dry_once_a_job_has_ended_that_may_have_enqueued_others(job: JobRow) -> None:
     pump = OpenPump(1, ["default"], Slots(4, {}))
     pump.took(next_claim(pump), [copy(job, 1)])
     assert pump.next_run() is not None
@@ -177,7 +179,7 @@ async def test_nothing_is_dry_once_a_job_has_ended_that_may_have_enqueued_others
     assert not pump.is_dry
 
 
-async def test_a_full_queue_is_left_out_and_asked_again_when_a_job_of_it_ends(job: Job) -> None:
+async def test_a_full_queue_is_left_out_and_asked_again_when_a_job_of_it_ends(job: JobRow) -> None:
     pump = OpenPump(1, ["default", "tight"], Slots(4, {"tight": 1}))
     pump.took(next_claim(pump), [copy(job, 1, queue="tight")])
     assert pump.next_run() is not None
@@ -209,7 +211,7 @@ async def test_a_hint_during_a_claim_is_answered_by_the_next_one() -> None:
     assert pump.next_claim() is not None
 
 
-async def test_a_job_whose_queue_is_full_lets_others_pass(job: Job) -> None:
+async def test_a_job_whose_queue_is_full_lets_others_pass(job: JobRow) -> None:
     pump = OpenPump(1, ["default", "tight"], Slots(2, {"tight": 1}))
     jobs = [copy(job, 1, queue="tight"), copy(job, 2, queue="tight"), copy(job, 3)]
     pump.took(next_claim(pump), jobs)
@@ -219,7 +221,7 @@ async def test_a_job_whose_queue_is_full_lets_others_pass(job: Job) -> None:
     assert [run.job.id for run in pump.empty(["tight"])] == [2]
 
 
-async def test_what_waits_too_long_in_the_buffer_is_given_back(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_waits_too_long_in_the_buffer_is_given_back(job: JobRow, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     pump = OpenPump(1, ["default"], Slots(2, {}))
@@ -231,7 +233,7 @@ async def test_what_waits_too_long_in_the_buffer_is_given_back(job: Job, monkeyp
     assert [run.job.id for run in pump.buffer] == [2]
 
 
-async def test_a_closed_pump_wants_nothing_and_most_is_an_end(job: Job) -> None:
+async def test_a_closed_pump_wants_nothing_and_most_is_an_end(job: JobRow) -> None:
     pump = OpenPump(1, ["default"], Slots(4, {}))
     pump.most = 2
     claim = next_claim(pump)
@@ -253,7 +255,7 @@ def settings() -> Settings:
     return Holdfast("sqlite://").settings
 
 
-def make_run(job: Job, why: Why | None = None, **changes: Any) -> Run:
+def make_run(job: JobRow, why: Why | None = None, **changes: Any) -> Run:
     run = Run(msgspec.structs.replace(job, claim=3, attempt=1, timeout_ms=1_500, **changes))
     run.why = why
     return run
@@ -280,27 +282,27 @@ def make_run(job: Job, why: Why | None = None, **changes: Any) -> Run:
     ],
 )
 async def test_what_a_raised_error_means(
-    job: Job, settings: Settings, error: BaseException, why: Why | None, verb: Verb
+    job: JobRow, settings: Settings, error: BaseException, why: Why | None, verb: Verb
 ) -> None:
     transition = classify.raised(make_run(job, why), error, settings)
     assert (transition.verb, transition.id, transition.claim) == (verb, job.id, 3)
 
 
-async def test_a_timeout_says_how_long_it_was(job: Job, settings: Settings) -> None:
+async def test_a_timeout_says_how_long_it_was(job: JobRow, settings: Settings) -> None:
     transition = classify.raised(make_run(job, Why.TIMED_OUT), asyncio.CancelledError(), settings)
     assert transition.failure is not None
     assert transition.failure.message == "ran longer than its timeout of 1.5 s"
     assert transition.failure.error_class == f"{TimedOut.__module__}.TimedOut"
 
 
-async def test_the_last_attempt_fails_whatever_is_asked_for(job: Job, settings: Settings) -> None:
+async def test_the_last_attempt_fails_whatever_is_asked_for(job: JobRow, settings: Settings) -> None:
     run = make_run(job, max_attempts=1)
     for error in (ValueError(), Retry(5)):
         assert classify.raised(run, error, settings).state is JobState.FAILED
     assert classify.raised(run, Snooze(5), settings).state is JobState.SCHEDULED
 
 
-async def test_what_is_returned_in_doubt_is_given_back(job: Job, settings: Settings) -> None:
+async def test_what_is_returned_in_doubt_is_given_back(job: JobRow, settings: Settings) -> None:
     assert classify.returned(make_run(job), {"a": 1}, settings).result == '{"a":1}'
     assert classify.returned(make_run(job), None, settings).result is None
     assert classify.returned(make_run(job, Why.IN_DOUBT), 1, settings).verb is Verb.INTERRUPT
@@ -338,7 +340,7 @@ class Recorder:
         return Worked([], [])
 
 
-async def test_the_first_end_of_a_claim_counts_and_older_claims_go_first(job: Job) -> None:
+async def test_the_first_end_of_a_claim_counts_and_older_claims_go_first(job: JobRow) -> None:
     async def save(runs: Sequence[Run]) -> None: ...
 
     store: Any = Recorder()
@@ -370,7 +372,7 @@ async def test_counts_are_written_with_the_ends(memory_app: Holdfast) -> None:
     await broken.enqueue()
     await drained(memory_app)
     store: Any = memory_app.store
-    page = await memory_app.list()
+    page = await memory_app.jobs.list()
     since = min(job.enqueued_at for job in page.jobs) - timedelta(minutes=1)  # they are kept by the minute
     found = {(rollup.kind, rollup.state): rollup.jobs for rollup in await store.read_rollups(since)}
     assert found == {("work", JobState.COMPLETED): 5, ("broken", JobState.FAILED): 1}

@@ -35,7 +35,7 @@ async def said(app: Holdfast, ctx: Context, percent: float) -> float | None:
     await ctx.progress(percent)
 
     async def is_stored() -> bool:
-        progress = (await app.get(ctx.job.id)).progress
+        progress = (await app.jobs.get(ctx.job.number)).progress
         found[:] = [] if progress is None else [progress.percent]
         return progress is not None and progress.phase_percent == percent
 
@@ -136,16 +136,16 @@ async def test_a_result_is_stored_the_moment_its_phase_ends(make_shared_app: Mak
 
             @phase
             async def two(self, ctx: Context) -> int:
-                seen.append(told(await other.get(ctx.job.id))[0])
+                seen.append(told(await other.jobs.get(ctx.job.number))[0])
                 return 1
 
         @app.task
         async def dynamic(ctx: Context) -> dict[str, Any]:
             async with ctx.phase("one") as block:
                 block.result = ("a", None)
-            seen.append(told(await other.get(ctx.job.id)))
+            seen.append(told(await other.jobs.get(ctx.job.number)))
             assert await ctx.step("two", str.upper, "b") == "B"
-            seen.append(told(await other.get(ctx.job.id)))
+            seen.append(told(await other.jobs.get(ctx.job.number)))
             return dict(ctx.results)
 
         _, job = await ran(app, await Two().enqueue(), await dynamic.enqueue())
@@ -201,8 +201,8 @@ async def test_a_retry_by_hand_runs_what_is_asked_for(app: Holdfast, from_phase:
             async with ctx.phase(name) as block:
                 if not block.is_completed:
                     order.append(name)
-                    block.result = ctx.job.life
-        if ctx.job.life == 1:
+                    block.result = ctx.job.run
+        if ctx.job.run == 1:
             raise Fatal
         return [ctx.result(name) for name in ("one", "two", "three")]
 
@@ -399,10 +399,11 @@ async def test_a_process_has_the_same_phases(
     module: Any = importlib.import_module(name)
     async with module.app:
         (job,) = await ran(module.app, await module.Away().enqueue())
+        lines, items = await module.app.jobs.logs(job.id), await module.app.jobs.items(job.id)
     assert (job.state, job.attempt) == (JobState.COMPLETED_WITH_ERRORS, 2)
     pid, *rest = job.result
     assert (pid != os.getpid(), rest) == (True, [1, 1, 2])
     assert [(one.name, one.claim) for one in job.phases] == [("one", 1), ("two", 2), ("inner", 1)]
     assert (job.phases[0].message, job.phases[0].data) == ("half", {"pid": pid})
-    assert [(line.claim, line.text) for line in job.logs] == [(1, "attempt 1")]
-    assert job.items["editions"]["editions_failed"] == [{"slug": "c", "error": "ValueError: no"}]
+    assert [(line.claim, line.text) for line in lines] == [(1, "attempt 1")]
+    assert [(item.key, item.note) for item in items if item.state == "failed"] == [("c", "ValueError: no")]

@@ -72,7 +72,7 @@ async def test_results_states_and_context_variables_come_from_another_process(mo
 
 async def test_what_is_enqueued_in_another_process_names_its_parent(module: Any) -> None:
     (job,) = await ran(module.app, await module.ask_others.enqueue())
-    assert (await module.app.get(job.result)).parent == job.id, job.error
+    assert (await module.app.jobs.get(job.result)).parent == job.id, job.error
 
 
 async def test_outcomes_pass_through_the_pipe(in_memory: Any) -> None:
@@ -211,7 +211,7 @@ async def test_a_process_that_dies_is_a_crash_and_its_neighbours_are_untouched(m
         assert (await ended(once)).result == "alive after 1"
         job = await until_state(poison, JobState.SCHEDULED)  # the second crash, which it had alone
         assert (job.crashes, job.attempt) == (2, 0)
-        await app.reschedule(job.id, run_in=0)
+        await app.jobs.reschedule(job.id, delay=0)
         job = await ended(poison)
         jobs = [await ended(handle) for handle in neighbours]
     assert (job.state, job.crashes, job.error_class) == (JobState.FAILED, 3, "ProcessDied")
@@ -285,7 +285,7 @@ async def test_the_log_says_what_follows_a_crash(
     await drained(in_memory.app)
     (line, *_) = [record for record in caplog.records if "ProcessDied" in record.getMessage()]
     assert line.levelname == "ERROR"
-    assert handle.public_id in line.getMessage()
+    assert handle.id in line.getMessage()
     assert says in line.getMessage()
 
 

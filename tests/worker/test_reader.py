@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from holdfast import Holdfast
-from holdfast.events import Event, EventKind
+from holdfast.events import EventRow, EventType
 from tests.support.wait import PATIENCE_S
 
 
@@ -19,7 +19,7 @@ async def test_an_error_that_nobody_foresaw_ends_no_watch(
 
     read, looks = memory_app.store.read_events, 0
 
-    async def read_or_fail(after: int, missing: Sequence[int], limit: int) -> list[Event]:
+    async def read_or_fail(after: int, missing: Sequence[int], limit: int) -> list[EventRow]:
         nonlocal looks
         looks += 1
         if looks <= 3:
@@ -30,6 +30,6 @@ async def test_an_error_that_nobody_foresaw_ends_no_watch(
     with caplog.at_level(logging.ERROR, "holdfast"):
         async with memory_app.events() as events, asyncio.timeout(PATIENCE_S):
             await work.enqueue()
-            assert (await anext(events)).kind is EventKind.ENQUEUED
+            assert (await anext(events)).type is EventType.ENQUEUED
     assert looks > 3
     assert len([record for record in caplog.records if "events could not be read" in record.message]) == 1

@@ -145,7 +145,7 @@ async def test_a_job_whose_every_end_is_refused_runs_once_and_fails(make_app: Ma
         try:
             handles = [await answer.enqueue(number) for number in range(5)]
             await raw.execute(
-                app.store, f"""UPDATE holdfast.jobs SET extra = '{{"poison": true}}' WHERE id = {handles[2].id}"""
+                app.store, f"""UPDATE holdfast.jobs SET extra = '{{"poison": true}}' WHERE id = {handles[2].number}"""
             )
             await drained(app)
         finally:
@@ -175,7 +175,7 @@ async def test_a_job_with_a_webhook_that_nobody_can_read_ends_as_its_handler_doe
     async with app:
         handle = await answer.enqueue()
         await raw.execute(
-            app.store, f"""UPDATE holdfast.jobs SET extra = '{{"webhook": {webhook}}}' WHERE id = {handle.id}"""
+            app.store, f"""UPDATE holdfast.jobs SET extra = '{{"webhook": {webhook}}}' WHERE id = {handle.number}"""
         )
         await drained(app)
         job = await handle.get()

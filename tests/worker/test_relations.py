@@ -3,17 +3,16 @@
 import asyncio
 from typing import Any
 
-from holdfast import Context, Holdfast, JobFilter, JobState, Pipeline, phase
+from holdfast import Context, Holdfast, JobState, Pipeline, phase
 from tests.support.wait import PATIENCE_S
 from tests.support.workers import MakeApp, drained, ran
 
 
-async def children(app: Holdfast, parent: int | None) -> list[Any]:
+async def children(app: Holdfast, parent: str) -> list[Any]:
     """The arguments of the jobs that a handler enqueued, sorted."""
-    assert parent is not None
-    found = await app.search(JobFilter(parent=parent))
-    assert found.is_whole
-    return sorted(job.payload["how"] for job in found.jobs)
+    found = await app.jobs.search(f"parent:{parent}")
+    assert found.searched_to is None
+    return sorted(job.args["how"] for job in found.jobs)
 
 
 async def test_a_handler_is_the_parent_of_what_it_enqueues(make_app: MakeApp) -> None:
@@ -26,7 +25,7 @@ async def test_a_handler_is_the_parent_of_what_it_enqueues(make_app: MakeApp) ->
     async def spread(ctx: Context) -> None:
         await child.enqueue("one")
         await app.enqueue_many([child.call("many"), child.call("many too")])
-        await child.using(unique="u", run_in="1h").enqueue("later")
+        await child.using(unique="u", delay="1h").enqueue("later")
         await asyncio.create_task(child.enqueue("task"))
         async with ctx.transaction() as tx:
             await child.using(connection=tx.connection).enqueue("transaction")
@@ -51,7 +50,7 @@ async def test_a_handler_is_the_parent_of_what_it_enqueues(make_app: MakeApp) ->
         every = ["later", "many", "many too", "one", "task", "transaction", "transactions"]
         assert [await children(app, job.id) for job in jobs] == [every, ["thread"], ["phase"]]
         assert [job.parent for job in (*jobs, await before.get(), await after.get())] == [None] * 5
-        (child_job,) = (await app.search(f"parent:{jobs[1].public_id}")).jobs
+        (child_job,) = (await app.jobs.search(f"parent:{jobs[1].id}")).jobs
         assert (child_job.state, child_job.parent) == (JobState.COMPLETED, jobs[1].id)
 
 
@@ -81,12 +80,12 @@ async def test_what_a_handler_replays_names_both(make_sqlite_memory: MakeApp) ->
 
     @app.task
     async def mend(wrong: str) -> str:
-        return (await app.replay_edited(wrong, {"how": "well"})).public_id
+        return (await app.jobs.clone(wrong, {"how": "well"})).id
 
     async with app:
         wrong = await work.enqueue("badly")
         await drained(app)
-        (mended,) = await ran(app, await mend.enqueue(wrong.public_id))
-        new = await app.get(mended.result)
+        (mended,) = await ran(app, await mend.enqueue(wrong.id))
+        new = await app.jobs.get(mended.result)
         assert (new.origin, new.parent) == (wrong.id, mended.id)
-        assert [job.id for job in (await app.search(f"origin:{wrong.public_id}")).jobs] == [new.id]
+        assert [job.id for job in (await app.jobs.search(f"origin:{wrong.id}")).jobs] == [new.id]

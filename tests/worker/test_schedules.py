@@ -75,7 +75,7 @@ async def test_a_task_runs_at_its_times_with_its_arguments(app: Holdfast, clock:
     assert [ctx.fire_time for _, ctx in seen.runs] == [began + timedelta(seconds=count) for count in (1, 2, 3)]
     assert {ctx.job.schedule for _, ctx in seen.runs} == {"greet"}
     fires = await app.schedules.fires("greet", 100)
-    assert {fire.job for fire in fires} == {ctx.job.public_id for _, ctx in seen.runs}
+    assert {fire.job for fire in fires} == {ctx.job.id for _, ctx in seen.runs}
     assert {fire.outcome for fire in fires} == {"enqueued"}
 
 
@@ -304,14 +304,14 @@ async def test_a_due_job_starts_within_milliseconds_also_one_that_is_due_earlier
 
     @app.task
     async def note(ctx: Context) -> None:
-        started[ctx.job.id] = time.time()
+        started[ctx.job.number] = time.time()
 
     async with working(app):
-        await note.using(run_in="1h").enqueue()
-        handles = [await note.using(run_in=f"{ms}ms").enqueue() for ms in (900, 800, 700, 600, 500, 400, 300)]
+        await note.using(delay="1h").enqueue()
+        handles = [await note.using(delay=f"{ms}ms").enqueue() for ms in (900, 800, 700, 600, 500, 400, 300)]
         await until(lambda: len(started) == len(handles), "all have run")
         jobs = [await handle.get() for handle in handles]
-        late = [started[job.id] - job.run_at.timestamp() for job in jobs]
+        late = [started[job.number] - job.run_at.timestamp() for job in jobs]
     assert min(late) >= 0
     assert sorted(late)[len(late) // 2] < 0.1  # the others may meet a busy machine
 
@@ -340,7 +340,7 @@ async def test_without_a_leader_schedules_fire_two_seconds_late_and_due_jobs_in_
         term = await app.store.lead(OFFICE, "somebody who does nothing", None, 600_000)
         async with working(app):
             await until(is_looked_at, "the worker knows when the schedule fires first")
-            await note.using(run_in="1s").enqueue()
+            await note.using(delay="1s").enqueue()
             await clock.advance(seconds=1)
             await seen.reach(1, "note")
             assert seen.words() == ["note"]

@@ -32,7 +32,7 @@ async def test_a_reason_covers_what_it_quotes(app: Holdfast, outcome: str) -> No
     handle = await pay.enqueue(SecretStr(CARD))
     await drained(app)
     job = await handle.get()
-    told = (job.error, job.error_fingerprint, job.progress, job.attempts, job.changes)
+    told = (job.error, job.error_fingerprint, job.progress, job.attempts, await app.jobs.events(job.id))
     assert f"no money on {COVER}" in str(told)
     assert CARD not in str(told)
 

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Context, Holdfast, Job, JobState, Pipeline, ShutdownTimeout, phase
+from holdfast import Context, Holdfast, JobState, Pipeline, ShutdownTimeout, phase
 from holdfast.errors import NotOpen
+from holdfast.job import JobRow
+from holdfast.resources.job import Job
 from holdfast.stores.values import Started
 from holdfast.transitions import crashed, interrupted
 from holdfast.worker import leaving as leaving_module
@@ -198,7 +200,7 @@ async def test_everything_is_closed_before_a_handler_that_does_not_stop_is_compl
     async with app:
         store: Any = app.store
         assert await store.list_workers() == []
-        job = await app.get(handle.id or 0)
+        job = await app.jobs.get(handle.number or 0)
     assert (job.state, job.attempt, job.crashes) == (JobState.QUEUED, 0, 0)
     assert [ended.outcome for ended in job.attempts] == ["interrupt"]
 
@@ -280,7 +282,7 @@ async def test_what_had_begun_fails_and_is_retried_by_hand_where_it_was(make_app
         await second.cancel()
         await drained(app)
         job = await first.get()
-        assert (job.state, job.life, ran) == (JobState.COMPLETED, 2, ["fetch", "load", "load"])
+        assert (job.state, job.run, ran) == (JobState.COMPLETED, 2, ["fetch", "load", "load"])
         assert told(job) == [("fetch", "completed", 1), ("load", "completed", 2)]
 
 
@@ -316,7 +318,7 @@ async def test_the_failure_of_what_may_not_begin_again_is_posted(make_shared_app
         assert [request.verified()["type"] for request in receiver.requests] == ["job.failed"]
 
 
-async def once_only(app: Holdfast, count: int) -> tuple[int, list[Job]]:
+async def once_only(app: Holdfast, count: int) -> tuple[int, list[JobRow]]:
     """Enter a worker that holds jobs which are not begun again; the first of them has begun."""
 
     @app.task(on_restart="fail")
@@ -342,7 +344,7 @@ async def test_what_had_not_begun_is_given_back_however_its_worker_leaves(app: H
     else:
         rescued = await app.store.release_worker(worker, [])
         assert (rescued.failed, rescued.requeued) == ((jobs[0].id,), (jobs[1].id,))
-    begun, other = [await app.get(job.id) for job in jobs]
+    begun, other = [await app.jobs.get(job.id) for job in jobs]
     assert (begun.state, begun.error_class, begun.crashes) == (JobState.FAILED, "Interrupted", 0)
     assert (other.state, other.attempt, other.crashes) == (JobState.QUEUED, 0, 0)
 
@@ -351,7 +353,7 @@ async def test_what_a_process_was_at_when_it_died_fails_at_its_first_crash(app: 
     worker, jobs = await once_only(app, 3)
     rescued = await app.store.release_worker(worker, [crashed(jobs[1].id, jobs[1].claim, FAILURE)])
     assert (sorted(rescued.failed), rescued.requeued) == ([jobs[0].id, jobs[1].id], (jobs[2].id,))
-    dead = await app.get(jobs[1].id)
+    dead = await app.jobs.get(jobs[1].id)
     assert (dead.state, dead.error_class, dead.crashes) == (JobState.FAILED, FAILURE.error_class, 1)
 
 
@@ -361,8 +363,8 @@ async def test_a_job_is_not_begun_again_when_its_lease_has_ended(app: Holdfast) 
 
     async def is_rescued() -> bool:
         await app.store.rescue_jobs(10)
-        return JobState.RUNNING not in [(await app.get(job.id)).state for job in jobs]
+        return JobState.RUNNING not in [(await app.jobs.get(job.id)).state for job in jobs]
 
     await until(is_rescued, "its lease has ended")
     # Nobody knows what had begun: each of them may have.
-    assert [(await app.get(job.id)).state for job in jobs] == [JobState.FAILED] * 2
+    assert [(await app.jobs.get(job.id)).state for job in jobs] == [JobState.FAILED] * 2

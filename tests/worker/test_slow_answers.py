@@ -12,7 +12,7 @@ import pytest
 from holdfast.client.lock_keeper import NOBODY, Held, LockKeeper
 from holdfast.client.subscription import EventFilter, EventsMissed
 from holdfast.client.watching import Watching
-from holdfast.events import Event
+from holdfast.resources.event import Event
 from holdfast.services.leader import StoreLeader
 from holdfast.services.rescuing import Rescuing
 from holdfast.services.upkeep import NEVER

@@ -181,7 +181,7 @@ async def test_what_a_handler_said_last_is_stored_before_the_end_of_its_job(app:
     async with working(app) as work_:
         await until(lambda: faults.waiting == 1, "what it said is on its way")
         release.set()
-        await work_.moments.wait("ended", job=handle.id)
+        await work_.moments.wait("ended", job=handle.number)
         await work_.moments.next("promoted", times=2)  # in which the end could have overtaken it
         faults.gate.set()
         job = await ended(handle)

@@ -34,7 +34,7 @@ async def test_jobs_that_fail_together_come_back_spread_out() -> None:
         begun = await jobs.clock.freeze(datetime(2030, 1, 1, tzinfo=UTC))
         await app.enqueue_many(call_out.call() for _ in range(JOBS))
         assert await jobs.drain() == []
-        failed = [job async for job in app.iterate()]
+        failed = [job async for job in app.jobs.iterate()]
         assert {(job.state, job.attempt) for job in failed} == {("scheduled", 1)}
         assert len(failed) == JOBS
         seconds = Counter(int((job.run_at - begun).total_seconds()) for job in failed)

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from holdfast import Context, Fatal, Holdfast, JobHandle, JobState, Task, stream
 from holdfast.client.watching import REMEMBERED, Watching
 from holdfast.errors import StoreError
-from holdfast.events import EventKind
+from holdfast.events import EventType
 from holdfast.stream import MOST_SHOWN, EventResponse, EventStream
 from holdfast.telemetry import redaction
 from tests.support.sizes import size
@@ -105,30 +105,30 @@ def inside(app: Holdfast) -> tuple[set["asyncio.Task[Any]"], int]:
 
 async def test_a_snapshot_comes_first_and_then_what_happens(app: Holdfast, work: Work) -> None:
     waiting = await work.enqueue(1)
-    async with opened(app, kinds=["job:started", "job:completed"]) as page:
+    async with opened(app, types=["job:started", "job:completed"]) as page:
         first = await page.take()
-        assert (first.event, [job["id"] for job in first.data["jobs"]]) == ("snapshot", [waiting.public_id])
-        assert first.data["jobs"][0]["status"] == JobState.QUEUED
+        assert (first.event, [job["id"] for job in first.data["jobs"]]) == ("snapshot", [waiting.id])
+        assert first.data["jobs"][0]["state"] == JobState.QUEUED
         assert first.id is not None
         await drained(app)
         started, completed = await page.frames(2)
-    assert (started.event, completed.event) == (EventKind.STARTED, EventKind.COMPLETED)
-    said = (completed.job, completed.data["status"], completed.data["kind"])
-    assert said == (waiting.public_id, JobState.COMPLETED, "work")
+    assert (started.event, completed.event) == (EventType.STARTED, EventType.COMPLETED)
+    said = (completed.job, completed.data["state"], completed.data["kind"])
+    assert said == (waiting.id, JobState.COMPLETED, "work")
 
 
 async def test_a_snapshot_shows_the_job_that_was_asked_for_or_a_limited_number(app: Holdfast, work: Work) -> None:
     handles = await app.enqueue_many(work.call(number) for number in range(MOST_SHOWN + 5))
-    async with opened(app, job=handles[3].public_id) as page:
-        assert [job["id"] for job in (await page.take()).data["jobs"]] == [handles[3].public_id]
+    async with opened(app, job=handles[3].id) as page:
+        assert [job["id"] for job in (await page.take()).data["jobs"]] == [handles[3].id]
     async with opened(app) as page:
         assert len((await page.take()).data["jobs"]) == MOST_SHOWN
-    async with opened(app, snapshot=False, kinds=["job:cancelled"], ping_s=0.1) as page:
+    async with opened(app, snapshot=False, types=["job:cancelled"], ping_s=0.1) as page:
         assert (await page.take()).event == "ping"  # a stream hears of what happens after its first frame was asked for
         await handles[0].cancel()
         while (frame := await page.take()).event == "ping":
             pass
-    assert frame.event == EventKind.CANCELLED
+    assert frame.event == EventType.CANCELLED
 
 
 async def test_a_quiet_stream_pings(app: Holdfast, work: Work) -> None:
@@ -139,7 +139,7 @@ async def test_a_quiet_stream_pings(app: Holdfast, work: Work) -> None:
         while frame.event == "ping":
             assert frame.id is None
             frame = await page.take()
-        assert frame.job == handle.public_id
+        assert frame.job == handle.id
 
 
 async def test_a_busy_stream_pings_too_and_ends_when_the_check_says_no(memory_app: Holdfast) -> None:
@@ -180,7 +180,7 @@ async def test_what_happens_together_is_written_together_and_never_too_much_at_o
             chunk = await anext(chunks)
             sizes.append(len(chunk))
             jobs += [frame.job for frame in read_all(chunk) if frame.event != "ping"]
-    assert jobs == [handle.public_id for handle in handles]
+    assert jobs == [handle.id for handle in handles]
     assert len(sizes) < 20
     assert max(sizes) < 66_000
 
@@ -199,9 +199,9 @@ async def test_secrets_are_covered_in_events_and_snapshots(memory_app: Holdfast)
         handle = await leak.enqueue(SecretStr("hunter22-of-the-user"))
         await drained(memory_app)
         frames = [await page.take()]
-        while frames[-1].event != EventKind.FAILED:
+        while frames[-1].event != EventType.FAILED:
             frames.append(await page.take())
-    async with opened(memory_app, job=handle.public_id) as page:
+    async with opened(memory_app, job=handle.id) as page:
         frames.append(await page.take())
     written = msgspec.json.encode(frames).decode()
     assert "refused" in written
@@ -224,13 +224,13 @@ async def test_who_comes_back_gets_what_came_meanwhile_and_nothing_twice(app: Ho
     async with opened(app) as page:
         await page.take()
         before = [await work.enqueue(number) for number in range(3)]
-        assert [frame.job for frame in await page.frames(3)] == [handle.public_id for handle in before]
+        assert [frame.job for frame in await page.frames(3)] == [handle.id for handle in before]
     missed = [await work.enqueue(number) for number in range(5)]
     await until(lambda: app.client.watching.number >= 8, "all are heard of")
     async with opened(app, last_event_id=page.last_id) as again:
-        assert [frame.job for frame in await again.frames(5)] == [handle.public_id for handle in missed]
+        assert [frame.job for frame in await again.frames(5)] == [handle.id for handle in missed]
         last = await work.enqueue(9)
-        assert (await again.take()).job == last.public_id
+        assert (await again.take()).job == last.id
 
 
 async def test_who_was_cut_off_before_the_first_event_comes_back_to_the_snapshot(app: Holdfast, work: Work) -> None:
@@ -238,7 +238,7 @@ async def test_who_was_cut_off_before_the_first_event_comes_back_to_the_snapshot
         await page.take()
     handle = await work.enqueue(1)
     async with opened(app, last_event_id=page.last_id) as again:
-        assert (await again.take()).job == handle.public_id
+        assert (await again.take()).job == handle.id
 
 
 async def test_what_happens_while_the_snapshot_is_read_is_not_taken_for_a_part_of_it(
@@ -261,7 +261,7 @@ async def test_what_happens_while_the_snapshot_is_read_is_not_taken_for_a_part_o
         assert (await page.take()).data["jobs"] == []
     async with opened(app, last_event_id=page.last_id) as again:
         await work.enqueue(2)
-        assert (await again.take()).job == created[0].public_id
+        assert (await again.take()).job == created[0].id
 
 
 IDS: dict[str, Callable[[Watching], str]] = {
@@ -322,7 +322,7 @@ async def test_a_client_that_is_cut_again_and_again_misses_nothing_and_sees_noth
     last_id: str | None = None
 
     async def enqueue() -> list[str]:
-        return [(await work.enqueue(number)).public_id for number in range(events)]
+        return [(await work.enqueue(number)).id for number in range(events)]
 
     async with opened(app) as page:  # from before the first event
         last_id = (await page.take()).id
@@ -349,7 +349,7 @@ async def test_clients_that_come_and_go_leave_nothing_behind(app: Holdfast, work
                 stream = EventStream(app.client)
                 reading = asyncio.create_task(_read_for_ever(stream))
                 for _ in range(number % 7):
-                    await app.counts()
+                    await app.jobs.counts()
                 reading.cancel()
                 await asyncio.wait([reading])
 
@@ -522,7 +522,7 @@ async def test_a_store_that_is_away_ends_a_response_properly(
         message = "the store is away"
         raise StoreError(message)
 
-    monkeypatch.setattr(memory_app.client, "list", away)
+    monkeypatch.setattr(memory_app.client.jobs, "list", away)
     browser = Browser()
     await asyncio.wait_for(respond(memory_app, browser), PATIENCE_S)
     assert [message.get("more_body") for message in browser.sent] == [None, False]

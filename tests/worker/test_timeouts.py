@@ -238,7 +238,7 @@ async def test_the_timer_of_a_job_that_ends_in_time_is_gone(
             other = await until_state(handles[1], JobState.SCHEDULED)  # its timeout and its grace have passed
             release.set()
     assert await handles[0].get() == job
-    assert {other.public_id in record.getMessage() for record in caplog.records} == {True}
+    assert {other.id in record.getMessage() for record in caplog.records} == {True}
 
 
 @pytest.mark.real_time  # the timer of three deadlines

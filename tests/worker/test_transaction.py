@@ -49,7 +49,7 @@ async def test_effect_result_and_completion_are_one(app: Holdfast, effects: Effe
         async with ctx.transaction() as tx:
             await effects.write(tx.connection, number)
             tx.result = {"paid": number}
-        after.append((await app.get(ctx.job.id)).state)
+        after.append((await app.jobs.get(ctx.job.number)).state)
         return "this is ignored"
 
     jobs = await ran(app, *[await pay.enqueue(number) for number in range(5)])
@@ -224,7 +224,7 @@ async def test_what_a_zombie_writes_is_rolled_back_and_it_is_told(app: Holdfast,
         # On SQLite nobody could take it away inside the block: there writers exclude each other.
         is_inside = isinstance(store, PostgresStore)
         take_away = store.finish_jobs
-        ends = [crashed(ctx.job.id, ctx.job.claim, FAILURE)]
+        ends = [crashed(ctx.job.number, ctx.job.claim, FAILURE)]
         try:
             if not is_inside:
                 await take_away(ends)
@@ -338,7 +338,7 @@ async def test_a_body_over_its_budget_is_rolled_back(make_sqlite_file: MakeApp) 
         async def slow(ctx: Context) -> None:
             async with ctx.transaction() as tx:
                 await effects.write(tx.connection, 1)
-                await app.list()  # reading goes on
+                await app.jobs.list()  # reading goes on
                 await other.enqueue()  # who writes waits until the budget is spent, and no longer
                 went_on.append("after the budget")
 

@@ -15,7 +15,9 @@ from holdfast import Context, Fatal, Holdfast, JobNotFound, JobState, NotOpen, R
 from holdfast.client import watching as watching_module
 from holdfast.client.subscription import MOST_WAITING, EventsMissed
 from holdfast.client.watching import Watching
-from holdfast.events import TERMINAL_EVENTS, Event, EventKind
+from holdfast.events import TERMINAL_EVENTS, EventType
+from holdfast.public_id import decode
+from holdfast.resources.event import Event
 from holdfast.stores.postgres.store import PostgresStore
 from tests.support.clock import LaterTime
 from tests.support.moments import Moments, recorded
@@ -25,7 +27,7 @@ from tests.support.workers import MakeApp, drained, working
 from tests.worker.faults import Faults
 
 Work = Task[..., None]
-ENQUEUED, STARTED, COMPLETED = EventKind.ENQUEUED, EventKind.STARTED, EventKind.COMPLETED
+ENQUEUED, STARTED, COMPLETED = EventType.ENQUEUED, EventType.STARTED, EventType.COMPLETED
 
 
 async def followed(watch: AsyncIterator[Event]) -> list[Event]:
@@ -36,7 +38,7 @@ async def followed(watch: AsyncIterator[Event]) -> list[Event]:
 
 def kinds(events: list[Event]) -> list[str]:
     """Name what was heard, without how far it was."""
-    return [event.kind for event in events if event.kind != EventKind.PROGRESS]
+    return [event.type for event in events if event.type != EventType.PROGRESS]
 
 
 async def heard(events: AsyncIterator[Event], count: int) -> list[Event]:
@@ -92,8 +94,7 @@ async def test_a_job_is_followed_from_its_queue_to_its_end(app: Holdfast) -> Non
         await drained(app)
         events = await following
     assert kinds(events) == [STARTED, COMPLETED]
-    assert {event.job_id for event in events} == {handle.id}
-    assert [event.seq for event in events] == sorted(event.seq for event in events)
+    assert {decode(event.id or "") for event in events} == {handle.number}
     assert events[-1].state is JobState.COMPLETED
 
 
@@ -110,7 +111,7 @@ async def test_of_a_job_that_has_ended_its_end_is_all(app: Holdfast, how: str) -
     await drained(app)
     (event,) = await followed(handle.watch())
     job = await handle.get()
-    assert (event.kind, event.state, event.life, event.claim) == (f"job:{how}", job.state, 1, job.claim)
+    assert (event.type, event.state, event.run, event.claim) == (f"job:{how}", job.state, 1, job.claim)
     assert event.at == job.finished_at
     assert event.data.get("error") == job.error
 
@@ -124,8 +125,8 @@ async def test_a_job_that_is_tried_again_is_followed_through_all_its_attempts(ap
     handle = await work.enqueue()
     async with watched(handle.watch()) as following, working(app):
         events = await following
-    assert kinds(events) == [STARTED, EventKind.RETRYING] * 2 + [STARTED, COMPLETED]
-    assert [event.attempt for event in events if event.kind == STARTED] == [1, 2, 3]
+    assert kinds(events) == [STARTED, EventType.RETRYING] * 2 + [STARTED, COMPLETED]
+    assert [event.attempt for event in events if event.type == STARTED] == [1, 2, 3]
 
 
 async def test_a_watch_follows_the_life_in_which_it_began(app: Holdfast) -> None:
@@ -142,14 +143,14 @@ async def test_a_watch_follows_the_life_in_which_it_began(app: Holdfast) -> None
     async with watched(handle.watch()) as following:
         await drained(app)
         events = await following
-    assert [(event.kind, event.life) for event in events] == [(STARTED, 2), (COMPLETED, 2)]
+    assert [(event.type, event.run) for event in events] == [(STARTED, 2), (COMPLETED, 2)]
 
 
 async def test_a_job_that_is_deleted_meanwhile_ends_the_watch(app: Holdfast, work: Work) -> None:
     handle = await work.enqueue()
     async with watched(handle.watch()) as following:
         await drained(app)
-        await app.delete(handle.public_id)
+        await app.jobs.delete(handle.id)
         assert kinds(await following) == [STARTED, COMPLETED]
     with pytest.raises(JobNotFound):
         await followed(handle.watch())
@@ -159,7 +160,7 @@ async def test_a_watch_that_is_left_early_is_forgotten(app: Holdfast, work: Work
     handle = await work.enqueue()
     async with working(app):
         async for event in handle.watch():
-            assert event.kind in {STARTED, *TERMINAL_EVENTS}
+            assert event.type in {STARTED, *TERMINAL_EVENTS}
             break
         await until(lambda: not app.client.watching.watchers, "nobody watches")
 
@@ -175,20 +176,25 @@ async def test_a_filter_lets_through_what_fits_all_of_it(app: Holdfast) -> None:
     async def second() -> None: ...
 
     async with (
-        app.events(kinds=["job:completed"]) as by_kind,
+        app.events(types=["job:completed"]) as by_kind,
         app.events(queues=["ONE"]) as by_queue,
-        app.events(tasks=["second"], kinds=["job:enqueued"]) as by_both,
+        app.events(kinds=["second"], types=["job:enqueued"]) as by_both,
     ):
         handles = [await first.enqueue(), await second.enqueue()]
-        async with app.events(jobs=[handles[1].public_id], kinds=["job:started", "job:completed"]) as by_job:
+        async with app.events(jobs=[handles[1].id], types=["job:started", "job:completed"]) as by_job:
             await drained(app, queues=["one", "two"])
-            assert {event.job_id for event in await heard(by_kind, 2)} == {handle.id for handle in handles}
+            assert {decode(event.id or "") for event in await heard(by_kind, 2)} == {
+                handle.number for handle in handles
+            }
             assert kinds(await heard(by_queue, 3)) == [ENQUEUED, STARTED, COMPLETED]
-            assert [event.job_id for event in await heard(by_both, 1)] == [handles[1].id]
+            assert [decode(event.id or "") for event in await heard(by_both, 1)] == [handles[1].number]
             assert kinds(await heard(by_job, 2)) == [STARTED, COMPLETED]
-        markers = [(await first.enqueue()).id, (await second.enqueue()).id]  # between which nothing else was heard
+        markers = [
+            (await first.enqueue()).number,
+            (await second.enqueue()).number,
+        ]  # between which nothing else was heard
         await drained(app, queues=["one", "two"])
-        nexts = [(await heard(one, 1))[0].job_id for one in (by_kind, by_queue, by_both)]
+        nexts = [decode((await heard(one, 1))[0].id or "") for one in (by_kind, by_queue, by_both)]
         assert (nexts[0] in markers, nexts[1:]) == (True, markers)
 
 
@@ -364,7 +370,7 @@ async def test_a_store_that_is_away_for_a_moment_costs_no_event(app: Holdfast, w
         before = faults.calls["read_events"]
         await until(lambda: faults.calls["read_events"] >= before + 3, "the reader keeps trying")
         faults.is_away = False
-        assert [event.job_id for event in await heard(events, 10)] == [handle.id for handle in handles]
+        assert [decode(event.id or "") for event in await heard(events, 10)] == [handle.number for handle in handles]
         faults.cut_reply("read_events", 3)
         await drained(app)
         assert kinds(await heard(events, 20)).count(COMPLETED) == 10

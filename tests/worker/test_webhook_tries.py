@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, JobState, Queue
-from holdfast.events import EventKind
+from holdfast.events import EventType
 from holdfast.services.courier import AT_ONCE, Courier
 from holdfast.stores.deliveries import Message
 from holdfast.webhooks.hosts import AT_ONCE_EACH
@@ -55,8 +55,8 @@ async def stop_clock(app: Holdfast, at: datetime | None = None) -> datetime:
 
 async def told(app: Holdfast) -> list[str]:
     """The events that were written about messages."""
-    kinds = (EventKind.WEBHOOK_DELIVERED, EventKind.WEBHOOK_FAILED)
-    return [event.kind.value for event in await app.store.read_events(0, [], 1_000) if event.kind in kinds]
+    kinds = (EventType.WEBHOOK_DELIVERED, EventType.WEBHOOK_FAILED)
+    return [event.type.value for event in await app.store.read_events(0, [], 1_000) if event.type in kinds]
 
 
 # ---- tries -----------------------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ async def test_a_receiver_that_hangs_keeps_no_job_and_no_shutdown(make_shared_ap
             return sum([(await delivery_of(handle)).tries for handle in hung if await is_posted(handle)]) == 8
 
         async def is_posted(handle: Any) -> bool:
-            return bool((await handle.get()).deliveries)
+            return bool((await handle.get()).webhooks)
 
         await until(are_hanging, "as many hang as may be posted at once")
         for handle in [await work.enqueue() for _ in range(40)]:
@@ -288,7 +288,7 @@ async def test_what_is_under_way_is_sent_and_recorded_before_the_store_is_closed
         receiver.open.set()
         await worker
     async with app:
-        assert (await app.get(handle.id or 0)).webhook_sent
+        assert (await app.jobs.get(handle.number or 0)).webhook_sent
     assert len(receiver.requests) == 1
 
 
@@ -339,7 +339,7 @@ async def test_a_job_that_is_gone_meanwhile_breaks_nothing(
             await handle.cancel()
         async with working(app):
             await receiver.got(1)
-            await meanwhile(app, handle.id or 0, how)
+            await meanwhile(app, handle.number or 0, how)
             receiver.open.set()
             other = await work.using(webhook=receiver.url).enqueue()
             assert (await tried(other)).webhook_sent
@@ -355,9 +355,9 @@ async def test_a_job_that_is_gone_meanwhile_breaks_nothing(
 
 async def meanwhile(app: Holdfast, job_id: int, how: str) -> None:
     if how == "deleted":
-        await app.delete(job_id)
+        await app.jobs.delete(job_id)
     elif how == "retried":
-        await app.retry(job_id)
+        await app.jobs.retry(job_id)
     else:
 
         async def is_expired() -> bool:

@@ -49,17 +49,17 @@ async def test_a_message_says_how_the_job_ended_and_is_signed(make_shared_app: M
         assert said["type"] == "job.completed"
         assert abs((datetime.fromisoformat(said["timestamp"]) - job.finished_at).total_seconds()) < 0.001
         assert said["data"] == {
-            "id": job.public_id,
+            "id": job.id,
             "kind": job.kind,
             "queue": "default",
-            "status": "completed",
-            "life": 1,
+            "state": "completed",
+            "run": 1,
             "attempt": 1,
             "tags": {"tenant": "a"},
             "error": None,
             "result": {"n": 1, "text": ""},
         }
-        (delivery,) = job.deliveries
+        (delivery,) = job.webhooks
         assert (delivery.state, delivery.tries, delivery.event) == ("delivered", 1, "job:completed")
         assert [(one.status, one.error) for one in delivery.log] == [(200, None)]
         assert job.webhook_sent
@@ -94,7 +94,7 @@ async def test_a_message_says_why_a_job_did_not_complete(make_shared_app: MakeAp
             "cancelled": ("job.cancelled", "cancelled", 0, None),
         }[how]
         data = said["data"]
-        assert (said["type"], data["status"], data["attempt"], data["error"]) == expected
+        assert (said["type"], data["state"], data["attempt"], data["error"]) == expected
         assert (data["result"], data["tags"], job.webhook_sent) == (None, {}, True)
 
 
@@ -116,10 +116,10 @@ async def test_every_try_has_the_same_id_and_every_life_another(make_shared_app:
         await drained(app)
         first, again, third, second_life = (request.id for request in receiver.requests)
         assert first == again == third != second_life
-        assert [request.verified()["data"]["life"] for request in receiver.requests] == [1, 1, 1, 2]
+        assert [request.verified()["data"]["run"] for request in receiver.requests] == [1, 1, 1, 2]
         bodies = [request.body for request in receiver.requests[:3]]
         assert bodies == bodies[:1] * 3
-        assert [(one.life, one.state, one.tries) for one in (await handle.get()).deliveries] == [
+        assert [(one.run, one.state, one.tries) for one in (await handle.get()).webhooks] == [
             (1, "delivered", 3),
             (2, "delivered", 1),
         ]
@@ -232,7 +232,7 @@ async def test_without_a_secret_nothing_is_registered(make_sqlite_memory: MakeAp
             await work.using(webhook="https://hooks.example.org/in").enqueue()
         with pytest.raises(InvalidValue, match="there is no secret to sign messages"):
             await app.enqueue_many([work.call(), work.using(webhook="https://hooks.example.org/in").call()])
-        assert (await app.list()).jobs == []
+        assert (await app.jobs.list()).jobs == []
     with pytest.raises(ConfigError, match="there is no secret to sign messages"):
         make_sqlite_memory(queues=[Queue("q", webhook="https://hooks.example.org/in")])
 
@@ -246,7 +246,7 @@ async def test_no_local_address_is_registered(make_sqlite_memory: MakeApp) -> No
                 await work.using(webhook=url.format(port=8080)).enqueue()
             with pytest.raises(ConfigError, match="webhook"):
                 make_sqlite_memory(webhooks=webhooks, queues=[Queue("q", webhook=url.format(port=8080))])
-        assert (await app.list()).jobs == []
+        assert (await app.jobs.list()).jobs == []
 
 
 @pytest.mark.parametrize("events", [(), ("job:started",), ("job:completed", "job:started"), "job:failed"], ids=str)
@@ -263,7 +263,7 @@ async def test_a_queue_posts_the_events_it_chose(make_shared_app: MakeApp) -> No
             done, dead = await work.enqueue(), await work.enqueue("badly")
             await drained(app)
             assert [request.verified()["type"] for request in receiver.requests] == ["job.failed"]
-            assert ((await done.get()).deliveries, (await dead.get()).webhook_sent) == ([], True)
+            assert ((await done.get()).webhooks, (await dead.get()).webhook_sent) == ([], True)
 
 
 async def test_what_is_no_longer_allowed_is_not_posted(make_sqlite_file: MakeApp) -> None:
@@ -274,8 +274,8 @@ async def test_what_is_no_longer_allowed_is_not_posted(make_sqlite_file: MakeApp
         register(stricter)
         async with stricter:
             await drained(stricter)
-            job = await stricter.get(handle.id or 0)
-        (delivery,) = job.deliveries
+            job = await stricter.jobs.get(handle.number or 0)
+        (delivery,) = job.webhooks
         assert (job.state, delivery.state, trap.hits) == (JobState.COMPLETED, "pending", 0)
         assert delivery.log[0].error is not None
         assert delivery.log[0].error.startswith("webhook URL: expected")
@@ -289,7 +289,7 @@ async def test_a_secret_that_was_taken_away_is_missed_and_nothing_is_sent_unsign
         async with make_sqlite_file(webhooks=other) as without:
             register(without)
             await drained(without)
-            delivery = (await without.get(handle.id or 0)).deliveries[0]
+            delivery = (await without.jobs.get(handle.number or 0)).webhooks[0]
         assert receiver.requests == []
         assert [one.error for one in delivery.log] == [
             "there is no secret any more to sign messages to this endpoint with"

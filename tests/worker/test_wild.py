@@ -359,9 +359,9 @@ async def _given_back(
     assert (job.state, job.attempt, job.claim) == (JobState.SCHEDULED, 0, 1)
     assert (job.run_at - job.attempts[-1].ended_at).total_seconds() == 30
     assert fine.result == "fine"
-    assert f"job {job.public_id} was given back for 30 s" in caplog.text
+    assert f"job {job.id} was given back for 30 s" in caplog.text
     assert "added_later" in caplog.text
-    await new.reschedule(job.id, run_in=0)
+    await new.jobs.reschedule(job.id, delay=0)
     (job,) = await ran(new, handle)
     assert (job.state, job.attempt, job.result) == (JobState.COMPLETED, 1, "by the new worker")
 
@@ -381,7 +381,7 @@ async def test_one_bad_row_among_many_fails_alone(app: Holdfast) -> None:
     handles = await app.enqueue_many(keep.call(number) for number in range(good))
     bad = await app.enqueue_many(keep.call(-1) for _ in BAD_ARGUMENTS)
     for handle, payload in zip(bad, BAD_ARGUMENTS, strict=True):
-        await raw.execute(app.store, f"UPDATE holdfast.jobs SET payload = '{payload}' WHERE id = {handle.id}")
+        await raw.execute(app.store, f"UPDATE holdfast.jobs SET payload = '{payload}' WHERE id = {handle.number}")
     await drained(app)
     assert sorted(done) == list(range(good))
     assert {(await handle.get()).state for handle in handles} == {JobState.COMPLETED}

@@ -22,7 +22,7 @@ FILE_MARK = "@"
 
 
 def read_pairs(task: Task[..., Any] | None, pairs: Sequence[str], schema: Mapping[str, Any] | None = None) -> str:
-    """Write `key=value` and `key:=JSON` as a payload; the task, if it is known, checks it afterwards.
+    """Write `key=value` and `key:=JSON` as JSON; the task, if it is known, checks it afterwards.
 
     Without the task, the JSON Schema of its arguments says which of them take text.
     """
@@ -48,18 +48,18 @@ def read_pairs(task: Task[..., Any] | None, pairs: Sequence[str], schema: Mappin
     return msgspec.json.encode(found).decode()
 
 
-def read_payload(source: str) -> str:
-    """Read `--payload`: JSON itself, `-` for stdin, `@file` for a file; the task checks it afterwards."""
+def read_args(source: str) -> str:
+    """Read `--args`: JSON itself, `-` for stdin, `@file` for a file; the task checks it afterwards."""
     try:
         if source == STDIN:
             return sys.stdin.buffer.read().decode()
         if source.startswith(FILE_MARK):
             return Path(source.removeprefix(FILE_MARK)).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        message = f"--payload {source}: expected JSON in UTF-8: {error}"
+        message = f"--args {source}: expected JSON in UTF-8: {error}"
         raise ArgumentError(message) from error
     except OSError as error:
-        message = f"--payload {source}: cannot be read: {error.strerror or error}"
+        message = f"--args {source}: cannot be read: {error.strerror or error}"
         raise ArgumentError(message) from error
     return source
 

@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli import output
-from holdfast.job import Job, JobState
+from holdfast.job import JobState
+from holdfast.resources.job import Job
 
 _BAR = 20
 _WHOLE = 100
@@ -31,7 +32,7 @@ def _row(job: Job) -> tuple[RenderableType, ...]:
     percent = None if progress is None else progress.percent
     message = "" if progress is None else progress.message or ""
     return (
-        Text(job.public_id, style="bold"),
+        Text(job.id, style="bold"),
         Text(output.one_line(job.kind)),
         Text(job.state, style=output.STATE_STYLES[job.state]),
         _bar(job, percent),

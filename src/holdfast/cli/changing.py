@@ -6,19 +6,22 @@ from typing import Any
 
 import click
 
-from holdfast import names, public_id
-from holdfast.cli import job_shapes, many, moments, naming, options, output
+from holdfast import names
+from holdfast.cli import many, moments, naming, options, output
 from holdfast.cli.connect import with_store
 from holdfast.cli.exits import Exit, code_of, show_error
 from holdfast.cli.grammar import Verb
 from holdfast.client.client import Client
-from holdfast.client.refusals import require_done
+from holdfast.client.jobs import Jobs
 from holdfast.duration import milliseconds
 from holdfast.errors import HoldfastError
+from holdfast.job import Answer
+from holdfast.public_id import decode
 from holdfast.resources.bulk import BulkVerb
-from holdfast.stores.values import Answer, Answered, JobFilter
+from holdfast.resources.job_parts import JobAnswer, JobAnswers
+from holdfast.stores.values import JobFilter
 
-_Change = Callable[[Client, list[int]], Awaitable[list[Answered]]]
+_Change = Callable[[Jobs, list[str]], Awaitable[list[JobAnswer]]]
 _FAILED_MAIL = "--filter 'kind:send_email state:failed since:1h'"
 
 
@@ -30,12 +33,12 @@ _FAILED_MAIL = "--filter 'kind:send_email state:failed since:1h'"
 def cancel(ctx: click.Context, /, *, ids: Sequence[str], **given: Any) -> None:
     """Cancel jobs.
 
-    Waiting ones end at once, running ones are told to stop. With several ids the exit code is the highest of them. With
-    --filter it says how many jobs fit, asks, and does it in the background; see `bulk`.
+    Waiting ones end at once, running ones are asked to stop. With several ids the exit code is the highest of them.
+    With --filter it says how many jobs fit, asks, and does it in the background; see `bulk`.
     """
     deed = many.Deed(BulkVerb.CANCEL, "cancel")
     terms = {name: given[name] for name in ("actor", "reason")}
-    _change(ctx, deed, ids, given, lambda client, jobs: client.cancel_many(jobs, **terms))
+    _change(ctx, deed, ids, given, lambda jobs, ids: jobs.cancel_many(ids, **terms))
 
 
 @click.command(
@@ -44,12 +47,12 @@ def cancel(ctx: click.Context, /, *, ids: Sequence[str], **given: Any) -> None:
     examples=("htcx-2s16-z48b-09", "htcx-2s16-z48b-09 --from-phase encode", f"{_FAILED_MAIL} --rate 50/s --wait"),
 )
 @options.some_ids
-@click.option("--from-phase", metavar="NAME", help="Run this phase and all later ones anew; with ids only.")
+@click.option("--from-phase", metavar="NAME", help="Run this phase and all later ones again; with ids only.")
 @many.choosing
 @options.as_json
 @click.pass_context
 def retry(ctx: click.Context, /, *, ids: Sequence[str], from_phase: str | None, **given: Any) -> None:
-    """Give finished jobs a new life.
+    """Start finished jobs over.
 
     For failed, cancelled and partly completed jobs. Completed phases keep their results, and items that ended well are
     left out. With several ids the exit code is the highest of them. With --filter it says how many jobs fit, asks, and
@@ -59,16 +62,16 @@ def retry(ctx: click.Context, /, *, ids: Sequence[str], from_phase: str | None, 
         message = "--from-phase goes with ids, not with --filter"
         raise click.UsageError(message, ctx)
     deed = many.Deed(BulkVerb.RETRY, "retry")
-    _change(ctx, deed, ids, given, lambda client, jobs: client.retry_many(jobs, from_phase=from_phase))
+    _change(ctx, deed, ids, given, lambda jobs, ids: jobs.retry_many(ids, from_phase=from_phase))
 
 
 @click.command(
     "reschedule",
     cls=Verb,
-    examples=("htcx-2s16-z48b-09 --in 5m", "htcx-2s16-z48b-09 --now", "--filter 'queue:low' --at 2030-01-15T22:00Z"),
+    examples=("htcx-2s16-z48b-09 --delay 5m", "htcx-2s16-z48b-09 --now", "--filter 'queue:low' --at 2030-01-15T22:00Z"),
 )
 @options.some_ids
-@click.option("--in", "run_in", metavar="DURATION", help="So much later than now: 30s, 5m, 1h 30m.")
+@click.option("--delay", metavar="DURATION", help="So much later than now: 30s, 5m, 1h 30m.")
 @click.option("--at", "run_at", metavar="TIME", help="At a time with an offset: 2030-01-15T09:00:00Z.")
 @click.option("--now", "is_now", is_flag=True, help="At once.")
 @many.choosing
@@ -79,23 +82,23 @@ def reschedule(
     /,
     *,
     ids: Sequence[str],
-    run_in: str | None,
+    delay: str | None,
     run_at: str | None,
     is_now: bool,
     **given: Any,
 ) -> None:
-    """Set when waiting jobs are due.
+    """Set when waiting jobs may run.
 
     With several ids the exit code is the highest of them. With --filter it says how many jobs fit, asks, and does it in
     the background; see `bulk`.
     """
-    if [run_in is not None, run_at is not None, is_now].count(True) != 1:
-        message = "expected one of --in, --at and --now"
+    if [delay is not None, run_at is not None, is_now].count(True) != 1:
+        message = "expected one of --delay, --at and --now"
         raise click.UsageError(message, ctx)
     at = None if run_at is None else moments.due(run_at, "--at")
-    delay = None if at is not None else timedelta(milliseconds=milliseconds(run_in or "0s", "--in"))
-    deed = many.Deed(BulkVerb.RESCHEDULE, "reschedule", terms={"run_at": at, "delay": delay})
-    _change(ctx, deed, ids, given, lambda client, jobs: client.reschedule_many(jobs, run_at=at, run_in=delay))
+    later = None if at is not None else timedelta(milliseconds=milliseconds(delay or "0s", "--delay"))
+    deed = many.Deed(BulkVerb.RESCHEDULE, "reschedule", terms={"run_at": at, "delay": later})
+    _change(ctx, deed, ids, given, lambda jobs, ids: jobs.reschedule_many(ids, run_at=at, delay=later))
 
 
 @click.command(
@@ -113,7 +116,7 @@ def priority(ctx: click.Context, /, *, ids: Sequence[str], priority: int, **give
     the highest of them. With --filter it says how many jobs fit, asks, and does it in the background; see `bulk`.
     """
     deed = many.Deed(BulkVerb.REPRIORITISE, "reprioritise", terms={"priority": priority})
-    _change(ctx, deed, ids, given, lambda client, jobs: client.reprioritise_many(jobs, priority))
+    _change(ctx, deed, ids, given, lambda jobs, ids: jobs.reprioritise_many(ids, priority))
 
 
 @click.command("delete", cls=Verb, examples=("htcx-2s16-z48b-09", "--filter 'state:cancelled until:30d' --dry-run"))
@@ -128,7 +131,7 @@ def delete(ctx: click.Context, /, *, ids: Sequence[str], **given: Any) -> None:
     how many jobs fit, asks, and does it in the background; see `bulk`.
     """
     deed = many.Deed(BulkVerb.DELETE, "delete", typed="delete")
-    _change(ctx, deed, ids, given, lambda client, jobs: client.delete_many(jobs))
+    _change(ctx, deed, ids, given, lambda jobs, ids: jobs.delete_many(ids))
 
 
 def _change(ctx: click.Context, deed: many.Deed, ids: Sequence[str], given: dict[str, Any], change: _Change) -> None:
@@ -142,7 +145,7 @@ def _change(ctx: click.Context, deed: many.Deed, ids: Sequence[str], given: dict
     if not jobs or given["dry_run"]:
 
         async def choose(_client: Client) -> JobFilter:
-            return JobFilter(ids=tuple(jobs)) if query is None else many.fitting(query)
+            return JobFilter(ids=tuple(map(decode, jobs))) if query is None else many.fitting(query)
 
         many.start(ctx, deed, choose, given)
         return
@@ -152,34 +155,32 @@ def _change(ctx: click.Context, deed: many.Deed, ids: Sequence[str], given: dict
     if idle := [name for name in ("rate", "wait", *kept) if given[name]]:
         message = f"--{idle[0]} goes with --filter; jobs that are named are changed at once"
         raise click.UsageError(message, ctx)
-    _report(ctx, deed, with_store(ctx, lambda session: change(session.client, jobs)), as_json=given["as_json"])
+    _report(ctx, deed, with_store(ctx, lambda session: change(session.client.jobs, jobs)), as_json=given["as_json"])
 
 
-def _report(ctx: click.Context, deed: many.Deed, answers: Sequence[Answered], *, as_json: bool) -> None:
+def _report(ctx: click.Context, deed: many.Deed, answers: Sequence[JobAnswer], *, as_json: bool) -> None:
     """Print what became of each job and leave with the highest exit code among them."""
     worst = int(Exit.OK)
-    shown: list[job_shapes.AnswerShape] = []
-    for answered in answers:
-        refused: str | None = None
+    for answer in answers:
         try:
-            require_done(deed.word, answered)
+            answer.require_done()
         except HoldfastError as error:
-            refused, code = str(error), code_of(error)
+            code = code_of(error)
             worst = max(worst, code)
-            show_error(refused, code, kind=type(error).__name__, as_json=as_json)
-        shown.append(job_shapes.answer(answered, refused))
-        if refused is None and not as_json:
-            output.line(f"{public_id.encode(answered.id)} {_outcome(deed, answered)}")
+            show_error(str(error), code, kind=type(error).__name__, as_json=as_json)
+        else:
+            if not as_json:
+                output.line(f"{answer.id} {_outcome(deed, answer)}")
     if as_json:
-        output.write_json(job_shapes.AnswersShape(shown))
+        output.write_json(JobAnswers(jobs=list(answers)))
     ctx.exit(worst)
 
 
-def _outcome(deed: many.Deed, answered: Answered) -> str:
+def _outcome(deed: many.Deed, answer: JobAnswer) -> str:
     if deed.verb is BulkVerb.DELETE:
         return "deleted"
     if deed.verb is BulkVerb.REPRIORITISE:
         return f"priority {deed.terms['priority']}"
-    if answered.answer is Answer.REQUESTED:
-        return "running, told to stop"
-    return f"{answered.state}"
+    if answer.answer is Answer.REQUESTED:
+        return "running, asked to stop"
+    return f"{answer.state}"

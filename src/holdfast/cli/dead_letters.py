@@ -11,25 +11,24 @@ import msgspec
 
 from holdfast import ages, public_id
 from holdfast.cli import (
+    clone,
     completing,
     job_page,
-    job_shapes,
     listing,
     many,
     moments,
     options,
     output,
-    replaying,
     shapes,
 )
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun, Verb
 from holdfast.cli.output import Cell, Column
 from holdfast.client.client import Client
-from holdfast.client.refusals import require_done
-from holdfast.job import Job
 from holdfast.resources.bulk import BulkVerb
 from holdfast.resources.dead_letter import DeadLetterGroup
+from holdfast.resources.job import Job
+from holdfast.resources.job_parts import JobAnswer, JobAnswers
 from holdfast.resources.redaction import redact
 from holdfast.stores.values import JobFilter
 
@@ -164,21 +163,21 @@ def show(ctx: click.Context, *, which: str, limit: int, as_json: bool) -> None:
     """Show a group and its newest jobs, or one failed job."""
     if not _GROUP.fullmatch(which):
         wanted = public_id.decode(which)
-        job = with_store(ctx, lambda session: session.client.get(wanted))
+        job = with_store(ctx, lambda session: session.client.jobs.get(wanted))
         if as_json:
-            output.write_json(job_shapes.job(job))
+            output.write_json(job)
         else:
             job_page.write(job_page.Look(job), ages.now())
         return
 
     async def look(session: Session) -> tuple[DeadLetterGroup, list[Job]]:
         group = await session.client.dead_letters.get(which)
-        page = await session.client.list(await session.client.dead_letters.filter(which), limit=limit)
+        page = await session.client.jobs.list(await session.client.dead_letters.filter(which), limit=limit)
         return group, page.jobs
 
     group, jobs = with_store(ctx, look)
     if as_json:
-        output.write_json(msgspec.to_builtins(redact(group)) | {"jobs": [job_shapes.job(job) for job in jobs]})
+        output.write_json(msgspec.to_builtins(redact(group)) | {"jobs": redact(jobs)})
     else:
         _write_group(group, jobs)
 
@@ -204,7 +203,7 @@ def _write_group(group: DeadLetterGroup, jobs: Sequence[Job]) -> None:
 def _job_row(job: Job, now: datetime) -> list[Cell]:
     at = job.finished_at or job.enqueued_at
     return [
-        Cell(job.public_id),
+        Cell(job.id),
         Cell(f"{job.attempt}/{job.max_attempts}"),
         Cell(ages.age(at, now), ages.iso(at)),
         Cell(_error(job.error_class, job.error)),
@@ -253,8 +252,10 @@ def replay(ctx: click.Context, /, *, which: Sequence[str], pairs: Sequence[str],
             got = "--dry-run" if given["dry_run"] else " ".join(which) or "none"
             message = f"--set changes one job: expected its id alone, got {got}"
             raise click.UsageError(message, ctx)
-        changes = replaying.Changes(tuple(pairs))
-        replaying.replay_edited(ctx, public_id.decode(jobs[0]), changes, given["actor"], as_json=given["as_json"])
+        changes = clone.Changes(tuple(pairs))
+        clone.write_clone(
+            ctx, public_id.encode(public_id.decode(jobs[0])), changes, given["actor"], as_json=given["as_json"]
+        )
     elif jobs and not given["dry_run"]:
         _at_once(ctx, "retry", which, jobs, as_json=given["as_json"])
     else:
@@ -307,17 +308,17 @@ def _at_once(ctx: click.Context, verb: str, which: Sequence[str], jobs: Sequence
         raise click.UsageError(message, ctx)
     ids = [public_id.decode(job) for job in jobs]
 
-    async def change(session: Session) -> list[Any]:
-        client = session.client
-        return await (client.retry_many(ids) if verb == "retry" else client.delete_many(ids))
+    async def change(session: Session) -> list[JobAnswer]:
+        jobs = session.client.jobs
+        return await (jobs.retry_many(ids) if verb == "retry" else jobs.delete_many(ids))
 
     answers = with_store(ctx, change)
-    for answered in answers:
-        require_done(verb, answered)
+    for answer in answers:
+        answer.require_done()
         if not as_json:
-            output.line(f"{public_id.encode(answered.id)} {'deleted' if verb == 'delete' else answered.state}")
+            output.line(f"{answer.id} {'deleted' if verb == 'delete' else answer.state}")
     if as_json:
-        output.write_json(job_shapes.AnswersShape([job_shapes.answer(answered, None) for answered in answers]))
+        output.write_json(JobAnswers(jobs=answers))
 
 
 # ---- export --------------------------------------------------------------------------------------------------------

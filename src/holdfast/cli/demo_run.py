@@ -19,7 +19,8 @@ from holdfast.cli.demo_view import Snapshot, View
 from holdfast.demo import app as shop
 from holdfast.demo import plan
 from holdfast.demo.plan import Planned, Summary
-from holdfast.job import Job, JobState
+from holdfast.job import JobState
+from holdfast.resources.job import Job
 from holdfast.stores import make_store
 
 _LOOK_S = 0.25
@@ -51,9 +52,9 @@ class Demo:
         self._folder = folder
         self._view = view
         self._began = time.monotonic()
-        self._planned: dict[int, Planned] = {}
-        self._seen: dict[int, Job] = {}
-        self._victims: dict[int, Job] | None = None
+        self._planned: dict[str, Planned] = {}
+        self._seen: dict[str, Job] = {}
+        self._victims: dict[str, Job] | None = None
         self._stays = stays
 
     async def run(self) -> Story:
@@ -88,10 +89,10 @@ class Demo:
     async def _store_jobs(self) -> None:
         planned = [*plan.jobs(), plan.unwanted()]
         handles = await shop.app.enqueue_many([one.call for one in planned])
-        ids = [handle.id for handle in handles if handle.id is not None]
+        ids = [handle.id for handle in handles]
         self._planned = dict(zip(ids, planned, strict=True))
         self._say(f"stored {len(ids)} jobs; no worker runs yet")
-        await shop.app.cancel(ids[-1], actor="demo", reason="nobody wants it any more")
+        await shop.app.jobs.cancel(ids[-1], actor="demo", reason="nobody wants it any more")
 
     async def _show_address(self, server: demo_processes.DemoServer) -> list[str]:
         """Say where the dashboard is, as soon as it is there; the answer is what went wrong."""
@@ -112,13 +113,13 @@ class Demo:
         self._say("all of that has ended; more jobs come until you press Ctrl-C", "bold")
         if server.address is not None:
             self._say(f"dashboard: {server.address} (the link above lets you in)", "bold green")
-        ids: list[int] = []
+        ids: list[str] = []
         for number in itertools.count(1):
             handles = await shop.app.enqueue_many(plan.more(number))
-            ids = [*ids, *(handle.id for handle in handles if handle.id is not None)][-_SHOWN:]
+            ids = [*ids, *(handle.id for handle in handles)][-_SHOWN:]
             until = time.monotonic() + _MORE_S
             while time.monotonic() < until:
-                self._view.show(Snapshot(self._elapsed, list((await shop.app.get_many(ids)).values())))
+                self._view.show(Snapshot(self._elapsed, list((await shop.app.jobs.get_many(ids)).values())))
                 try:
                     async with asyncio.timeout(_LOOK_S):
                         await enough.wait()
@@ -140,11 +141,11 @@ class Demo:
             await asyncio.sleep(_LOOK_S)
 
     async def _look(self) -> None:
-        found = await shop.app.get_many(list(self._planned))
+        found = await shop.app.jobs.get_many(list(self._planned))
         for job in found.values():
             what = self._event(self._seen.get(job.id), job)
             if what is not None:
-                self._say(f"{job.kind} {job.public_id} {what}", _STYLES.get(job.state, ""))
+                self._say(f"{job.kind} {job.id} {what}", _STYLES.get(job.state, ""))
         self._seen = found
         self._view.show(Snapshot(self._elapsed, list(found.values())))
 

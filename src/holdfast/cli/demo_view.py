@@ -16,7 +16,8 @@ from holdfast import ages
 from holdfast.cli import bars, output
 from holdfast.cli.output import STATE_STYLES
 from holdfast.demo import app as shop
-from holdfast.job import LIVE, Job, JobState
+from holdfast.job import LIVE, JobState
+from holdfast.resources.job import Job
 
 _RUNNING_SHOWN, _ENDED_SHOWN = 8, 3
 _RATE_S = 3.0
@@ -164,5 +165,5 @@ def _queues(jobs: Sequence[Job]) -> RenderableType:
 def _ended(job: Job) -> Text:
     begun = job.started_at or job.claimed_at
     took = "" if begun is None or job.finished_at is None else f" after {ages.span(job.finished_at - begun)}"
-    parts = ((f"{job.public_id}  ", ""), (f"{job.state}", STATE_STYLES[job.state]), (f"  {job.kind}{took}", ""))
+    parts = ((f"{job.id}  ", ""), (f"{job.state}", STATE_STYLES[job.state]), (f"  {job.kind}{took}", ""))
     return Text.assemble(*parts, no_wrap=True, overflow="crop")

@@ -6,14 +6,13 @@ from typing import Any
 
 import click
 
-from holdfast import public_id
 from holdfast.app import Holdfast
-from holdfast.cli import arguments, completing, job_shapes, locate, moments, options, output, remote_enqueue, waiting
+from holdfast.cli import arguments, completing, locate, moments, options, output, remote_enqueue, waiting
 from holdfast.cli.connect import require_kept
 from holdfast.cli.grammar import Verb
 from holdfast.cli.remote_enqueue import Request
 from holdfast.cli.waiting import Watch
-from holdfast.handle import JobHandle
+from holdfast.resources.job import EnqueuedJob
 from holdfast.tasks.call import Call
 from holdfast.tasks.options import UsingOptions
 from holdfast.tasks.task import Task
@@ -21,7 +20,7 @@ from holdfast.tasks.task import Task
 _EXAMPLES = (
     "send_email to=a@example.org subject=hello",
     "resize path=a.png width=300 sizes:='[100, 200]'",
-    "send_email --payload @email.json --in 5m",
+    "send_email --args @email.json --delay 5m",
     "send_email to=a@example.org --unique welcome:a --tag customer=17",
     "resize path=a.png width=300 --wait --wait-timeout 30s",
 )
@@ -30,8 +29,8 @@ _EXAMPLES = (
 @click.command("enqueue", cls=Verb, examples=_EXAMPLES)
 @click.argument("kind", shell_complete=completing.kinds)
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
-@click.option("--payload", metavar="JSON|-|@FILE", help="All arguments as one JSON object: itself, from stdin, a file.")
-@click.option("--in", "run_in", metavar="DURATION", help="Run it so much later: 30s, 5m, 1h 30m.")
+@click.option("--args", metavar="JSON|-|@FILE", help="All arguments as one JSON object: itself, from stdin, a file.")
+@click.option("--delay", metavar="DURATION", help="Run it so much later: 30s, 5m, 1h 30m.")
 @click.option("--at", "run_at", metavar="TIME", help="Run it at a time with an offset: 2026-11-15T09:00:00Z.")
 @click.option("--priority", type=int, metavar="0-10", help="0 goes first, 10 last. [default: the queue's]")
 @click.option("--unique", metavar="KEY", help="At most one live job of this kind has the key.")
@@ -51,7 +50,7 @@ def enqueue(
     *,
     kind: str,
     pairs: Sequence[str],
-    payload: str | None,
+    args: str | None,
     wait: bool,
     wait_timeout: str | None,
     as_json: bool,
@@ -63,61 +62,57 @@ def enqueue(
     JSON. A job that is there already (--unique, --key) is printed too, with a note on stderr. With --wait its end is
     waited for, as `jobs wait` does.
     """
-    if payload is not None and pairs:
-        message = f"--payload and KEY=VALUE exclude each other; got --payload and {pairs[0]!r}"
+    if args is not None and pairs:
+        message = f"--args and KEY=VALUE exclude each other; got --args and {pairs[0]!r}"
         raise click.UsageError(message, ctx)
     if wait_timeout is not None and not wait:
         message = "--wait-timeout goes with --wait; --timeout bounds an attempt of the job"
         raise click.UsageError(message, ctx)
     timeout_s = waiting.read_timeout(wait_timeout, "--wait-timeout")
     if locate.server(ctx) is not None:
-        request = Request(kind, pairs, payload, given, Watch((), timeout_s) if wait else None)
+        request = Request(kind, pairs, args, given, Watch((), timeout_s) if wait else None)
         ctx.exit(remote_enqueue.run(ctx, request, as_json=as_json))
     app = locate.app_with_tasks(ctx)
     require_kept(app.settings)
     task = app.tasks.get(kind)
-    encoded = arguments.read_pairs(task, pairs) if payload is None else arguments.read_payload(payload)
+    encoded = arguments.read_pairs(task, pairs) if args is None else arguments.read_args(args)
     call = _call(task, encoded, given)
     if wait:
         ctx.exit(_enqueue_and_wait(app, call, Watch((), timeout_s), as_json=as_json))
-    handle = asyncio.run(_enqueue(app, call))
+    job = asyncio.run(_enqueue(app, call))
     if as_json:
-        output.write_json(job_shapes.enqueued(handle))
+        output.write_json(job)
     else:
-        _write(handle)
+        remote_enqueue.write(job)
 
 
-async def _enqueue(app: Holdfast, call: Call[Any]) -> JobHandle[Any]:
+async def _enqueue(app: Holdfast, call: Call[Any]) -> EnqueuedJob:
     async with app:
-        return await app.enqueue(call)
+        handle = await app.enqueue(call)
+        return (await handle.get()).enqueued(created=handle.created)
 
 
 def _enqueue_and_wait(app: Holdfast, call: Call[Any], watch: Watch, *, as_json: bool) -> int:
     """Store the job and wait for its end; its id is printed before that, JSON is one document after it."""
-    handles: list[JobHandle[Any]] = []
+    stored: list[EnqueuedJob] = []
 
     async def run() -> None:
         async with app:
             handle = await app.enqueue(call)
-            handles.append(handle)
-            watch.ids.append(public_id.decode(handle.public_id))
+            job = (await handle.get()).enqueued(created=handle.created)
+            stored.append(job)
+            watch.ids.append(job.id)
             if not as_json:
-                _write(handle)
+                remote_enqueue.write(job)
             await waiting.until_ended(app.client, watch)
 
     with waiting.interruptible(watch):
         asyncio.run(run())
     code = waiting.tell(watch, as_json=as_json, is_named=False)
     if as_json:
-        for handle, job_id in zip(handles, watch.ids, strict=True):
-            output.write_json(job_shapes.enqueued_and_waited(handle, job_id, watch.seen.get(job_id)))
+        for job in stored:
+            output.write_json(watch.seen.get(job.id, job).enqueued(created=job.created))
     return code
-
-
-def _write(handle: JobHandle[Any]) -> None:
-    output.line(handle.public_id)
-    if not handle.created:
-        output.note(f"existing: job {handle.public_id} was there already, nothing was stored")
 
 
 def _call(task: Task[..., Any], encoded: str, given: dict[str, Any]) -> Call[Any]:

@@ -1,15 +1,19 @@
 """One job on one page: what somebody wants to know who was woken up because of it."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
-from holdfast import ages, public_id
+import msgspec
+
+from holdfast import ages
 from holdfast.cli import job_parts, output
-from holdfast.client.covering import Covering
 from holdfast.client.relatives import Relatives
-from holdfast.job import Attempt, Job, JobState
-from holdfast.payload import covered_json
+from holdfast.job import JobState
+from holdfast.resources.job import Attempt, Job
+from holdfast.resources.job_parts import JobItem, LogLine
+from holdfast.resources.redaction import redact
 
 _LABEL = 11
 _SHORT_JSON = 76
@@ -22,27 +26,30 @@ class Look:
 
     job: Job
     sentence: str | None = None
+    items: Sequence[JobItem] = ()
+    logs: Sequence[LogLine] = ()
     children: Relatives | None = None
-    replays: Relatives | None = None
+    clones: Relatives | None = None
 
 
 def write(look: Look, now: datetime) -> None:
     """Print the page."""
+    look = replace(look, job=redact(look.job))
     job = look.job
     output.styled(
-        (job.public_id, "bold"), ("  ", ""), (job.kind, "bold"), ("  ", ""), (job.state, output.STATE_STYLES[job.state])
+        (job.id, "bold"), ("  ", ""), (job.kind, "bold"), ("  ", ""), (job.state, output.STATE_STYLES[job.state])
     )
     _field("why", why(look, now))
     for label, value in (*_facts(job, now), *_offspring(look)):
         _field(label, value)
-    _json("payload", covered_json(job.payload_json))
-    if job.result_json is not None:
-        _json("result", Covering(job).json(job.result_json))
-    job_parts.write(job, now)
-    if (traceback := job.extra.get("traceback")) is not None:
+    _json("args", job.args)
+    if job.result is not None:
+        _json("result", job.result)
+    job_parts.write(job, look.items, look.logs, now)
+    if job.traceback is not None:
         output.line("")
         output.styled(("traceback", "bold"))
-        output.lines(_indented(str(traceback), 2))
+        output.lines(_indented(job.traceback, 2))
     if job.attempts:
         output.line("")
         output.styled(("attempts", "bold"))
@@ -82,7 +89,7 @@ def detail(job: Job, now: datetime | None) -> str:
             due = f"due {ages.iso(job.run_at)}" if now is None else f"due {ages.age(job.run_at, now)}"
             return f"{due}, {_error(job)}" if job.error_class else due
         case JobState.RUNNING if job.cancel_requested_at is not None:
-            return f"told to stop{_by(job)}"
+            return f"asked to stop{_by(job)}"
         case JobState.RUNNING:
             return _progress(job)
         case JobState.CANCELLED:
@@ -99,7 +106,7 @@ def detail(job: Job, now: datetime | None) -> str:
 def _facts(job: Job, now: datetime) -> Iterator[tuple[str, str]]:
     yield "queue", f"{job.queue}, priority {job.priority}"
     crashes = f"crashes {job.crashes} of {job.max_crashes}"
-    yield "attempts", f"{job.attempt} of {job.max_attempts}, {crashes}, life {job.life}, claim {job.claim}"
+    yield "attempts", f"{job.attempt} of {job.max_attempts}, {crashes}, run {job.run}, claim {job.claim}"
     actor = f" by {job.actor}" if job.actor else ""
     yield "enqueued", f"{_when(job.enqueued_at, now)}{actor}"
     yield from _ancestors(job)
@@ -120,26 +127,26 @@ def _facts(job: Job, now: datetime) -> Iterator[tuple[str, str]]:
         yield "tags", ", ".join(f"{name}={value}" for name, value in job.tags.items())
     for mistake in job.unreadable:
         yield "unreadable", mistake
-    for label, text in (("unique", job.unique_key), ("key", job.idempotency_key), ("error id", job.error_fingerprint)):
+    for label, text in (("unique", job.unique_key), ("key", job.key), ("error id", job.error_fingerprint)):
         if text is not None:
             yield label, text
 
 
 def _ancestors(job: Job) -> Iterator[tuple[str, str]]:
     if job.parent is not None:
-        yield "parent", f"job {public_id.encode(job.parent)}, whose handler enqueued it"
+        yield "parent", f"job {job.parent}, whose handler enqueued it"
     if job.origin is not None:
-        yield "origin", f"job {public_id.encode(job.origin)}, replayed with other arguments"
+        yield "origin", f"job {job.origin}, of which it is a changed copy"
 
 
 def _offspring(look: Look) -> Iterator[tuple[str, str]]:
     """Say what came of a job; `jobs list` has all of them."""
-    for label, term, found in (("children", "parent", look.children), ("replayed as", "origin", look.replays)):
+    for label, term, found in (("children", "parent", look.children), ("cloned as", "origin", look.clones)):
         if found is None or not found.jobs:
             continue
-        few = ", ".join(f"job {job.public_id} ({job.state})" for job in found.jobs)
+        few = ", ".join(f"job {job.id} ({job.state})" for job in found.jobs)
         is_few = term == "origin" and len(found.jobs) <= _FEW and not found.has_more
-        yield label, few if is_few else f"{found.summary}; see jobs list {term}:{look.job.public_id}"
+        yield label, few if is_few else f"{found.summary}; see jobs list {term}:{look.job.id}"
 
 
 def _kept(job: Job, now: datetime) -> Iterator[tuple[str, str]]:
@@ -168,7 +175,8 @@ def _field(label: str, value: str) -> None:
     output.styled((f"  {label:<{_LABEL}} ", "bright_black"), (value, ""))
 
 
-def _json(title: str, encoded: str) -> None:
+def _json(title: str, value: Any) -> None:
+    encoded = msgspec.json.encode(value)
     output.line("")
     output.styled((title, "bold"))
     shown = output.indented(encoded, 0)
@@ -188,13 +196,12 @@ def _error(job: Job) -> str:
 
 
 def _by(job: Job) -> str:
-    who, reason = job.extra.get("cancelled_by"), job.extra.get("cancel_reason")
-    by = f" by {who}" if who else ""
-    return f"{by}: {reason}" if reason else by
+    by = f" by {job.cancelled_by}" if job.cancelled_by else ""
+    return f"{by}: {job.cancel_reason}" if job.cancel_reason else by
 
 
 def _progress(job: Job) -> str:
-    progress = Covering(job).progress
+    progress = job.progress
     if progress is None:
         return ""
     percent = "" if progress.percent is None else f"{progress.percent:.0f} %"

@@ -1,13 +1,14 @@
 """The parts of a job's page that have several lines: phases, items, log lines, webhooks."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from holdfast import ages
 from holdfast.cli import output
-from holdfast.job import DeliveryRow, Job, LogLine
-from holdfast.phases import JobPhase, PhaseState
+from holdfast.phases import PhaseState
+from holdfast.resources.job import ItemSet, Job, JobPhase
+from holdfast.resources.job_parts import JobItem, LogLine
+from holdfast.resources.webhook import Delivery
 
 _BAR = 20
 _WHOLE = 100
@@ -20,27 +21,27 @@ _STYLES = {
     PhaseState.FAILED: "red",
     PhaseState.CANCELLED: "bright_black",
 }
-_DELIVERY_STYLES = {"pending": "yellow", "delivered": "green", "failed": "red"}
+_WEBHOOK_STYLES = {"pending": "yellow", "delivered": "green", "failed": "red"}
 _LEVEL_STYLES = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "red"}
 
 
-def write(job: Job, now: datetime) -> None:
+def write(job: Job, items: Sequence[JobItem], lines: Sequence[LogLine], now: datetime) -> None:
     """Print the parts that the job has."""
     if phases := job.phases:
         _title("phases")
         _write_phases(phases, now)
-    if items := job.items:
+    if job.items:
         _title("items")
-        for name, shape in items.items():
-            _write_items(name, shape)
-    if lines := job.logs:
+        for name, counts in job.items.items():
+            _write_items(name, counts, items)
+    if lines:
         more = len(lines) - _LINES
         _title(f"log, the last {_LINES} of {len(lines)} lines; see jobs logs" if more > 0 else "log")
         write_lines(lines[-_LINES:], indent=2)
-    if deliveries := job.deliveries:
+    if job.webhooks:
         _title("webhooks")
-        for delivery in deliveries:
-            _write_delivery(delivery, now)
+        for message in job.webhooks:
+            _write_webhook(message, now)
 
 
 def _title(text: str) -> None:
@@ -85,35 +86,30 @@ def _took(phase: JobPhase, now: datetime) -> str:
 # ---- items ---------------------------------------------------------------------------------------------------------
 
 
-def _write_items(name: str, shape: Mapping[str, Any]) -> None:
-    output.line(f"  {name}  {counts(name, shape)}")
-    for how, key in (("failed", "error"), ("skipped", "reason")):
-        entries = list(shape.get(f"{name}_{how}", ()))
-        for entry in entries[:_ITEMS]:
-            told = " ".join(part for part in _words(entry, key) if part)
-            output.styled((f"    {how:<7}  ", "red" if how == "failed" else "bright_black"), (told, ""))
-        if len(entries) > _ITEMS:
-            output.line(f"    {'':7}  and {len(entries) - _ITEMS} more; --json has all")
+def _write_items(name: str, counts: ItemSet, items: Sequence[JobItem]) -> None:
+    output.line(f"  {name}  {_counts(counts)}")
+    for state in ("failed", "skipped"):
+        listed = [item for item in items if (item.set, item.state) == (name, state)]
+        for item in listed[:_ITEMS]:
+            note = f" ({item.note})" if item.note else ""
+            output.styled(
+                (f"    {state:<7}  ", "red" if state == "failed" else "bright_black"), (f"{item.key}{note}", "")
+            )
+        if len(listed) > _ITEMS:
+            output.line(f"    {'':7}  and {len(listed) - _ITEMS} more; `jobs items` has all")
 
 
-def counts(name: str, shape: Mapping[str, Any]) -> str:
-    """Say how many items of a set have ended, and how."""
-    ends = (("completed", "completed"), ("skipped", "skipped"), ("failed", "failed"), ("in_progress", "left"))
-    parts = [f"{len(shape[f'{name}_{how}'])} {word}" for how, word in ends if shape[f"{name}_{how}"]]
-    return f"{shape[f'{name}_total']} in all: {', '.join(parts)}"
+def _counts(counts: ItemSet) -> str:
+    """Say how many items of a set have finished, and how."""
+    ends = ((counts.completed, "completed"), (counts.skipped, "skipped"), (counts.failed, "failed"))
+    parts = [f"{number} {word}" for number, word in (*ends, (counts.in_progress, "left")) if number]
+    return f"{counts.total} in all: {', '.join(parts)}"
 
 
 def failures(job: Job) -> str:
     """Say how many items of each set failed."""
-    sets = ((name, len(shape[f"{name}_failed"]), shape[f"{name}_total"]) for name, shape in job.items.items())
+    sets = ((name, counts.failed, counts.total) for name, counts in job.items.items())
     return ", ".join(f"{name}: {failed} of {total} failed" for name, failed, total in sets if failed)
-
-
-def _words(entry: Mapping[str, Any], key: str) -> Iterator[str]:
-    """Say which item it is, and why it ended so."""
-    yield next((str(value) for word, value in entry.items() if word != key), "")
-    if entry.get(key):
-        yield f"({entry[key]})"
 
 
 # ---- log -----------------------------------------------------------------------------------------------------------
@@ -137,20 +133,18 @@ def write_lines(lines: Sequence[LogLine], *, indent: int = 0) -> None:
 # ---- webhooks ------------------------------------------------------------------------------------------------------
 
 
-def _write_delivery(delivery: DeliveryRow, now: datetime) -> None:
-    # The query stays out: it is where people put their secrets.
-    place, query, _ = delivery.url.partition("?")
-    tries = "1 try" if delivery.tries == 1 else f"{delivery.tries} tries"
-    if delivery.ended_at is not None:
-        when = f"{tries}, {ages.stamp(delivery.ended_at)}"
-    elif delivery.next_at is not None:
-        when = f"{tries}, the next {ages.stamp(delivery.next_at)} ({ages.age(delivery.next_at, now)})"
+def _write_webhook(message: Delivery, now: datetime) -> None:
+    tries = "1 try" if message.tries == 1 else f"{message.tries} tries"
+    if message.ended_at is not None:
+        when = f"{tries}, {ages.stamp(message.ended_at)}"
+    elif message.next_at is not None:
+        when = f"{tries}, the next {ages.stamp(message.next_at)} ({ages.age(message.next_at, now)})"
     else:
         when = tries
     output.styled(
-        (f"  {delivery.state:<9}", _DELIVERY_STYLES.get(delivery.state, "")),
-        (f"  {delivery.event} of life {delivery.life} to {place}{'?...' if query else ''}", ""),
+        (f"  {message.state:<9}", _WEBHOOK_STYLES.get(message.state, "")),
+        (f"  {message.event} of run {message.run} to {message.url}", ""),
     )
     output.line(f"  {'':9}  {when}")
-    if delivery.state != "delivered" and delivery.log and delivery.log[-1].error:
-        output.line(f"  {'':9}  {delivery.log[-1].error}")
+    if message.state != "delivered" and message.log and message.log[-1].error:
+        output.line(f"  {'':9}  {message.log[-1].error}")

@@ -5,12 +5,11 @@ from datetime import datetime
 
 import click
 
-from holdfast import ages, filtering, public_id
+from holdfast import ages, filtering
 from holdfast.cli import (
     completing,
     job_page,
     job_parts,
-    job_shapes,
     listing,
     many,
     moments,
@@ -20,18 +19,21 @@ from holdfast.cli import (
     waiting,
 )
 from holdfast.cli.changing import cancel, delete, priority, reschedule, retry
+from holdfast.cli.clone import clone
 from holdfast.cli.connect import Session, with_store
-from holdfast.cli.editing import edit
 from holdfast.cli.exporting import export
 from holdfast.cli.grammar import Noun
 from holdfast.cli.listing import Form
 from holdfast.cli.output import Cell, Column
 from holdfast.cli.tail import tail
 from holdfast.cli.watching import Following
-from holdfast.client.cursors import cursor_text, read_cursor
+from holdfast.client.cursors import read_cursor
 from holdfast.client.relatives import MOST, relatives
-from holdfast.job import Job, JobState
-from holdfast.stores.values import Found, JobFilter
+from holdfast.job import JobState
+from holdfast.public_id import decode
+from holdfast.resources.job import Job, JobList, JobPage
+from holdfast.resources.job_parts import ItemPage, LogPage
+from holdfast.stores.values import JobFilter
 
 _PAGE = 50
 _LARGEST_PAGE = 1_000
@@ -136,29 +138,27 @@ def list_jobs(
         enqueued_before=moments.past(until, "--until"),
     )
     which = filtering.both(many.fitting(query), which)
-    start = None if after is None else read_cursor(after, "--after")
-    page = with_store(ctx, lambda session: session.client.search(which, limit=limit, after=start))
-    following = None if page.next is None else cursor_text(page.next)
-    _write_page(page, following, Form.ID if quiet else form)
+    if after is not None:
+        read_cursor(after, "--after")  # refuses what no page gave
+    page = with_store(ctx, lambda session: session.client.jobs.search(which, limit=limit, after=after))
+    _write_page(page, Form.ID if quiet else form)
 
 
-def _write_page(page: Found, following: str | None, form: Form) -> None:
+def _write_page(page: JobPage, form: Form) -> None:
     now = ages.now()
-    back_to = None if page.is_whole else page.searched_to
-    shape = job_shapes.JobsShape([job_shapes.job(job) for job in page.jobs], following, back_to)
-    if page.jobs or page.is_whole or form is not Form.TABLE:
-        listing.write(form, shape, _COLUMNS, [_row(job, now) for job in page.jobs], empty="no job fits")
+    if page.jobs or page.searched_to is None or form is not Form.TABLE:
+        listing.write(form, page, _COLUMNS, [_row(job, now) for job in page.jobs], empty="no job fits")
     if form in (Form.JSON, Form.ID):
         return
-    if back_to is not None:
-        output.note(f"searched back to {ages.stamp(back_to)}")
-    if following is not None:
-        output.note(f"more: --after {following}")
+    if page.searched_to is not None:
+        output.note(f"searched back to {ages.stamp(page.searched_to)}")
+    if page.next is not None:
+        output.note(f"more: --after {page.next}")
 
 
 def _row(job: Job, now: datetime) -> list[Cell]:
     return [
-        Cell(job.public_id),
+        Cell(job.id),
         Cell(job.state, style=output.STATE_STYLES[job.state]),
         Cell(job.kind),
         Cell(job.queue),
@@ -184,17 +184,22 @@ def show(ctx: click.Context, *, job_id: str, as_json: bool) -> None:
     wanted = naming.one(ctx, job_id)
 
     async def look(session: Session) -> job_page.Look:
-        job = await session.client.get(wanted)
+        jobs = session.client.jobs
+        job = await jobs.get(wanted)
         if as_json:
             return job_page.Look(job)
-        sentence = None if job.is_finished else (await session.client.why(wanted)).sentence
-        children = await session.client.search(JobFilter(parent=wanted), limit=MOST)
-        replays = await session.client.search(JobFilter(origin=wanted), limit=MOST)
-        return job_page.Look(job, sentence, relatives(children), relatives(replays))
+        return job_page.Look(
+            job,
+            None if job.is_finished else (await jobs.why(wanted)).sentence,
+            await jobs.items(wanted) if job.items else (),
+            await jobs.logs(wanted),
+            relatives(await jobs.search(JobFilter(parent=decode(wanted)), limit=MOST)),
+            relatives(await jobs.search(JobFilter(origin=decode(wanted)), limit=MOST)),
+        )
 
     seen = with_store(ctx, look)
     if as_json:
-        output.write_json(job_shapes.job(seen.job))
+        output.write_json(seen.job)
     else:
         job_page.write(seen, ages.now())
 
@@ -213,11 +218,9 @@ def why(ctx: click.Context, *, job_id: str, as_json: bool) -> None:
     something has changed.
     """
     wanted = naming.one(ctx, job_id)
-    found = with_store(ctx, lambda session: session.client.why(wanted))
+    found = with_store(ctx, lambda session: session.client.jobs.why(wanted))
     if as_json:
-        output.write_json(
-            job_shapes.WhyShape(str(wanted), public_id.encode(wanted), found.reason, found.sentence, found.details)
-        )
+        output.write_json(found)
     else:
         output.line(found.sentence)
 
@@ -236,16 +239,40 @@ def logs(ctx: click.Context, *, job_id: str, as_json: bool) -> None:
     pipe gets the time, the claim, the level and the text, separated by tabs.
     """
     wanted = naming.one(ctx, job_id)
-    job = with_store(ctx, lambda session: session.client.get(wanted))
+    lines = with_store(ctx, lambda session: session.client.jobs.logs(wanted))
     if as_json:
-        output.write_json(job_shapes.logs(job))
-    elif not job.logs:
+        output.write_json(LogPage(logs=lines))
+    elif not lines:
         output.note("no line is kept with this job")
     elif output.is_terminal():
-        job_parts.write_lines(job.logs)
+        job_parts.write_lines(lines)
     else:
-        for line in job.logs:
+        for line in lines:
             output.fields(ages.iso(line.at), str(line.claim), line.level, line.text)
+
+
+# ---- items ---------------------------------------------------------------------------------------------------------
+
+
+@jobs.command("items", examples=("htcx-2s16-z48b-09", "htcx-2s16-z48b-09 --json"))
+@click.argument("job_id", metavar="ID")
+@options.as_json
+@click.pass_context
+def items(ctx: click.Context, *, job_id: str, as_json: bool) -> None:
+    """List the items that a job works through.
+
+    Those that failed first, then the skipped, the open and the completed ones.
+    """
+    wanted = naming.one(ctx, job_id)
+    found = with_store(ctx, lambda session: session.client.jobs.items(wanted))
+    if as_json:
+        output.write_json(ItemPage(items=found))
+    elif not found:
+        output.note("this job has no items")
+    else:
+        columns = (Column("SET"), Column("ITEM", is_flexible=True), Column("STATE"), Column("NOTE", is_flexible=True))
+        rows = [[Cell(item.set), Cell(item.key), Cell(item.state), Cell(item.note or "")] for item in found]
+        output.table(columns, rows)
 
 
 # ---- wait ----------------------------------------------------------------------------------------------------------
@@ -268,9 +295,7 @@ def wait(ctx: click.Context, *, ids: Sequence[str], timeout: str | None, as_json
         with_store(ctx, lambda session: waiting.until_ended(session.client, watch))
     code = waiting.tell(watch, as_json=as_json)
     if as_json:
-        output.write_json(
-            job_shapes.WaitedJobsShape([job_shapes.waited(job, watch.seen.get(job)) for job in watch.ids])
-        )
+        output.write_json(JobList(jobs=[watch.seen[job] for job in watch.ids if job in watch.seen]))
     ctx.exit(code)
 
 
@@ -299,5 +324,5 @@ def watch(ctx: click.Context, *, job_id: str, timeout: str | None, as_json: bool
     ctx.exit(following.leave(is_interrupted=is_interrupted))
 
 
-for verb in (tail, cancel, retry, reschedule, priority, edit, delete, export):
+for verb in (tail, cancel, retry, reschedule, priority, clone, delete, export):
     jobs.add_command(verb)

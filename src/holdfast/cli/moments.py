@@ -14,7 +14,7 @@ def due(text: str, option: str) -> datetime:
     """Read an absolute time; when a job runs must not depend on where this is typed."""
     moment = _iso(text)
     if moment is None or moment.tzinfo is None:
-        message = f"{option}: expected {_FORMS} with an offset (Z or +02:00), got {text!r}; --in 5m counts from now"
+        message = f"{option}: expected {_FORMS} with an offset (Z or +02:00), got {text!r}; --delay 5m counts from now"
         raise InvalidValue(message)
     return moment
 

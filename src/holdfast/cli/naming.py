@@ -6,27 +6,27 @@ import click
 
 from holdfast import public_id
 from holdfast.cli.connect import Session, with_store
-from holdfast.client.client import Client
+from holdfast.client.jobs import Jobs
 from holdfast.errors import InvalidValue, JobNotFound
 from holdfast.stores.values import JobFilter
 
 _MOST = 2  # one more than it may be
 
 
-def one(ctx: click.Context, name: str) -> int:
+def one(ctx: click.Context, name: str) -> str:
     """Find the job that is meant by a whole id or a part of one."""
     return several(ctx, [name])[0]
 
 
-def several(ctx: click.Context, names: Sequence[str]) -> list[int]:
+def several(ctx: click.Context, names: Sequence[str]) -> list[str]:
     """Find the jobs that are meant; whole ids are read without asking anybody, and all before anything is changed."""
     parts = [_part(name) for name in names]
     if all(part is None for part in parts):
-        return [public_id.decode(name) for name in names]
+        return [public_id.encode(public_id.decode(name)) for name in names]
 
-    async def find(session: Session) -> list[int]:
+    async def find(session: Session) -> list[str]:
         return [
-            public_id.decode(name) if part is None else await _only(session.client, name, part)
+            public_id.encode(public_id.decode(name)) if part is None else await _only(session.client.jobs, name, part)
             for name, part in zip(names, parts, strict=True)
         ]
 
@@ -45,13 +45,13 @@ def _part(name: str) -> JobFilter | None:
     return None
 
 
-async def _only(client: Client, name: str, part: JobFilter) -> int:
-    found = (await client.search(part, limit=_MOST)).jobs
+async def _only(jobs: Jobs, name: str, part: JobFilter) -> str:
+    found = (await jobs.search(part, limit=_MOST)).jobs
     if not found:
         message = f"job {name}: no job has such an id; it was deleted, or its retention has ended"
         raise JobNotFound(message)
     if len(found) > 1:
-        message = f"job {name}: expected enough of an id to know which, got what {found[0].public_id} and"
-        message += f" {found[1].public_id} have too"
+        message = f"job {name}: expected enough of an id to know which, got what {found[0].id} and"
+        message += f" {found[1].id} have too"
         raise InvalidValue(message)
     return found[0].id

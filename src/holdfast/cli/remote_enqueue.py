@@ -7,12 +7,13 @@ from typing import Any
 import click
 import msgspec
 
-from holdfast.cli import arguments, job_shapes, moments, output, waiting
+from holdfast.cli import arguments, moments, output, waiting
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.exits import Exit
 from holdfast.cli.waiting import Watch
 from holdfast.errors import ArgumentError
-from holdfast.job import Job
+from holdfast.resources.enqueue import EnqueueRequest
+from holdfast.resources.job import EnqueuedJob
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Request:
 
     kind: str
     pairs: Sequence[str]
-    payload: str | None
+    args: str | None
     options: Mapping[str, Any]
     watch: Watch | None
 
@@ -29,14 +30,14 @@ class Request:
 def run(ctx: click.Context, request: Request, *, as_json: bool) -> int:
     """Store the job, and wait for its end if that is wanted; the answer is the exit code."""
     watch = request.watch
-    stored: list[tuple[Job, bool]] = []
+    stored: list[EnqueuedJob] = []
 
     async def store(session: Session) -> None:
         client: Any = session.client  # a RemoteClient
-        job, is_new = await client.enqueue_as(request.kind, await _body(client, request))
-        stored.append((job, is_new))
+        job: EnqueuedJob = await client.jobs.enqueue(await _body(client, request))
+        stored.append(job)
         if not as_json:
-            _write(job, is_new=is_new)
+            write(job)
         if watch is not None:
             watch.ids.append(job.id)
             await waiting.until_ended(client, watch)
@@ -44,44 +45,39 @@ def run(ctx: click.Context, request: Request, *, as_json: bool) -> int:
     if watch is None:
         with_store(ctx, store)
         if as_json:
-            (job, is_new), *_ = stored
-            output.write_json(job_shapes.EnqueuedShape(str(job.id), job.public_id, is_new))
+            output.write_json(stored[0])
         return int(Exit.OK)
     with waiting.interruptible(watch):
         with_store(ctx, store)
     code = waiting.tell(watch, as_json=as_json, is_named=False)
-    for job, is_new in stored if as_json else ():
-        output.write_json(job_shapes.waited_anew(job.id, watch.seen.get(job.id), is_new=is_new))
+    for job in stored if as_json else ():
+        output.write_json(watch.seen.get(job.id, job).enqueued(created=job.created))
     return code
 
 
-async def _body(client: Any, request: Request) -> dict[str, Any]:
-    if request.payload is None:
+async def _body(client: Any, request: Request) -> EnqueueRequest:
+    if request.args is None:
         schema = await client.schema_of(request.kind)
         encoded = arguments.read_pairs(None, request.pairs, schema)
     else:
-        encoded = arguments.read_payload(request.payload)
+        encoded = arguments.read_args(request.args)
     try:
         args = msgspec.json.decode(encoded, type=dict[str, Any])
     except msgspec.DecodeError as error:
-        message = f"--payload: expected a JSON object: {error}"
+        message = f"--args: expected a JSON object: {error}"
         raise ArgumentError(message) from error
-    given = {name: value for name, value in request.options.items() if value not in (None, ())}
-    body: dict[str, Any] = {"args": args}
-    same = ("priority", "unique", "unique_for", "key", "actor", "max_attempts", "timeout")
-    body |= {name: given[name] for name in same if name in given}
-    if "run_in" in given:
-        body["delay"] = given["run_in"]
+    given: dict[str, Any] = {name: value for name, value in request.options.items() if value not in (None, ())}
     if "run_at" in given:
-        body["run_at"] = moments.due(given["run_at"], "--at")
+        given["run_at"] = moments.due(given["run_at"], "--at")
     if "tags" in given:
-        body["tags"] = moments.tags(given["tags"])
-    if body.get("timeout") == "none":
-        body["timeout"] = msgspec.Raw(b"null")
-    return body
+        given["tags"] = moments.tags(given["tags"])
+    if given.get("timeout") == "none":
+        given["timeout"] = None
+    return EnqueueRequest(kind=request.kind, args=args, **given)
 
 
-def _write(job: Job, *, is_new: bool) -> None:
-    output.line(job.public_id)
-    if not is_new:
-        output.note(f"existing: job {job.public_id} was there already, nothing was stored")
+def write(job: EnqueuedJob) -> None:
+    """Print the id of a job, and note that it was there already if it was."""
+    output.line(job.id)
+    if not job.created:
+        output.note(f"existing: job {job.id} was there already, nothing was stored")

@@ -51,8 +51,8 @@ def top(ctx: click.Context, *, every: str, once: bool, as_json: bool) -> None:
 async def look(session: Session) -> Seen:
     """Look at everything once."""
     client = session.client
-    page = await client.list(JobFilter(states=(JobState.RUNNING,)), limit=_RUNNING)
-    running = await client.get_many([job.id for job in page.jobs])
+    page = await client.jobs.list(JobFilter(states=(JobState.RUNNING,)), limit=_RUNNING)
+    running = await client.jobs.get_many([job.id for job in page.jobs])
     return Seen(
         at=await session.now(),
         queues=await client.queues.list(),

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-import msgspec
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -13,8 +12,9 @@ from rich.text import Text
 from holdfast import ages
 from holdfast.cli import bars, output
 from holdfast.cli.output import STATE_STYLES, Cell, Column
-from holdfast.job import Job, JobState, Progress
+from holdfast.job import JobState
 from holdfast.resources.dead_letter import DeadLetterGroup
+from holdfast.resources.job import Job, JobSummary
 from holdfast.resources.queue import JobCount, QueueInfo
 from holdfast.resources.redaction import redact
 from holdfast.resources.worker import WorkerInfo
@@ -178,10 +178,10 @@ def _queue_row(queue: QueueInfo) -> list[Cell]:
 def _running_row(job: Job) -> list[Cell]:
     progress = job.progress
     if progress is None:
-        return [Cell(job.public_id), Cell(job.kind), Cell(""), Cell("")]
+        return [Cell(job.id), Cell(job.kind), Cell(""), Cell("")]
     done = "" if progress.percent is None else f"{progress.percent:.0f} %"
     where = " ".join(part for part in (progress.phase, progress.message) if part)
-    return [Cell(job.public_id), Cell(job.kind), Cell(done), Cell(where)]
+    return [Cell(job.id), Cell(job.kind), Cell(done), Cell(where)]
 
 
 def _failure_row(seen: Seen, group: DeadLetterGroup) -> list[Cell]:
@@ -192,25 +192,15 @@ def _failure_row(seen: Seen, group: DeadLetterGroup) -> list[Cell]:
 # ---- JSON ----------------------------------------------------------------------------------------------------------
 
 
-class RunningShape(msgspec.Struct, frozen=True):
-    """A running job of `top --json`."""
-
-    id: str
-    public_id: str
-    kind: str
-    queue: str
-    started_at: datetime | None
-    progress: Progress | None
-
-
-class TopShape(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopShape:
     """`top --json`."""
 
     at: datetime
     workers: int
     slots: int
     queues: list[QueueInfo]
-    running: list[RunningShape]
+    running: list[JobSummary]
     failures: list[DeadLetterGroup]
 
 
@@ -221,9 +211,6 @@ def shape(seen: Seen) -> TopShape:
         workers=len(seen.workers),
         slots=sum(worker.slots for worker in seen.workers),
         queues=list(seen.queues),
-        running=[
-            RunningShape(str(job.id), job.public_id, job.kind, job.queue, job.started_at, job.progress)
-            for job in seen.running
-        ],
+        running=[redact(job).summary() for job in seen.running],
         failures=redact(list(seen.failures)),
     )

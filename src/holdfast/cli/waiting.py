@@ -8,17 +8,19 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+import msgspec
 from rich.live import Live
 
-from holdfast import public_id
 from holdfast.cli import bars, job_page, output
 from holdfast.cli.exits import Exit, show_error
 from holdfast.client.client import Client
-from holdfast.client.covering import Covering
 from holdfast.client.jobs import missing
 from holdfast.duration import milliseconds
 from holdfast.errors import HoldfastError, OutcomeUnknown, StoreUnavailable
-from holdfast.job import Job, JobState
+from holdfast.job import JobState
+from holdfast.public_id import decode
+from holdfast.resources.job import Job
+from holdfast.resources.redaction import redact
 
 _LOOK_S = 0.2
 _DRAWN = 10
@@ -28,28 +30,28 @@ _GOOD = (JobState.COMPLETED, JobState.COMPLETED_WITH_ERRORS)
 class Watch:
     """Jobs that are waited for, as they were last seen."""
 
-    def __init__(self, ids: Iterable[int], timeout_s: float | None) -> None:
+    def __init__(self, ids: Iterable[str], timeout_s: float | None) -> None:
         self.ids = list(dict.fromkeys(ids))
         self.timeout_s = timeout_s
-        self.seen: dict[int, Job] = {}
-        self.missing: set[int] = set()
+        self.seen: dict[str, Job] = {}
+        self.missing: set[str] = set()
         self.problem: HoldfastError | None = None
         self.is_interrupted = False
 
     @property
-    def awaited(self) -> list[int]:
+    def awaited(self) -> list[str]:
         """Those that have not ended yet."""
         return [job for job in self.ids if job not in self.missing and not self._has_ended(job)]
 
     async def look(self, client: Client) -> None:
         """Look at them once; the end of a job is final here, whatever becomes of it later."""
         awaited = self.awaited
-        found = await client.get_many(awaited)
+        found = await client.jobs.get_many(awaited)
         self.missing.update(job for job in awaited if job not in found)
         self.seen |= found
         self.problem = None
 
-    def _has_ended(self, job: int) -> bool:
+    def _has_ended(self, job: str) -> bool:
         return job in self.seen and self.seen[job].is_finished
 
 
@@ -127,14 +129,14 @@ def tell(watch: Watch, *, as_json: bool, is_named: bool = True) -> int:
         found = watch.seen.get(job_id)
         if job_id in watch.missing:
             worst = max(worst, Exit.NOT_FOUND)
-            show_error(missing(job_id), Exit.NOT_FOUND, kind="JobNotFound", as_json=as_json)
+            show_error(missing(decode(job_id)), Exit.NOT_FOUND, kind="JobNotFound", as_json=as_json)
         elif found is not None and found.is_finished:
             worst = max(worst, Exit.OK if found.state in _GOOD else Exit.JOB_FAILED)
             if not as_json:
                 _write(found, is_named=is_named)
         elif watch.is_interrupted:
             worst = max(worst, Exit.INTERRUPTED)
-            output.note(f"stopped waiting: job {public_id.encode(job_id)} goes on{_standing(found)}")
+            output.note(f"stopped waiting: job {job_id} goes on{_standing(found)}")
         else:
             worst = max(worst, Exit.TIMEOUT)
             show_error(_late(watch, job_id, found), Exit.TIMEOUT, kind="ResultTimeout", as_json=as_json)
@@ -142,23 +144,24 @@ def tell(watch: Watch, *, as_json: bool, is_named: bool = True) -> int:
 
 
 def _write(job: Job, *, is_named: bool) -> None:
-    name = (f"{job.public_id} ", "bold") if is_named else ("", "")
+    name = (f"{job.id} ", "bold") if is_named else ("", "")
     output.styled(name, (job.state, output.STATE_STYLES[job.state]), (_told(job), ""))
 
 
 def _told(job: Job) -> str:
     """Say what the job left: its result, or why it has none."""
     if job.state in _GOOD:
-        shown = Covering(job).json(job.result_json or "null")
-        return "" if shown == "null" else f" {output.indented(shown, 0)}"
+        result = redact(job).result
+        return "" if result is None else f" {output.indented(msgspec.json.encode(result), 0)}"
     detail = job_page.detail(job, None)
     return f" {detail}" if detail else ""
 
 
-def _late(watch: Watch, job_id: int, found: Job | None) -> str:
-    shown = public_id.encode(job_id)
-    message = f"job {shown} had not ended after {watch.timeout_s:g} s{_standing(found)}; it goes on: wait again, or see"
-    message += f" `jobs show {shown}`"
+def _late(watch: Watch, job_id: str, found: Job | None) -> str:
+    message = (
+        f"job {job_id} had not ended after {watch.timeout_s:g} s{_standing(found)}; it goes on: wait again, or see"
+    )
+    message += f" `jobs show {job_id}`"
     return message if watch.problem is None else f"{message} (the store did not answer: {watch.problem})"
 
 

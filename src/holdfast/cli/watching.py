@@ -8,31 +8,32 @@ from typing import Any
 import click
 
 from holdfast import ages
-from holdfast.cli import job_shapes, output
+from holdfast.cli import output
 from holdfast.cli.exits import Exit, show_error
 from holdfast.client.client import Client
-from holdfast.events import TERMINAL_EVENTS, Event, EventKind
-from holdfast.job import Job
-from holdfast.payload import covered
+from holdfast.events import TERMINAL_EVENTS, EventType
+from holdfast.resources.event import Event
+from holdfast.resources.job import Job
+from holdfast.resources.redaction import redact
 
 _ITEMS = 3
-WIDTH = max(len(kind.value) for kind in EventKind)
+WIDTH = max(len(name.value) for name in EventType)
 STYLES = {
-    EventKind.STARTED: "yellow",
-    EventKind.PHASE_COMPLETED: "green",
-    EventKind.RETRYING: "cyan",
-    EventKind.COMPLETED: "green",
-    EventKind.FAILED: "red",
-    EventKind.CANCELLED: "bright_black",
-    EventKind.RESCUED: "magenta",
-    EventKind.INTERRUPTED: "magenta",
+    EventType.STARTED: "yellow",
+    EventType.PHASE_COMPLETED: "green",
+    EventType.RETRYING: "cyan",
+    EventType.COMPLETED: "green",
+    EventType.FAILED: "red",
+    EventType.CANCELLED: "bright_black",
+    EventType.RESCUED: "magenta",
+    EventType.INTERRUPTED: "magenta",
 }
 
 
 class Following:
     """One job that is followed, and what came of it."""
 
-    def __init__(self, job_id: int, timeout_s: float | None, *, as_json: bool) -> None:
+    def __init__(self, job_id: str, timeout_s: float | None, *, as_json: bool) -> None:
         self.code: Exit | None = None  # known when it has ended
         self.seen: Job | None = None
         self._job_id = job_id
@@ -41,9 +42,9 @@ class Following:
 
     async def follow(self, client: Client) -> None:
         """Print everything that happens, until the end of the job or of the time."""
-        self.seen = await client.get(self._job_id)
+        self.seen = await client.jobs.get(self._job_id)
         if output.is_terminal() and not self._as_json and not self.seen.is_finished:
-            output.note(f"{self.seen.public_id} ({self.seen.kind}) is {self.seen.state}; Ctrl-C stops the watching")
+            output.note(f"{self.seen.id} ({self.seen.kind}) is {self.seen.state}; Ctrl-C stops the watching")
         limit = asyncio.timeout(self._timeout_s)
         try:
             async with limit:
@@ -53,31 +54,31 @@ class Following:
                 raise
 
     async def _follow(self, client: Client) -> None:
-        events: Any = client.watch(self._job_id)  # an async generator behind a wider type
+        events: Any = client.jobs.watch(self._job_id)  # an async generator behind a wider type
         async with aclosing(events):
             async for event in events:
                 self._tell(event)
-                if event.kind in TERMINAL_EVENTS:
-                    self.code = Exit.OK if event.kind is EventKind.COMPLETED else Exit.JOB_FAILED
+                if event.type in TERMINAL_EVENTS:
+                    self.code = Exit.OK if event.type is EventType.COMPLETED else Exit.JOB_FAILED
 
     def _tell(self, event: Event) -> None:
         if self._as_json:
-            click.echo(output.json_line(job_shapes.event(event)))
+            click.echo(output.json_line(event))
         elif output.is_terminal():
-            style = STYLES.get(event.kind, "")
+            style = STYLES.get(event.type, "")
             output.styled(
                 (f"{ages.clock(event.at)}  ", "bright_black"),
-                (f"{event.kind:<{WIDTH}}", style),
+                (f"{event.type:<{WIDTH}}", style),
                 (f"  {told(event)}".rstrip(), ""),
             )
         else:
-            output.fields(ages.iso(event.at), event.kind.value, told(event))
+            output.fields(ages.iso(event.at), event.type.value, told(event))
 
     def leave(self, *, is_interrupted: bool) -> int:
         """Say why the watching ended before the job did; the answer is the exit code."""
         if self.code is not None:
             return int(self.code)
-        name = "" if self.seen is None else f" {self.seen.public_id}"
+        name = "" if self.seen is None else f" {self.seen.id}"
         if is_interrupted:
             output.note(f"stopped watching: job{name} goes on")
             return int(Exit.INTERRUPTED)
@@ -88,19 +89,19 @@ class Following:
 
 def told(event: Event) -> str:
     """Say in a few words what an event is about."""
-    data = covered(event.data)
-    match event.kind:
-        case EventKind.ENQUEUED:
-            return f"{event.task} in {event.queue}, life {event.life}{_due(data)}"
-        case EventKind.STARTED:
+    data = redact(event).data
+    match event.type:
+        case EventType.ENQUEUED:
+            return f"{event.kind} in {event.queue}, run {event.run}{_due(data)}"
+        case EventType.STARTED:
             return f"attempt {event.attempt}"
-        case EventKind.PROGRESS:
+        case EventType.PROGRESS:
             return _progress(data)
-        case EventKind.PHASE_COMPLETED:
+        case EventType.PHASE_COMPLETED:
             return " ".join(part for part in (_percent(data.get("percent")), str(data.get("phase", ""))) if part)
-        case EventKind.WEBHOOK_DELIVERED | EventKind.WEBHOOK_FAILED:
+        case EventType.WEBHOOK_DELIVERED | EventType.WEBHOOK_FAILED:
             return f"{data.get('url', '')}, tries: {data.get('tries', '')}"
-        case EventKind.COMPLETED:
+        case EventType.COMPLETED:
             return f"{event.state}, attempt {event.attempt}"
         case _:
             return f"attempt {event.attempt}{_error(data)}{_due(data)}"

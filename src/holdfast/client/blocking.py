@@ -15,6 +15,7 @@ from holdfast.client.blocking_namespaces import (
     BlockingBulkOperations,
     BlockingDeadLetters,
     BlockingEscalations,
+    BlockingJobs,
     BlockingKinds,
     BlockingLimits,
     BlockingLocks,
@@ -26,19 +27,18 @@ from holdfast.client.blocking_namespaces import (
     BlockingWorkers,
 )
 from holdfast.client.client import Client
-from holdfast.client.jobs import EVERY_JOB, LARGEST_PAGE
 from holdfast.client.lock_block import LockBlock
 from holdfast.client.lock_keeper import LockKeeper
 from holdfast.client.loop_thread import follow, run_on
 from holdfast.duration import Duration
 from holdfast.errors import ConfigError
-from holdfast.events import Event
 from holdfast.handle import JobHandle
-from holdfast.job import Job, JobState
+from holdfast.job import JobState
 from holdfast.lock import Lock, Part, name_of
-from holdfast.stores.values import Cursor, JobFilter
+from holdfast.resources.event import Event
+from holdfast.resources.job import Job
+from holdfast.resources.job_parts import Why
 from holdfast.tasks.call import Call
-from holdfast.why import Why
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -57,14 +57,14 @@ class BlockingHandle(Generic[R_co]):
         return repr(self._handle).replace("JobHandle", "BlockingHandle")
 
     @property
-    def id(self) -> int | None:
-        """The id; see `JobHandle`."""
-        return self._handle.id
+    def number(self) -> int | None:
+        """The id as the database has it; see `JobHandle`."""
+        return self._handle.number
 
     @property
-    def public_id(self) -> str:
+    def id(self) -> str:
         """The id as people see it."""
-        return self._handle.public_id
+        return self._handle.id
 
     @property
     def created(self) -> bool:
@@ -84,11 +84,11 @@ class BlockingHandle(Generic[R_co]):
         return run_on(self._loop, functools.partial(self._handle.cancel, actor=actor, reason=reason))
 
     def watch(self) -> Iterator[Event]:
-        """Follow the job: everything that happens to it from here on, to the end of its life."""
+        """Follow the job: everything that happens to it from here on, until it finishes."""
         return follow(self._loop, self._handle.watch())
 
     def retry(self, *, from_phase: str | None = None) -> JobState:
-        """Give the job a new life."""
+        """Start the job over."""
         return run_on(self._loop, lambda: self._handle.retry(from_phase=from_phase))
 
     def why(self) -> Why:
@@ -117,6 +117,7 @@ class BlockingClient:
         self.budgets = BlockingBudgets(client.budgets, loop)
         self.limits = BlockingLimits(client.limits, loop)
         self.locks = BlockingLocks(client.locks, loop)
+        self.jobs = BlockingJobs(client.jobs, loop)
         self.queues = BlockingQueues(client.queues, loop)
         self.webhooks = BlockingWebhooks(client.webhooks, loop)
         self.kinds = BlockingKinds(client.kinds, loop)
@@ -144,20 +145,6 @@ class BlockingClient:
             handles = run_on(self.loop, lambda: self.client.enqueue_many(all_calls))
         return [BlockingHandle(handle, self.loop) for handle in handles]
 
-    def watch(self, job: int | str) -> Iterator[Event]:
-        """Follow one job: everything that happens to it from here on, to the end of its life."""
-        return follow(self.loop, self.client.watch(job))
-
-    def iterate(self, which: JobFilter = EVERY_JOB) -> Iterator[Job]:
-        """Go through all jobs that fit, newest first, reading page by page."""
-        after: Cursor | None = None
-        while True:
-            page = self.list(which, limit=LARGEST_PAGE, after=after)
-            yield from page.jobs
-            if page.next is None:
-                return
-            after = page.next
-
     def lock(self, *parts: Part, timeout: Duration | None = None) -> AbstractContextManager[Lock]:
         """Hold a lock while the block runs: `with queue.lock("edition", 42) as lock: ...`.
 
@@ -177,26 +164,7 @@ class BlockingClient:
             raise ConfigError(message)
         return True
 
-    cancel = _waits_for(Client.cancel)
-    cancel_many = _waits_for(Client.cancel_many)
-    count = _waits_for(Client.count)
-    counts = _waits_for(Client.counts)
-    delete = _waits_for(Client.delete)
-    delete_many = _waits_for(Client.delete_many)
-    get = _waits_for(Client.get)
-    get_many = _waits_for(Client.get_many)
-    list = _waits_for(Client.list)
     overrides = _waits_for(Client.overrides)
     prune = _waits_for(Client.prune)
-    replay_edited = _waits_for(Client.replay_edited)
-    reprioritise = _waits_for(Client.reprioritise)
-    reprioritise_many = _waits_for(Client.reprioritise_many)
-    reschedule = _waits_for(Client.reschedule)
-    reschedule_many = _waits_for(Client.reschedule_many)
     reset_policy = _waits_for(Client.reset_policy)
-    retry = _waits_for(Client.retry)
-    retry_many = _waits_for(Client.retry_many)
-    search = _waits_for(Client.search)
     set_policy = _waits_for(Client.set_policy)
-    wait = _waits_for(Client.wait)
-    why = _waits_for(Client.why)

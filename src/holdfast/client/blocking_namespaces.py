@@ -11,6 +11,7 @@ from holdfast.client.budgets import Budgets
 from holdfast.client.bulk import BulkOperations
 from holdfast.client.dead_letters import DeadLetters
 from holdfast.client.escalations import Escalations
+from holdfast.client.jobs import EVERY_JOB, LARGEST_PAGE, JobId, Jobs, Which
 from holdfast.client.kinds import Kinds
 from holdfast.client.limits import Limits
 from holdfast.client.locks import Locks
@@ -22,6 +23,8 @@ from holdfast.client.tokens import Tokens
 from holdfast.client.webhooks import Webhooks
 from holdfast.client.workers import Workers
 from holdfast.resources.dead_letter import DeadLetter
+from holdfast.resources.event import Event
+from holdfast.resources.job import Job
 
 N = TypeVar("N")
 P = ParamSpec("P")
@@ -76,6 +79,47 @@ class BlockingLocks(Blocking[Locks]):
 
     list = _waits_for(Locks.list)
     release = _waits_for(Locks.release)
+
+
+class BlockingJobs(Blocking[Jobs]):
+    """`queue.jobs`: see `Jobs`."""
+
+    get = _waits_for(Jobs.get)
+    get_many = _waits_for(Jobs.get_many)
+    list = _waits_for(Jobs.list)
+    search = _waits_for(Jobs.search)
+    count = _waits_for(Jobs.count)
+    counts = _waits_for(Jobs.counts)
+    why = _waits_for(Jobs.why)
+    events = _waits_for(Jobs.events)
+    logs = _waits_for(Jobs.logs)
+    items = _waits_for(Jobs.items)
+    wait = _waits_for(Jobs.wait)
+    cancel = _waits_for(Jobs.cancel)
+    retry = _waits_for(Jobs.retry)
+    delete = _waits_for(Jobs.delete)
+    reschedule = _waits_for(Jobs.reschedule)
+    reprioritise = _waits_for(Jobs.reprioritise)
+    clone = _waits_for(Jobs.clone)
+    cancel_many = _waits_for(Jobs.cancel_many)
+    retry_many = _waits_for(Jobs.retry_many)
+    delete_many = _waits_for(Jobs.delete_many)
+    reschedule_many = _waits_for(Jobs.reschedule_many)
+    reprioritise_many = _waits_for(Jobs.reprioritise_many)
+
+    def iterate(self, which: Which = EVERY_JOB) -> Iterator[Job]:
+        """Go through all jobs that fit, newest first, reading page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(which, limit=LARGEST_PAGE, after=after)
+            yield from page.jobs
+            if page.next is None:
+                return
+            after = page.next
+
+    def watch(self, job: JobId) -> Iterator[Event]:
+        """Follow one job: everything that happens to it from here on, until it finishes."""
+        return follow(self._loop, self._namespace.watch(job))
 
 
 class BlockingQueues(Blocking[Queues]):

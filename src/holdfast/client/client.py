@@ -10,37 +10,33 @@ from typing import Any, Protocol, TypeVar
 from holdfast.client.audit import Audit, LocalAudit
 from holdfast.client.budgets import Budgets, LocalBudgets
 from holdfast.client.bulk import BulkOperations, LocalBulkOperations
-from holdfast.client.clone import CloneVerbs
 from holdfast.client.dead_letters import DeadLetters, LocalDeadLetters
 from holdfast.client.enqueue import Enqueuing
 from holdfast.client.escalations import Escalations, LocalEscalations
-from holdfast.client.jobs import JobId, job_id
+from holdfast.client.jobs import JobId
 from holdfast.client.kinds import Kinds, LocalKinds
 from holdfast.client.limits import Limits, LocalLimits
+from holdfast.client.local_jobs import LocalJobs
 from holdfast.client.lock_block import LockBlock
 from holdfast.client.lock_keeper import LockKeeper
 from holdfast.client.locks import LocalLocks, Locks
 from holdfast.client.policies import PolicyVerbs
 from holdfast.client.queues import LocalQueues, Queues
 from holdfast.client.schedules import LocalSchedules, Schedules
-from holdfast.client.searching import SearchVerbs
 from holdfast.client.services import LocalServices, Services
-from holdfast.client.subscription import EventFilter, EventsMissed, Subscription, read_filter
+from holdfast.client.subscription import EventsMissed, Subscription, read_filter
 from holdfast.client.tokens import LocalTokens, Tokens
 from holdfast.client.transactional import CallerStore
-from holdfast.client.waiting import Waiting
 from holdfast.client.watching import Watching
 from holdfast.client.webhooks import LocalWebhooks, Webhooks
-from holdfast.client.why import WhyVerbs
 from holdfast.client.workers import LocalWorkers, Workers
 from holdfast.config import Settings
 from holdfast.delivery.choosing import make_delivery
 from holdfast.delivery.delivery import Delivery
 from holdfast.duration import Duration
-from holdfast.events import TERMINAL_EVENTS, Event, EventKind
 from holdfast.handle import JobHandle
-from holdfast.job import Job, JobState
 from holdfast.lock import Lock, Part, name_of
+from holdfast.resources.event import Event
 from holdfast.stores.retention import prune
 from holdfast.stores.store import Store
 from holdfast.tasks.call import Call
@@ -57,12 +53,7 @@ class ClientStore(Store, CallerStore, Protocol):
     """A store as an app has it: all verbs, also on connections that are not its own."""
 
 
-class Client(
-    CloneVerbs,
-    PolicyVerbs,
-    WhyVerbs,
-    SearchVerbs,
-):
+class Client(PolicyVerbs):
     """All verbs on one store, within one event loop."""
 
     def __init__(
@@ -74,11 +65,11 @@ class Client(
     ) -> None:
         self.store = store
         self.delivery = make_delivery(settings, store) if delivery is None else delivery
-        CloneVerbs.__init__(self, store, settings, self.delivery, tasks)
+        self.watching = Watching(store)
+        known = Registry() if tasks is None else tasks
+        self.jobs = LocalJobs(store, settings, self.delivery, self.watching, known)
         self.services: Services = LocalServices(store, settings)
         PolicyVerbs.__init__(self, store, settings, self.services)
-        WhyVerbs.__init__(self, store, settings.deadline_s)
-        SearchVerbs.__init__(self, store, settings.deadline_s)
         self.budgets: Budgets = LocalBudgets(store, settings.deadline_s, self)
         self.limits: Limits = LocalLimits(store, settings.deadline_s, self)
         self.locks: Locks = LocalLocks(store, settings.deadline_s, self.delivery)
@@ -90,13 +81,11 @@ class Client(
         self.workers: Workers = LocalWorkers(store, settings.deadline_s)
         self.deadline_s = settings.deadline_s
         self.bulk: BulkOperations = LocalBulkOperations(store, settings.deadline_s)
-        self.dead_letters: DeadLetters = LocalDeadLetters(store, settings.deadline_s, self.bulk, self.list)
+        self.dead_letters: DeadLetters = LocalDeadLetters(store, settings.deadline_s, self.bulk, self.jobs)
         self.escalations: Escalations = LocalEscalations(store, settings)
         self.schedules: Schedules = LocalSchedules(store, settings, self.delivery)
-        self.enqueuing = Enqueuing(store, settings, self, self.delivery)
-        self.watching = Watching(store)
+        self.enqueuing = Enqueuing(store, settings, self.jobs, self.delivery)
         self.locking = LockKeeper(store, self.delivery, patience_s=settings.deadline_s)
-        self._waiting = Waiting(store)
 
     async def enqueue(self, call: Call[R]) -> JobHandle[R]:
         """Store one job; when this returns, it is on disk or in the caller's transaction.
@@ -108,10 +97,6 @@ class Client(
     async def enqueue_many(self, calls: Iterable[Call[R]], connection: Any = None) -> list[JobHandle[R]]:
         """Store many jobs in one round trip; the answers map one to one to the calls."""
         return await self.enqueuing.many(calls, connection)
-
-    async def wait(self, job: JobId, timeout: Duration | None = None) -> Job:
-        """Wait until a job has ended and return it; ResultTimeout when it takes longer."""
-        return await self._waiting.ended(job_id(job), timeout)
 
     async def prune(self) -> int:
         """Delete now all that the retention service would delete within the next minute; the answer is how much.
@@ -140,33 +125,12 @@ class Client(
     async def _keeper(self) -> LockKeeper:
         return self.locking
 
-    async def watch(self, job: JobId) -> AsyncIterator[Event]:
-        """Follow one job: everything that happens to it from here on, to the end of its life.
-
-        Of a job that has ended already it gives that end, and nothing else.
-        """
-        wanted = job_id(job)
-        async with self.watching.subscribe(EventFilter(jobs=frozenset({wanted}))) as events:
-            seen = await self.get(wanted)
-            while not seen.is_finished:
-                try:
-                    event = await anext(events, None)
-                except EventsMissed:
-                    seen = await self.get(wanted)
-                    continue
-                if event is None:
-                    return
-                yield event
-                if event.kind in TERMINAL_EVENTS and event.life >= seen.life:
-                    return
-            yield end_of(seen)
-
     def events(
         self,
         *,
+        types: Iterable[str] = (),
         kinds: Iterable[str] = (),
         queues: Iterable[str] = (),
-        tasks: Iterable[str] = (),
         jobs: Iterable[JobId] = (),
     ) -> AbstractAsyncContextManager[Subscription]:
         """Hear of all that happens to jobs and queues, in whatever process, from the moment the block is entered.
@@ -176,20 +140,20 @@ class Client(
 
         One who reads too slowly gets EventsMissed instead of what was lost, and may go on.
         """
-        return self.watching.subscribe(read_filter(kinds, queues, tasks, jobs))
+        return self.watching.subscribe(read_filter(types, kinds, queues, jobs))
 
     @asynccontextmanager
     async def subscribe(
         self,
         callback: Callable[[Event], Any],
         *,
+        types: Iterable[str] = (),
         kinds: Iterable[str] = (),
         queues: Iterable[str] = (),
-        tasks: Iterable[str] = (),
         jobs: Iterable[JobId] = (),
     ) -> AsyncIterator[None]:
         """Call a function, or a coroutine function, with each event while the block runs; what it raises is logged."""
-        async with self.events(kinds=kinds, queues=queues, tasks=tasks, jobs=jobs) as events:
+        async with self.events(types=types, kinds=kinds, queues=queues, jobs=jobs) as events:
             calling = asyncio.create_task(_call_each(events, callback), name="holdfast subscription")
             try:
                 yield
@@ -202,7 +166,7 @@ class Client(
         await self.locking.close()
         await self.enqueuing.close()
         await self.delivery.close()
-        await self._waiting.close()
+        await self.jobs.close()
         await self.watching.close()
 
 
@@ -219,22 +183,3 @@ async def _call_each(events: Subscription, callback: Callable[[Event], Any]) -> 
             _logger.warning("a subscription has missed events: its callback is slower than what happens")
         except Exception:
             _logger.exception("a callback of a subscription failed; it is called for the next event all the same")
-
-
-def end_of(job: Job) -> Event:
-    """Tell how a job has ended, from its row."""
-    kinds = {JobState.FAILED: EventKind.FAILED, JobState.CANCELLED: EventKind.CANCELLED}
-    error = {"error_class": job.error_class, "error": job.error}
-    return Event(
-        seq=0,
-        at=job.finished_at or job.enqueued_at,
-        kind=kinds.get(job.state, EventKind.COMPLETED),
-        job_id=job.id,
-        task=job.kind,
-        queue=job.queue,
-        state=job.state,
-        life=job.life,
-        claim=job.claim,
-        attempt=job.attempt,
-        data={name: value for name, value in error.items() if value is not None},
-    )

@@ -4,26 +4,26 @@ A group is known by a short id, which is the same as long as kind and cause are.
 operation (see `client.bulk`).
 """
 
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Protocol
 
 import msgspec
 
-from holdfast import names, payload, public_id
+from holdfast import names, public_id
 from holdfast.client.bulk import BulkOperations, job_count
-from holdfast.client.jobs import LARGEST_PAGE
+from holdfast.client.jobs import LARGEST_PAGE, Jobs
 from holdfast.client.repeat import until_answered
 from holdfast.errors import DeadLetterNotFound, InvalidValue, shown
-from holdfast.job import Job, JobState
+from holdfast.job import JobState
 from holdfast.resources.bulk import BulkOperation, BulkVerb
 from holdfast.resources.dead_letter import DeadLetter, DeadLetterGroup, DeadLetterGroupPage
+from holdfast.resources.job import Job
 from holdfast.resources.queue import JobCount
+from holdfast.resources.redaction import redact
 from holdfast.stores.failures import DeadCursor, DeadFilter, DeadLetterRow, DeadPage, FailureStore, group_id
-from holdfast.stores.values import Cursor, JobFilter, Page
-from holdfast.telemetry.redaction import COVER, hide
+from holdfast.stores.values import JobFilter
 
-PART = 100  # jobs that are in memory at a time, each with all its arguments
 _ID_LENGTH = 12
 _MARK = "~"
 
@@ -115,21 +115,14 @@ class DeadLetters(Protocol):
         """Go through failed jobs, newest first, with their secrets covered."""
 
 
-class ListJobs(Protocol):
-    """Reads one page of jobs."""
-
-    def __call__(self, which: JobFilter, *, limit: int, after: Cursor | None = None) -> Awaitable[Page]:
-        """Read the page that begins after a job."""
-
-
 class LocalDeadLetters:
     """The dead letters of one store."""
 
-    def __init__(self, store: FailureStore, deadline_s: float, bulk: BulkOperations, list_jobs: ListJobs) -> None:
+    def __init__(self, store: FailureStore, deadline_s: float, bulk: BulkOperations, jobs: Jobs) -> None:
         self._store = store
         self._deadline_s = deadline_s
         self._bulk = bulk
-        self._list_jobs = list_jobs
+        self._jobs = jobs
 
     async def list(
         self,
@@ -223,8 +216,8 @@ class LocalDeadLetters:
     ) -> AsyncIterator[DeadLetter]:
         """Go through failed jobs, newest first, with their secrets covered."""
         which = await self.filter(group, kind=kind, queue=queue, error=error, since=since)
-        async for letter in export_jobs(self._list_jobs, which):
-            yield letter
+        async for job in self._jobs.iterate(which):
+            yield dead_letter(job)
 
     async def _read(self, which: DeadFilter, limit: int, after: DeadCursor | None) -> DeadPage:
         return await until_answered(
@@ -235,52 +228,29 @@ class LocalDeadLetters:
         )
 
 
-async def export_jobs(list_jobs: ListJobs, which: JobFilter) -> AsyncIterator[DeadLetter]:
-    """Go through failed jobs page by page."""
-    after: Cursor | None = None
-    while True:
-        page = await list_jobs(which, limit=PART, after=after)
-        for job in page.jobs:
-            yield dead_letter(job)
-        if page.next is None:
-            return
-        after = page.next
-
-
 def dead_letter(job: Job) -> DeadLetter:
     """Describe a failed job, with its secrets covered wherever they are quoted."""
-    secrets = payload.secrets_in(job.payload) if isinstance(job.payload, dict) else []
+    shown = redact(job)
     return DeadLetter(
-        id=job.public_id,
+        id=job.id,
         group=group_id(job.kind, job.error_fingerprint or ""),
         kind=job.kind,
         queue=job.queue,
         priority=job.priority,
-        args=payload.covered(job.payload),  # guard: exported-payload, without: args=job.payload,
+        args=shown.args,  # guard: exported-payload, without: args=job.args,
         tags=job.tags,
         actor=job.actor,
-        run=job.life,
+        run=job.run,
         attempt=job.attempt,
         max_attempts=job.max_attempts,
         crashes=job.crashes,
         enqueued_at=job.enqueued_at,
         finished_at=job.finished_at,
         error_class=job.error_class,
-        error=without_secrets(job.error, secrets),  # guard: exported-error, without: error=job.error,
-        # guard: exported-fingerprint, without: error_fingerprint=job.error_fingerprint,
-        error_fingerprint=without_secrets(job.error_fingerprint, secrets),
-        # guard: exported-traceback, without: traceback=job.extra.get("traceback"),
-        traceback=without_secrets(job.extra.get("traceback"), secrets),
+        error=shown.error,
+        error_fingerprint=shown.error_fingerprint,
+        traceback=shown.traceback,
     )
-
-
-def without_secrets(text: str | None, secrets: Sequence[str]) -> str | None:
-    """Cover what the arguments or the settings say is secret, where an error quotes it."""
-    if text is None:
-        return None
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, COVER) if secret else text
-    return hide(text)
 
 
 def failed_jobs(

@@ -15,7 +15,7 @@ from holdfast.client.transactional import UNDRAWN_ID, CallerStore
 from holdfast.config import Settings
 from holdfast.delivery.delivery import Delivery
 from holdfast.errors import InvalidValue, KeyConflict, RateLimited, shown
-from holdfast.handle import JobHandle, Jobs
+from holdfast.handle import HandleJobs, JobHandle
 from holdfast.stores.store import JobStore
 from holdfast.stores.values import Inserted, Insertion, Refusal
 from holdfast.tasks.call import Call
@@ -34,7 +34,7 @@ class InsertStore(JobStore, CallerStore, Protocol):
 class Enqueuing:
     """Stores jobs: one by one in natural batches, or many in one round trip."""
 
-    def __init__(self, store: InsertStore, settings: Settings, jobs: Jobs, delivery: Delivery) -> None:
+    def __init__(self, store: InsertStore, settings: Settings, jobs: HandleJobs, delivery: Delivery) -> None:
         self._store = store
         self._settings = settings
         self._jobs = jobs
@@ -48,7 +48,7 @@ class Enqueuing:
         with producing((call,), is_wanted=self._traces) as span:
             stored = await self._one(call)
             if span is not None:
-                span.stored((stored,))
+                span.stored((stored.number,))
             return stored
 
     async def _one(self, call: Call[R]) -> JobHandle[R]:
@@ -71,7 +71,7 @@ class Enqueuing:
         with producing(all_calls, is_wanted=self._traces) as span:
             stored = await self._many(all_calls, connection)
             if span is not None:
-                span.stored(stored)
+                span.stored([handle.number for handle in stored])
             return stored
 
     async def _many(self, all_calls: Sequence[Call[R]], connection: Any) -> list[JobHandle[R]]:
@@ -91,7 +91,7 @@ class Enqueuing:
             job = new_job(call, UNDRAWN_ID, self._settings)
             (inserted,) = self._store.insert_on_sync(call.options.connection, [job])
             if span is not None:
-                span.stored((inserted,))
+                span.stored((inserted.id,))
             return self.handle(call, inserted)
 
     def many_on(self, calls: Iterable[Call[R]], connection: Any) -> list[JobHandle[R]]:
@@ -104,7 +104,7 @@ class Enqueuing:
                 jobs = [new_job(call, UNDRAWN_ID, self._settings) for call in all_calls[start : start + LARGEST_INSERT]]
                 inserted += self._store.insert_on_sync(connection, jobs)
             if span is not None:
-                span.stored(inserted)
+                span.stored([row.id for row in inserted])
         return self.handles(all_calls, inserted)
 
     def awaits(self, connection: Any) -> bool:

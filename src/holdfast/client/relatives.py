@@ -1,11 +1,11 @@
-"""The jobs that came of another one: what its handler enqueued, and what replays it."""
+"""The jobs that came of another one: what its handler enqueued, and its changed copies."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.job import Job, JobState
-from holdfast.stores.values import Found
+from holdfast.job import JobState
+from holdfast.resources.job import Job, JobPage
 
 MOST = 20
 """How many are read of each relation."""
@@ -28,6 +28,6 @@ class Relatives:
         return f"{len(self.jobs)} ({', '.join(parts)})"
 
 
-def relatives(found: Found) -> Relatives:
+def relatives(page: JobPage) -> Relatives:
     """Take what a search has found for the newest jobs of a relation."""
-    return Relatives(found.jobs, found.next is not None)
+    return Relatives(page.jobs, page.next is not None)

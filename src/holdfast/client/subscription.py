@@ -9,8 +9,9 @@ import msgspec
 
 from holdfast import moments
 from holdfast.errors import HoldfastError, InvalidValue
-from holdfast.events import Event, EventKind
-from holdfast.public_id import decode
+from holdfast.events import EventType
+from holdfast.public_id import decode, encode
+from holdfast.resources.event import Event
 
 MOST_WAITING = 1_000
 
@@ -20,40 +21,40 @@ class EventsMissed(HoldfastError):
 
 
 class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which events somebody wants; every condition given must hold."""
+    """Which events a subscriber wants; every condition given must hold."""
 
-    kinds: frozenset[EventKind] = frozenset()
+    types: frozenset[EventType] = frozenset()
+    kinds: frozenset[str] = frozenset()
     queues: frozenset[str] = frozenset()
-    tasks: frozenset[str] = frozenset()
-    jobs: frozenset[int] = frozenset()
+    jobs: frozenset[str] = frozenset()
 
     def fits(self, event: Event) -> bool:
         """Whether an event is wanted."""
         return (
-            (not self.kinds or event.kind in self.kinds)
+            (not self.types or event.type in self.types)
+            and (not self.kinds or event.kind in self.kinds)
             and (not self.queues or event.queue in self.queues)
-            and (not self.tasks or event.task in self.tasks)
-            and (not self.jobs or event.job_id in self.jobs)
+            and (not self.jobs or event.id in self.jobs)
         )
 
 
 def read_filter(
-    kinds: Iterable[str] = (), queues: Iterable[str] = (), tasks: Iterable[str] = (), jobs: Iterable[int | str] = ()
+    types: Iterable[str] = (), kinds: Iterable[str] = (), queues: Iterable[str] = (), jobs: Iterable[int | str] = ()
 ) -> EventFilter:
     """Make a filter of what a caller named."""
     return EventFilter(
-        kinds=frozenset(_kind(kind) for kind in kinds),
+        types=frozenset(_type(name) for name in types),
+        kinds=frozenset(kind.lower() for kind in kinds),
         queues=frozenset(queue.lower() for queue in queues),
-        tasks=frozenset(task.lower() for task in tasks),
-        jobs=frozenset(decode(job) if isinstance(job, str) else job for job in jobs),
+        jobs=frozenset(encode(decode(job) if isinstance(job, str) else job) for job in jobs),
     )
 
 
-def _kind(kind: str) -> EventKind:
-    if kind not in set(EventKind):
-        message = f"kinds: expected some of {', '.join(EventKind)}, got {kind!r}"
+def _type(name: str) -> EventType:
+    if name not in set(EventType):
+        message = f"types: expected some of {', '.join(EventType)}, got {name!r}"
         raise InvalidValue(message)
-    return EventKind(kind)
+    return EventType(name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # each is only itself, so that what is made of it can be remembered

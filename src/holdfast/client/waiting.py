@@ -11,7 +11,7 @@ from holdfast import public_id
 from holdfast.client.jobs import missing
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import JobNotFound, NotOpen, OutcomeUnknown, ResultTimeout, StoreUnavailable
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.stores.store import JobStore
 
 FASTEST_S, SLOWEST_S = 0.02, 0.5
@@ -24,18 +24,18 @@ class Waiting:
 
     def __init__(self, store: JobStore) -> None:
         self._store = store
-        self._waiters: dict[int, set[asyncio.Future[Job]]] = {}
+        self._waiters: dict[int, set[asyncio.Future[JobRow]]] = {}
         self._unseen: set[int] = set()
         self._poller: asyncio.Task[None] | None = None
         self._joined = asyncio.Event()
         self._failure: Exception | None = None
 
-    async def ended(self, job_id: int, timeout: Duration | None) -> Job:
+    async def ended(self, job_id: int, timeout: Duration | None) -> JobRow:
         """Wait until a job is not live any more and return it."""
         timeout_s = None if timeout is None else milliseconds(timeout, "timeout") / 1_000
         if timeout_s == 0:
             return await self._ended_now(job_id)
-        future: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[JobRow] = asyncio.get_running_loop().create_future()
         self._waiters.setdefault(job_id, set()).add(future)
         self._unseen.add(job_id)
         self._joined.set()
@@ -52,7 +52,7 @@ class Waiting:
         finally:
             self._leave(job_id, future)
 
-    async def _ended_now(self, job_id: int) -> Job:
+    async def _ended_now(self, job_id: int) -> JobRow:
         found = await self._store.get_jobs([job_id])
         if not found:
             raise JobNotFound(missing(job_id))
@@ -69,7 +69,7 @@ class Waiting:
             self._poller.cancel()
             await asyncio.wait([self._poller])
 
-    def _leave(self, job_id: int, future: asyncio.Future[Job]) -> None:
+    def _leave(self, job_id: int, future: asyncio.Future[JobRow]) -> None:
         waiters = self._waiters.get(job_id, set())
         waiters.discard(future)
         if not waiters:

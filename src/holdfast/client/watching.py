@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 
 from holdfast.client.subscription import EventFilter, Numbered, Subscription
 from holdfast.errors import HoldfastError, NotOpen
+from holdfast.resources import job_rows
 from holdfast.stores.store import EventStore
 from holdfast.stores.values import Horizon
 
@@ -227,7 +228,7 @@ class Watching:
             elif self._missing.pop(event.seq, None) is None:
                 continue
             self._number += 1
-            numbered = Numbered(self._number, event)
+            numbered = Numbered(self._number, job_rows.event(event))
             self._remembered.append(numbered)
             for subscription in list(self._subscriptions):
                 subscription.hear(numbered)

@@ -5,8 +5,7 @@ from typing import Protocol
 
 from holdfast.client.repeat import until_answered
 from holdfast.errors import EndpointNotFound, InvalidValue
-from holdfast.job import DeliveryRow
-from holdfast.resources.webhook import Delivery, DeliveryTry, Endpoint
+from holdfast.resources.webhook import Endpoint
 from holdfast.stores.deliveries import DeliveryStore, EndpointRow
 from holdfast.webhooks.address import Allowed, check_url
 
@@ -55,24 +54,6 @@ class LocalWebhooks:
         with contextlib.suppress(InvalidValue):  # one that could not be registered now may have been before
             url = check_url(url, self._allowed).url
         return url.partition("?")[0]
-
-
-def deliveries(rows: List[DeliveryRow]) -> List[Delivery]:
-    """Describe the messages about a job; the query of a URL is where people put their secrets."""
-    return [
-        Delivery(
-            run=row.life,
-            event=row.event,
-            url=row.url.partition("?")[0],
-            state=row.state,
-            tries=row.tries,
-            at=row.at,
-            next_at=row.next_at,
-            ended_at=row.ended_at,
-            log=[DeliveryTry(at=one.at, status=one.status, error=one.error, took_ms=one.took_ms) for one in row.log],
-        )
-        for row in rows
-    ]
 
 
 def _endpoint(row: EndpointRow) -> Endpoint:

@@ -6,13 +6,11 @@ from typing import Any
 import msgspec
 
 from holdfast import public_id
-from holdfast.client.jobs import JobId, job_id, missing
-from holdfast.client.repeat import until_answered
-from holdfast.errors import JobNotFound
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from holdfast.policies.money import shown_amount
-from holdfast.stores.why import MOST_AHEAD, ROOM, Evidence, LimitSeen, WhyStore
-from holdfast.why import Reason, Why
+from holdfast.resources.job_parts import Why
+from holdfast.stores.why import MOST_AHEAD, ROOM, Evidence, LimitSeen
+from holdfast.why import Reason
 
 _SKEW = timedelta(seconds=2)
 _SECOND_US = 1_000_000
@@ -20,37 +18,14 @@ _SOMEBODY = -1  # a job that is not named; no job has this number
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
-class WhyVerbs:
-    """The verb that explains, on one store."""
-
-    def __init__(self, store: WhyStore, deadline_s: float) -> None:
-        self._why_store = store
-        self._why_deadline_s = deadline_s
-
-    async def why(self, job: JobId, *, naming: bool = True) -> Why:
-        """Say why a job stands where it stands: what it waits for, and who keeps it waiting.
-
-        Without `naming` no other job is named, for those who may not know of all.
-        """
-        wanted = job_id(job)
-        before = datetime.now(UTC)
-        found = await until_answered(
-            lambda _: self._why_store.explain_job(wanted), self._why_deadline_s, "why", changes=False
-        )
-        after = datetime.now(UTC)
-        if found is None:
-            raise JobNotFound(missing(wanted))
-        return explain(found if naming else _unnamed(found), ahead=_ahead(before, after, found.now))
-
-
-def _ahead(before: datetime, after: datetime, store: datetime) -> timedelta:
+def ahead_of(before: datetime, after: datetime, store: datetime) -> timedelta:
     """How far the clock of this machine is ahead of the store's, as far as that is certain."""
     if before - store > _SKEW:
         return before - store
     return after - store if store - after > _SKEW else timedelta()
 
 
-def _unnamed(found: Evidence) -> Evidence:
+def unnamed(found: Evidence) -> Evidence:
     """Leave out which other jobs there are; how many is kept."""
     limit, lock = found.limit, found.lock
     if limit is not None:
@@ -97,7 +72,7 @@ def _finished(found: Evidence) -> Why:
     return Why(Reason.FINISHED, f"{_end(job)}, {span(since)} ago, on attempt {job.attempt}", details)
 
 
-def _end(job: Job) -> str:
+def _end(job: JobRow) -> str:
     if job.state is JobState.FAILED:
         return f"failed with {_error(job)}"
     if job.state is JobState.CANCELLED:
@@ -111,7 +86,7 @@ def _running(found: Evidence) -> Why:
     told = ""
     if job.cancel_requested_at is not None:
         by = _by(job.extra.get("cancelled_by"), job.extra.get("cancel_reason"))
-        told = f"; it was told to stop {span(found.now - job.cancel_requested_at)} ago{by}"
+        told = f"; it was asked to stop {span(found.now - job.cancel_requested_at)} ago{by}"
     details: dict[str, Any] = {"worker": job.worker, "claim": job.claim, "is_cancelled": bool(told)}
     if owner is None or not owner.is_alive:
         return Why(Reason.WORKER_LOST, f"{named} had it and is gone: it will be rescued in a moment{told}", details)
@@ -279,7 +254,7 @@ def _before(ahead: int, where: str = "for it") -> str:
 # ---- words -----------------------------------------------------------------------------------------------------------
 
 
-def _error(job: Job) -> str:
+def _error(job: JobRow) -> str:
     return f"{job.error_class}: {job.error}" if job.error else f"{job.error_class}"
 
 

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 
 from holdfast.delivery.delivery import Ready
 from holdfast.errors import HoldfastError
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 
 _logger = logging.getLogger("holdfast")
 
-Read = Callable[[Sequence[int]], Awaitable[list[Job]]]
+Read = Callable[[Sequence[int]], Awaitable[list[JobRow]]]
 
 _WAIT_S = 1.0
 _PAUSE_S = 0.2  # after the store did not answer
@@ -128,7 +128,7 @@ class Inbox:
             return
         self._sort(ids, {job.id: job for job in jobs})
 
-    def _sort(self, ids: Iterable[int], jobs: Mapping[int, Job]) -> None:
+    def _sort(self, ids: Iterable[int], jobs: Mapping[int, JobRow]) -> None:
         for job_id in ids:
             job = jobs.get(job_id)
             if job is None or job.state is not JobState.QUEUED or job.queue not in self._queues:

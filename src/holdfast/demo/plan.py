@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.demo import app as shop
-from holdfast.job import Job, JobState
+from holdfast.job import JobState
+from holdfast.resources.job import Job
 from holdfast.tasks.call import Call
 
 KILLED_IN = "export"
@@ -63,7 +64,7 @@ def more(number: int) -> list[Call[Any]]:
 
 def unwanted() -> Planned:
     """Give a job that waits for tomorrow, and is cancelled before."""
-    return Planned(shop.export.using(run_in="1d").call(year=2026), JobState.CANCELLED, attempts=0)
+    return Planned(shop.export.using(delay="1d").call(year=2026), JobState.CANCELLED, attempts=0)
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Summary:
     problems: tuple[str, ...]
 
 
-def summarise(planned: Mapping[int, Planned], found: Mapping[int, Job]) -> Summary:
+def summarise(planned: Mapping[str, Planned], found: Mapping[str, Job]) -> Summary:
     """Compare what happened with what was planned."""
     jobs_found = list(found.values())
     states = [job.state for job in jobs_found if job.is_finished]
@@ -99,14 +100,14 @@ def _had(job: Job, outcomes: frozenset[str]) -> bool:
     return any(attempt.outcome in outcomes for attempt in job.attempts)
 
 
-def _problems(planned: Mapping[int, Planned], found: Mapping[int, Job]) -> list[str]:
+def _problems(planned: Mapping[str, Planned], found: Mapping[str, Job]) -> list[str]:
     problems: list[str] = []
     for job_id, plan in planned.items():
         job = found.get(job_id)
         if job is None:
             problems.append(f"job {job_id} ({plan.call.kind}) is gone")
             continue
-        name = f"job {job.public_id} ({job.kind})"
+        name = f"job {job.id} ({job.kind})"
         if job.state is not plan.state:
             problems.append(f"{name}: expected {plan.state}, got {job.state}")
         elif job.attempt != plan.attempts:

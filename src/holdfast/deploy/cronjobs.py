@@ -112,7 +112,7 @@ def _arguments(schedule: Scheduled) -> list[str]:
         encoded = payload.encode(schedule.args, f"schedule {schedule.name!r}: args")
         if payload.secrets_in(schedule.args):  # guard: cronjob-secret
             raise _refused(schedule.name, "a secret argument, which all could read", "let the task read it itself")
-        arguments += ["--payload", literal(encoded)]
+        arguments += ["--args", literal(encoded)]
     if schedule.overlap == "cancel":
         raise _refused(schedule.name, 'overlap="cancel"', 'choose "skip" or "queue"')
     if schedule.overlap == "skip":

@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast import public_id
 from holdfast.failure import MESSAGE_BYTES, clean
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.payload import covered
 from holdfast.policies.escalation import Escalation
 from holdfast.policies.money import shown_amount
@@ -60,7 +60,7 @@ class Together(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     more: int = 0
 
 
-def facts_of(row: EscalationRow, policy: Escalation, job: Job | None, *, why: str | None = None) -> Facts:
+def facts_of(row: EscalationRow, policy: Escalation, job: JobRow | None, *, why: str | None = None) -> Facts:
     """Gather what is said of an escalation; `job` is the latest of its jobs, if it is still there."""
     details = {} if row.details is None else msgspec.json.decode(row.details)
     details = details if isinstance(details, dict) else {"details": details}
@@ -111,7 +111,7 @@ def dedup_key(row: EscalationRow) -> str:
 
 
 def together(
-    rows: Sequence[EscalationRow], policy: Escalation, jobs: dict[int, Job], now: datetime, since: datetime | None
+    rows: Sequence[EscalationRow], policy: Escalation, jobs: dict[int, JobRow], now: datetime, since: datetime | None
 ) -> Together:
     """Gather what is said of many escalations; `since` is when the digest before was due."""
     entries = tuple(

@@ -9,8 +9,9 @@ import msgspec
 
 from holdfast import ages
 from holdfast.health import mounts
-from holdfast.job import Job, JobState
+from holdfast.job import JobState
 from holdfast.resources.health import HealthCheck, HealthLevel
+from holdfast.resources.job import Job
 from holdfast.resources.queue import JobCount, QueueInfo
 from holdfast.resources.worker import WorkerInfo
 from holdfast.stores.bounds import BOUNDS

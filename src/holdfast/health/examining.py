@@ -67,7 +67,7 @@ async def examine(
         if tasks is not None:
             with reported(found):
                 waiting = JobFilter(states=tuple(sorted(WAITING)))
-                page = await client.list(waiting, limit=_LOOKED_AT)
+                page = await client.jobs.list(waiting, limit=_LOOKED_AT)
                 found.append(checks.kinds(page.jobs, tasks))
     return found
 

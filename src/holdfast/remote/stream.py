@@ -7,12 +7,9 @@ from typing import Any, Self
 
 import msgspec
 
-from holdfast import public_id
 from holdfast.client.subscription import EventsMissed
-from holdfast.events import Event, EventKind
-from holdfast.job import JobState
-from holdfast.remote import shapes
 from holdfast.remote.link import Link
+from holdfast.resources.event import Event
 
 _OWN = frozenset({"snapshot", "ping"})
 
@@ -23,15 +20,15 @@ class RemoteEvents:
     def __init__(
         self,
         link: Link,
-        kinds: tuple[str, ...],
-        queues: tuple[str, ...],
-        tasks: frozenset[str],
-        jobs: frozenset[str],
+        types: tuple[str, ...] = (),
+        kinds: frozenset[str] = frozenset(),
+        queues: tuple[str, ...] = (),
+        jobs: frozenset[str] = frozenset(),
     ) -> None:
         self._link = link
+        self._types = types
         self._kinds = kinds
         self._queues = queues
-        self._tasks = tasks
         self._jobs = jobs
         self._held = contextlib.AsyncExitStack()
         self._lines: AsyncIterator[str] | None = None
@@ -40,7 +37,7 @@ class RemoteEvents:
         path = ("jobs", next(iter(self._jobs)), "stream") if len(self._jobs) == 1 else ("stream",)
         asked: dict[str, Any] = {"snapshot": False}
         if path == ("stream",):
-            asked |= {"kinds": ",".join(self._kinds) or None, "queues": ",".join(self._queues) or None}
+            asked |= {"types": ",".join(self._types) or None, "queues": ",".join(self._queues) or None}
         self._lines = await self._held.enter_async_context(self._link.lines(*path, **asked))
         return self
 
@@ -60,8 +57,8 @@ class RemoteEvents:
                 raise EventsMissed(message)
             if name in _OWN:
                 continue
-            event = read_event(msgspec.json.decode(data))
-            if not self._tasks or event.task in self._tasks:
+            event = msgspec.json.decode(data, type=Event)
+            if not self._kinds or event.kind in self._kinds:
                 return event
 
     async def _next(self) -> tuple[str, str]:
@@ -78,20 +75,3 @@ class RemoteEvents:
             elif field == "data":
                 data = value
         raise StopAsyncIteration
-
-
-def read_event(told: shapes.Told) -> Event:
-    """Read an event as a stream writes it."""
-    return Event(
-        seq=0,
-        at=shapes.instant(told["at"]),
-        kind=EventKind(told["type"]),
-        job_id=0 if told["id"] is None else public_id.decode(told["id"]),
-        task=told["kind"],
-        queue=told["queue"],
-        state=None if told["status"] is None else JobState(told["status"]),
-        life=told["life"],
-        claim=0,
-        attempt=told["attempt"],
-        data=told["data"],
-    )

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, get_args, get_type_hints
 
+from holdfast import payload
 from holdfast.about import about_fields
-from holdfast.telemetry.redaction import hide_within
+from holdfast.telemetry.redaction import COVER, hide_within
 
 T = TypeVar("T")
 
@@ -36,7 +37,7 @@ def _redacted_fields(value: Any) -> Any:
     changes = {}
     for name, quotes in _checked_fields(value.__class__):
         before = getattr(value, name)
-        after = hide_within(before) if quotes else _redacted(before)
+        after = hide_within(before) if quotes else _redacted(before)  # guard: known-secrets, without: after = before
         if after is not before:
             changes[name] = after
     return replace(value, **changes) if changes else value
@@ -55,3 +56,30 @@ def _checked_fields(kind: type) -> tuple[tuple[str, bool], ...]:
 
 def _holds_resource(hint: Any) -> bool:
     return is_dataclass(hint) or any(map(_holds_resource, get_args(hint)))
+
+
+class ArgumentSecrets:
+    """The secrets among the arguments of one job; covers them wherever they are quoted."""
+
+    def __init__(self, args: Any) -> None:
+        secrets = payload.secrets_in(args) if isinstance(args, dict) else []
+        self._secrets = sorted(filter(None, secrets), key=len, reverse=True)
+
+    def text(self, text: str | None) -> str | None:
+        """Cover them in a text."""
+        if text is None:
+            return None
+        for secret in self._secrets:
+            text = text.replace(secret, COVER)  # guard: job-secrets
+        return text
+
+    def cover(self, value: Any) -> Any:
+        """Cover them in a JSON value."""
+        return self._within(payload.covered(value))
+
+    def _within(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {self.text(key): self._within(inner) for key, inner in value.items()}
+        return [self._within(inner) for inner in value] if isinstance(value, list) else value

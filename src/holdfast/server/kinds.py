@@ -12,11 +12,10 @@ import msgspec
 from msgspec import UNSET
 
 from holdfast import names, payload
-from holdfast.client.clone import edited
 from holdfast.client.definitions import read_definitions
 from holdfast.client.kinds import unknown_kind
 from holdfast.errors import InvalidValue, shown
-from holdfast.job import Job
+from holdfast.resources.job import Job
 from holdfast.server import schemas
 from holdfast.server.bodies import SMALL
 from holdfast.server.served import Served
@@ -73,14 +72,16 @@ class KindRegistry:
         sight.require_queue(call.queue)  # guard: scope-enqueue-queue
         return call
 
-    async def replay(self, sight: "Sight", old: Job, changes: Mapping[str, Any]) -> Job:
-        """Enqueue a finished job anew with some arguments changed, checked as those of a new one are."""
-        arguments = await asyncio.to_thread(edited, old, changes, self._settings)
-        if (task := self._task(old.kind)) is not None:
-            arguments = await asyncio.to_thread(task.arguments.check, arguments)
-        elif (row := await self._row(sight, old.kind)) is not None:
-            arguments = await self._checked(row, msgspec.json.decode(arguments))
-        return await sight.client.replay_as(old, arguments, actor=sight.principal.name)
+    async def clone(self, sight: "Sight", job: str, changes: Mapping[str, Any]) -> Job:
+        """Clone a finished job with some arguments changed, checked as those of a new one are."""
+
+        async def check(kind: str, arguments: str) -> str:
+            if (task := self._task(kind)) is not None:
+                return await asyncio.to_thread(task.arguments.check, arguments)
+            row = await self._row(sight, kind)
+            return arguments if row is None else await self._checked(row, msgspec.json.decode(arguments))
+
+        return await sight.jobs.clone(job, changes, check=check)
 
     def _task(self, name: str) -> AnyTask | None:
         tasks = self._served.tasks

@@ -5,8 +5,10 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from pydantic import TypeAdapter
 
 from holdfast.release import RELEASE
+from holdfast.resources.catalogue import resources
 from holdfast.server import problems
 
 VERSION = "3.1.0"
@@ -70,6 +72,8 @@ def make_document(app: FastAPI, root: str = "") -> dict[str, Any]:
     parts = made.setdefault("components", {})
     schemas: dict[str, Any] = parts.setdefault("schemas", {})
     schemas["Problem"] = _problem()
+    for kind in resources():
+        _add_resource(kind, schemas)
     parts["securitySchemes"] = dict(_SECURITY)
     made["security"] = [{name: []} for name in _SECURITY]
     for schema in schemas.values():
@@ -77,6 +81,16 @@ def make_document(app: FastAPI, root: str = "") -> dict[str, Any]:
     for _, _, operation in operations(made):
         _show(operation, schemas)
     return made
+
+
+def _add_resource(kind: type, schemas: dict[str, Any]) -> None:
+    """Describe a resource that no answer holds: what a stream sends, and what only the command line prints."""
+    if kind.__name__ in schemas:
+        return
+    schema = TypeAdapter(kind).json_schema(ref_template="#/components/schemas/{model}")
+    for name, part in schema.pop("$defs", {}).items():
+        schemas.setdefault(name, part)
+    schemas[kind.__name__] = schema
 
 
 def _problem() -> dict[str, Any]:

@@ -132,11 +132,10 @@ def _answering(handler: Callable[..., Any], status: int) -> Callable[..., Any]:
         value = await handler(*args, **kwargs)
         if not is_dataclass(value):
             return value
-        answer = Response(msgspec.json.encode(redact(value)), status, media_type="application/json")
-        for given in kwargs.values():
-            if isinstance(given, Response):  # a handler that takes a response sets headers on it
-                answer.headers.update(given.headers)
-        return answer
+        said = next((one for one in kwargs.values() if isinstance(one, Response)), None)  # where it sets headers
+        headers = None if said is None else dict(said.headers)
+        chosen = None if said is None else said.status_code
+        return Response(msgspec.json.encode(redact(value)), chosen or status, headers, media_type="application/json")
 
     return answer
 

@@ -13,7 +13,7 @@ from typing import ClassVar, Protocol
 from holdfast.delivery.delivery import CANCEL_HINT, Delivery, Ready
 from holdfast.errors import NotOpen, SchemaError, StoreMoved, StoreUnavailable
 from holdfast.failure import from_exception
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from holdfast.resources.bulk import BulkState, BulkVerb
 from holdfast.services.service import Round
 from holdfast.stores.bulk import BulkOperationRow, BulkStore
@@ -77,7 +77,7 @@ class BulkWork:
         else:
             _logger.warning("bulk operation %s goes on in %g s: %s", run.id, delay_ms / 1_000, said)
 
-    def _tell(self, run: BulkOperationRow, changed: Iterable[Job]) -> None:
+    def _tell(self, run: BulkOperationRow, changed: Iterable[JobRow]) -> None:
         """Hint at what may run now, or has to stop."""
         if run.verb is BulkVerb.CANCEL:
             if any(job.state is JobState.RUNNING for job in changed):
@@ -88,7 +88,7 @@ class BulkWork:
             self._delivery.announce([Ready(job.id, job.queue, _priority(run, job), now, job.claim) for job in queued])
 
 
-def _may_run(run: BulkOperationRow, job: Job) -> bool:
+def _may_run(run: BulkOperationRow, job: JobRow) -> bool:
     """Whether a job that was changed may run at once; `job` is what it was before."""
     if run.verb is BulkVerb.RETRY:
         return True
@@ -103,5 +103,5 @@ def _size(run: BulkOperationRow, batch: int) -> int:
     return fewer if run.spacing_us == 0 else max(1, min(fewer, _SMOOTH_US // run.spacing_us))
 
 
-def _priority(run: BulkOperationRow, job: Job) -> int:
+def _priority(run: BulkOperationRow, job: JobRow) -> int:
     return job.priority if run.priority is None else run.priority

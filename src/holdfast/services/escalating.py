@@ -15,7 +15,7 @@ from holdfast.config import Settings
 from holdfast.errors import DataRefused, StoreError
 from holdfast.escalation.clock import answer_by, latest_digest
 from holdfast.escalation.facts import Facts, Together, facts_of, together
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.policies.channels import PagerDuty, SignedWebhook
 from holdfast.policies.escalation import Escalation
 from holdfast.services.service import Round
@@ -36,9 +36,9 @@ class _Look(NamedTuple):
     """What one round has seen: the store's time, and the latest job of each escalation."""
 
     now: datetime
-    jobs: dict[int, Job]
+    jobs: dict[int, JobRow]
 
-    def latest(self, row: EscalationRow) -> Job | None:
+    def latest(self, row: EscalationRow) -> JobRow | None:
         """The latest job of an escalation, if it is still there."""
         return self.jobs.get(row.jobs[0]) if row.jobs else None
 
@@ -91,7 +91,7 @@ class Escalating:
             self._broken.add(row.id)
             _logger.error("escalation %d cannot be told of: %s: %s", row.id, type(error).__name__, error)
 
-    async def _jobs(self, rows: Sequence[EscalationRow]) -> dict[int, Job]:
+    async def _jobs(self, rows: Sequence[EscalationRow]) -> dict[int, JobRow]:
         """Read the latest job of each escalation, for what messages say of it."""
         ids = sorted({row.jobs[0] for row in rows if row.jobs})
         return {job.id: job for job in await self._store.get_jobs(ids)} if ids else {}

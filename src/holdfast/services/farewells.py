@@ -12,7 +12,9 @@ from typing import Any
 
 from holdfast import failure
 from holdfast.errors import HoldfastError
-from holdfast.job import Job
+from holdfast.job import JobRow
+from holdfast.resources import job_rows
+from holdfast.resources.job import Job
 from holdfast.stores.store import RetentionStore
 from holdfast.stores.values import RetentionDue
 
@@ -56,7 +58,7 @@ class Farewells:
             await self._tell_one(due, jobs.get(due.job_id))
         return len(dues)
 
-    async def _tell_one(self, due: RetentionDue, job: Job | None) -> None:
+    async def _tell_one(self, due: RetentionDue, job: JobRow | None) -> None:
         if job is not None and job.life == due.life:  # or it was deleted by hand, or lives again
             error = await self._called(job, due.what)
             if error is not None and due.tries < MOST_TRIES:
@@ -66,12 +68,12 @@ class Farewells:
                 return
         await self._store.end_retention(due)
 
-    async def _called(self, job: Job, what: str) -> Exception | None:
+    async def _called(self, job: JobRow, what: str) -> Exception | None:
         """Call everybody who wants to hear of it; the answer is what the first one that failed has raised."""
         first: Exception | None = None
         for callback in self._callbacks.get((job.queue, what), ()):
             try:
-                answer = callback(job)
+                answer = callback(job_rows.job(job))
                 if inspect.isawaitable(answer):
                     await answer
             except Exception as error:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.events import EventKind
+from holdfast.events import EventType
 from holdfast.stores.alarms import Alarm
 
 
@@ -141,9 +141,9 @@ class TuningStore(Protocol):
         """Forget what instances said that are gone. Unknown: the next sweep does it."""
 
 
-def told(row: SlaRow) -> tuple[EventKind, str]:
+def told(row: SlaRow) -> tuple[EventType, str]:
     """Make of a breach, or of its end, the event that tells of it: its kind, and its data as JSON."""
-    kind = EventKind.SLA_BREACHED if row.ended_at is None else EventKind.SLA_KEPT
+    kind = EventType.SLA_BREACHED if row.ended_at is None else EventType.SLA_KEPT
     said = {
         "sla_ms": row.sla_ms,
         "p95_ms": row.p95_ms,

@@ -10,8 +10,8 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, ClassVar, Protocol
 
-from holdfast.events import Event
-from holdfast.job import Job, NewJob
+from holdfast.events import EventRow
+from holdfast.job import JobRow, NewJob
 from holdfast.rollup import Rollup, SeriesPoint
 from holdfast.stores.access import AccessStore
 from holdfast.stores.alarms import AlarmStore, NoticeStore
@@ -70,10 +70,10 @@ class JobStore(Protocol):
         Unknown: send the same jobs with `again`; a job that is there already, live or finished, counts as created.
         """
 
-    async def get_jobs(self, ids: Sequence[int]) -> list[Job]:
+    async def get_jobs(self, ids: Sequence[int]) -> list[JobRow]:
         """Read jobs, live or finished, in one snapshot; missing ones are left out. Reads may simply be repeated."""
 
-    async def finished_jobs(self, ids: Sequence[int]) -> list[Job]:
+    async def finished_jobs(self, ids: Sequence[int]) -> list[JobRow]:
         """Read those of the given jobs that are not live any more."""
 
     async def list_jobs(self, which: JobFilter, *, limit: int, after: Cursor | None = None) -> Page:
@@ -109,10 +109,10 @@ class WorkStore(Protocol):
     is_remote: ClassVar[bool]
     """Whether the store does its work outside this process, so that the process can do its own meanwhile."""
 
-    async def claim_jobs(self, claim: Claim) -> list[Job]:
+    async def claim_jobs(self, claim: Claim) -> list[JobRow]:
         """Take jobs from the lanes, in order. Unknown: `give_back_batch` with the same batch, then claim anew."""
 
-    async def claim_jobs_by_id(self, claim: Claim, ids: Sequence[int]) -> list[Job]:
+    async def claim_jobs_by_id(self, claim: Claim, ids: Sequence[int]) -> list[JobRow]:
         """Take the named jobs if they may run now; the claim's lanes are not read. Unknown: as `claim_jobs`."""
 
     async def give_back_batch(self, worker: int, batch: int) -> int:
@@ -275,7 +275,7 @@ class EventStore(Protocol):
     async def still_writing(self, writing: Sequence[str]) -> tuple[str, ...]:
         """Read which of the changes that were named before the watch have not ended yet."""
 
-    async def read_events(self, after: int, missing: Sequence[int], limit: int) -> list[Event]:
+    async def read_events(self, after: int, missing: Sequence[int], limit: int) -> list[EventRow]:
         """Read the events after a number, and of the missing ones those that are there by now, in order."""
 
     async def prune_events(self, limit: int) -> int:
@@ -288,7 +288,7 @@ class RetentionStore(Protocol):
     async def claim_retention(self, queues: Sequence[str], limit: int, lease_ms: int) -> list[RetentionDue]:
         """Take what has to be told of jobs of these queues now. Unknown: its lease ends by itself."""
 
-    async def kept_jobs(self, ids: Sequence[int]) -> list[Job]:
+    async def kept_jobs(self, ids: Sequence[int]) -> list[JobRow]:
         """Read finished jobs, those that have expired too."""
 
     async def end_retention(self, due: RetentionDue) -> None:

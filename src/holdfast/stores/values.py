@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import msgspec
 
-from holdfast.job import Job, JobState
+from holdfast.job import Answer, JobRow, JobState
 
 
 class Insertion(StrEnum):
@@ -31,17 +31,6 @@ class Inserted(msgspec.Struct, frozen=True, gc=False):
     outcome: Insertion
     id: int | None
     refusal: Refusal | None = None
-
-
-class Answer(StrEnum):
-    """What an operator's verb did to one job."""
-
-    DONE = "done"
-    REQUESTED = "requested"  # cancel: the running handler was marked and will be told
-    WRONG_STATE = "wrong_state"
-    UNIQUE_CLASH = "unique_clash"  # retry: `other` is the live job that holds the unique key
-    EXPIRING = "expiring"  # retry: too close to the end of its retention
-    NOT_FOUND = "not_found"
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -114,7 +103,7 @@ class Worked(msgspec.Struct, frozen=True):
     """
 
     finishes: list[Finish]
-    claimed: list[Job]
+    claimed: list[JobRow]
     worker_lost: bool = False
 
 
@@ -340,7 +329,7 @@ class Cursor(msgspec.Struct, frozen=True):
 class Page(msgspec.Struct, frozen=True):
     """One page of a list, and where the next one begins (None: there is no more)."""
 
-    jobs: list[Job]
+    jobs: list[JobRow]
     next: Cursor | None
 
 
@@ -351,7 +340,7 @@ class Found(msgspec.Struct, frozen=True):
     were enqueued before `searched_to` were not looked at yet, and `next` goes on with them.
     """
 
-    jobs: list[Job]
+    jobs: list[JobRow]
     next: Cursor | None
     searched_to: datetime | None
     is_whole: bool

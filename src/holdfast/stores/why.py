@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.job import Job
+from holdfast.job import JobRow
 
 MOST_AHEAD = 10_001
 MOST_HOLDERS = 3
@@ -93,7 +93,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     now: datetime
-    job: Job
+    job: JobRow
     queue: QueueSeen = QueueSeen()
     ahead: int | None = None
     workers: tuple[WorkerSeen, ...] = ()

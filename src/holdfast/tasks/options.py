@@ -31,7 +31,7 @@ ErrorTypes = type[BaseException] | Iterable[type[BaseException]]
 PHASE_BYTES = 128
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 _TOO_LATE = datetime(9999, 1, 1, tzinfo=UTC)
-_UTC_HINT = 'write datetime.now(UTC) + timedelta(minutes=5), or run_in="5m"'
+_UTC_HINT = 'write datetime.now(UTC) + timedelta(minutes=5), or delay="5m"'
 
 
 class TaskOptions(TypedDict, total=False):
@@ -65,7 +65,7 @@ class UsingOptions(TypedDict, total=False):
     """What `using(...)` takes."""
 
     run_at: datetime
-    run_in: Duration
+    delay: Duration
     priority: int
     unique: str
     unique_for: Duration
@@ -183,9 +183,9 @@ def _read_policies(given: TaskOptions) -> dict[str, Any]:
 def read_options(given: UsingOptions) -> Options:
     """Check the options of an enqueue."""
     _refuse_unknown(given, UsingOptions)
-    run_at, run_in = given.get("run_at"), given.get("run_in")
-    if run_at is not None and run_in is not None:
-        message = f"run_at and run_in exclude each other: got run_at={run_at!r} and run_in={run_in!r}; give one"
+    run_at, delay = given.get("run_at"), given.get("delay")
+    if run_at is not None and delay is not None:
+        message = f"run_at and delay exclude each other: got run_at={run_at!r} and delay={delay!r}; give one"
         raise InvalidValue(message)
     unique, unique_for = given.get("unique"), given.get("unique_for")
     if unique_for is not None and unique is None:
@@ -194,7 +194,7 @@ def read_options(given: UsingOptions) -> Options:
     key, tags, actor, queue = (given.get("key"), given.get("tags"), given.get("actor"), given.get("queue"))
     return Options(
         run_at=None if run_at is None else due_time(run_at),
-        delay_ms=None if run_in is None else milliseconds(run_in, "run_in"),
+        delay_ms=None if delay is None else milliseconds(delay, "delay"),
         priority=_optional(names.priority, given.get("priority")),
         unique=None if unique is None else names.key(unique, "unique"),
         unique_for_ms=None if unique_for is None else _unique_for_ms(unique_for),

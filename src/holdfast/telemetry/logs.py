@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.telemetry.redaction import hide
 
 Form = Literal["text", "json"]
@@ -25,7 +25,7 @@ _ACTS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 chosen: tuple[str, str] | None = None
 """The level and the form of this process, if its program left them to us: what it starts has the same."""
 
-current: ContextVar[Job | None] = ContextVar("holdfast_logging_job", default=None)
+current: ContextVar[JobRow | None] = ContextVar("holdfast_logging_job", default=None)
 """The job whose handler runs, where lines are to name it."""
 
 
@@ -45,7 +45,7 @@ def names_jobs() -> bool:
     return chosen is not None and chosen[1] == "json"
 
 
-def facts(event: str, job: Job, **more: Any) -> dict[str, Any]:
+def facts(event: str, job: JobRow, **more: Any) -> dict[str, Any]:
     """What a line about a job says beside its text, as `extra` of a log call."""
     return {"event": event, "facts": {**_of_job(job), **more}}
 
@@ -95,5 +95,5 @@ def _clean(line: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _of_job(job: Job) -> dict[str, Any]:
+def _of_job(job: JobRow) -> dict[str, Any]:
     return {"job": job.public_id, "kind": job.kind, "queue": job.queue, "attempt": job.attempt, "claim": job.claim}

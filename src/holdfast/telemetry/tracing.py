@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast import public_id
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.release import RELEASE
 from holdfast.telemetry.redaction import hide
 from holdfast.transitions import Transition, Verb
@@ -39,14 +39,6 @@ class Asked(Protocol):
         """Where it waits."""
 
 
-class Enqueued(Protocol):
-    """What becomes of one job that was enqueued."""
-
-    @property
-    def id(self) -> int | None:
-        """Its id, unless the caller's transaction hides it."""
-
-
 def tracer() -> "Tracer | None":
     """Find the tracer of this program; None when nobody has configured one."""
     trace = sys.modules.get(_MODULE)
@@ -69,12 +61,12 @@ class Producing:
     def __init__(self, span: "Span") -> None:
         self._span = span
 
-    def stored(self, inserted: Sequence[Enqueued]) -> None:
+    def stored(self, enqueued: Sequence[int | None]) -> None:
         """Tell which jobs they are."""
-        ids = [found.id for found in inserted if found.id is not None]
-        if len(inserted) == 1 and ids:
+        ids = [job_id for job_id in enqueued if job_id is not None]
+        if len(enqueued) == 1 and ids:
             self._span.set_attributes(_ids(ids[0]))
-        self._span.add_event("job.enqueued", {"jobs": len(inserted)})
+        self._span.add_event("job.enqueued", {"jobs": len(enqueued)})
 
 
 def producing(calls: Sequence[Asked], *, is_wanted: bool) -> AbstractContextManager[Producing | None]:
@@ -127,7 +119,7 @@ class Consuming:
     def __init__(self, span: "Span") -> None:
         self._span = span
 
-    def ended(self, job: Job, transition: Transition) -> None:
+    def ended(self, job: JobRow, transition: Transition) -> None:
         """Tell how the run ended, and what follows."""
         trace, verb, why = sys.modules[_MODULE], transition.verb, transition.failure
         if verb in (Verb.COMPLETE, Verb.CANCEL):
@@ -145,7 +137,7 @@ class Consuming:
             self._span.add_event("job.exhausted", {"attempts": job.attempt, "max_attempts": job.max_attempts})
 
 
-def consuming(job: Job, handler: str, *, is_wanted: bool) -> AbstractContextManager[Consuming | None]:
+def consuming(job: JobRow, handler: str, *, is_wanted: bool) -> AbstractContextManager[Consuming | None]:
     """Make a span around the run of a job; it is the current one for everything that the handler calls."""
     if not is_wanted or (found := tracer()) is None:
         return _NOTHING
@@ -153,7 +145,7 @@ def consuming(job: Job, handler: str, *, is_wanted: bool) -> AbstractContextMana
 
 
 @contextmanager
-def _consuming(found: "Tracer", job: Job, handler: str) -> Iterator[Consuming]:
+def _consuming(found: "Tracer", job: JobRow, handler: str) -> Iterator[Consuming]:
     trace = sys.modules[_MODULE]
     attributes: dict[str, Any] = _ids(job.id) | {
         "job.type": job.kind,

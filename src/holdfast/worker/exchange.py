@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from holdfast import transitions as ends
 from holdfast.errors import WorkerLost
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.stores.values import Claim, Worked
 from holdfast.worker.finisher import Ending, Finisher
 from holdfast.worker.pump import Pump
@@ -33,7 +33,7 @@ class Exchange:
         finisher: Finisher,
         *,
         may_claim: Callable[[], bool],
-        claimed: Callable[[Claim, Sequence[Job]], None],
+        claimed: Callable[[Claim, Sequence[JobRow]], None],
         start: Callable[[], None],
         overlaps: bool,
         lost: Callable[[], None],

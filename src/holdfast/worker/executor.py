@@ -17,7 +17,7 @@ from holdfast import moments
 from holdfast import transitions as ends
 from holdfast.context import Context, running_job
 from holdfast.errors import ArgumentError, InvalidValue, UnknownKind
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.tasks.pipeline import PipelineTask
 from holdfast.tasks.task import FunctionTask
 from holdfast.telemetry import logs, tracing
@@ -56,7 +56,7 @@ class Ends(Protocol):
 class Grants(Spoken, Protocol):
     """Who gives a run what it needs, and does what its context asks for."""
 
-    async def load(self, run: Run) -> Job | None:
+    async def load(self, run: Run) -> JobRow | None:
         """Read what earlier claims of a job have left."""
 
     async def record(self, run: Run) -> None:

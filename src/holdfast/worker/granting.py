@@ -9,7 +9,7 @@ from holdfast.context import LockBlock, TransactionBlock
 from holdfast.delivery.delivery import Delivery
 from holdfast.duration import Duration
 from holdfast.errors import OutcomeUnknown, StoreUnavailable
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.policies.money import Amount
 from holdfast.stores.store import Store
 from holdfast.transitions import Transition
@@ -47,7 +47,7 @@ class Granting:
         """Store that a handler begins, before it does."""
         await self.reporter.record(run)
 
-    async def load(self, run: Run) -> Job | None:
+    async def load(self, run: Run) -> JobRow | None:
         """Read what earlier claims of a job have left; while the store is away this waits, as long as the job may."""
         while True:
             try:

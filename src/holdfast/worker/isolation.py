@@ -4,7 +4,7 @@ import logging
 import sys
 from pathlib import PurePath
 
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.tasks.registry import AnyTask
 from holdfast.worker.parts import Parts
 from holdfast.worker.vanished import folder_of
@@ -32,7 +32,7 @@ class Isolation:
         self._importable: dict[str, bool] = {}
         self._failed: set[int] = set()  # jobs for which no process could be had
 
-    def can_isolate(self, job: Job) -> bool:
+    def can_isolate(self, job: JobRow) -> bool:
         """Whether a job that brought a process down can run in one of its own."""
         if not self._has_processes:
             return False
@@ -45,21 +45,21 @@ class Isolation:
             return False
         return self._is_importable(task)
 
-    def must_be_alone(self, job: Job) -> bool:
+    def must_be_alone(self, job: JobRow) -> bool:
         """Whether nothing may run beside a job in this process."""
         return job.crashes > 0 and job.kind in self._tasks and not self.can_isolate(job)
 
-    def failed(self, job: Job, reason: str) -> None:
+    def failed(self, job: JobRow, reason: str) -> None:
         """Remember that a job could not get a process: it runs here, alone."""
         self._failed.add(job.id)
         message = "job %s (%s) gets no process of its own: %s; it is given back, and will run with nothing beside it"
         _logger.warning(message, job.public_id, job.kind, reason)
 
-    def begun(self, job: Job) -> None:
+    def begun(self, job: JobRow) -> None:
         """Forget a job that runs alone."""
         self._failed.discard(job.id)
 
-    def _has_survived(self, job: Job) -> bool:
+    def _has_survived(self, job: JobRow) -> bool:
         """Whether a job has run after its last crash and its process lived, but the handler raised.
 
         It may need what only the program around this worker has set up: the next attempt is made there.

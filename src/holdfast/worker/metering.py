@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from holdfast.config import Settings
-from holdfast.job import TERMINAL, Job, JobState
+from holdfast.job import TERMINAL, JobRow, JobState
 from holdfast.policies.money import MICRO, USD, Amount
 from holdfast.telemetry.meter import Gauge, Meter
 from holdfast.telemetry.metrics import (
@@ -57,13 +57,13 @@ class Metering:
         """Count a write that the store refused, or that was not even sent because the claim was lost."""
         self._meter.count((FENCED,))
 
-    def spent(self, job: Job, amount: Amount) -> None:
+    def spent(self, job: JobRow, amount: Amount) -> None:
         """Count money that was written down; other units are no dollars."""
         if amount.unit == USD:
             self._meter.count((DOLLARS, job.kind), amount.micro / MICRO)
 
 
-def count_end(meter: Meter, job: Job, verb: Verb, state: JobState, ran_s: float) -> None:
+def count_end(meter: Meter, job: JobRow, verb: Verb, state: JobState, ran_s: float) -> None:
     """Count the end of a handler: how long it ran, what became of its claim, and whether another attempt follows."""
     status = state.value if state in TERMINAL else _WORDS.get(verb, verb.value)
     meter.time((EXECUTION, job.kind, job.queue, status), ran_s)

@@ -6,7 +6,7 @@ import socket
 import msgspec
 
 from holdfast.failure import Failure
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.journal import Entry
 from holdfast.policies.allowance import Allowance
 from holdfast.policies.money import Amount
@@ -33,8 +33,8 @@ class Order(msgspec.Struct, tag="order"):
     `stored` is what earlier claims have left, `parent` the span around the run, `mark` where to mark that it begins.
     """
 
-    job: Job
-    stored: Job | None = None
+    job: JobRow
+    stored: JobRow | None = None
     parent: dict[str, str] = {}
     allowance: Allowance | None = None
     mark: tuple[str, int] | None = None

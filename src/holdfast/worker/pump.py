@@ -16,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.names import PRIORITIES
 from holdfast.stores.values import Claim, Lane, Ready
 from holdfast.worker.ageing import Ageing, Turn
@@ -163,7 +163,7 @@ class Pump:
         """Whether jobs were claimed that have not begun."""
         return bool(self.buffer or self.aside)
 
-    def set_aside(self, must_wait: Callable[[Job], bool]) -> list[Run]:
+    def set_aside(self, must_wait: Callable[[JobRow], bool]) -> list[Run]:
         """Part the jobs from the others that must wait until nothing runs."""
         parted = [run for run in self.buffer if must_wait(run.job)]
         self.drop(run.key for run in parted)
@@ -254,7 +254,7 @@ class Pump:
             self._named = []
             self._look_again()
 
-    def took(self, claim: Claim, jobs: Iterable[Job]) -> None:
+    def took(self, claim: Claim, jobs: Iterable[JobRow]) -> None:
         """Put claimed jobs into the buffer."""
         jobs = list(jobs)
         if claim.ids:
@@ -277,7 +277,7 @@ class Pump:
         read_all = len(claim.lanes) == len(self._lanes) and not any(lane.after for lane in claim.lanes)
         self._is_dry = taken == 0 and read_all and not was_hinted
 
-    def _took_ids(self, claim: Claim, jobs: Sequence[Job]) -> None:
+    def _took_ids(self, claim: Claim, jobs: Sequence[JobRow]) -> None:
         named, self._named = self._named, []
         self.ageing.took(_lanes_of(jobs), filled=self._abound)
         self.buffer.extend(Run(job) for job in jobs)
@@ -358,5 +358,5 @@ class Pump:
         return len(self._finished)
 
 
-def _lanes_of(jobs: Iterable[Job]) -> list[tuple[str, int]]:
+def _lanes_of(jobs: Iterable[JobRow]) -> list[tuple[str, int]]:
     return [(job.queue, job.priority) for job in jobs]

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from holdfast.errors import HoldfastError
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.stores.sla import QueuePolicy
 from holdfast.worker.ageing import DEFAULT_RULE, Ageing, Rule
 from holdfast.worker.tally import LONG_WAIT_S, Tally
@@ -38,7 +38,7 @@ class Rules:
         self._polled = polled
         self._looks = asyncio.Event()
 
-    def claimed(self, jobs: Iterable[Job]) -> None:
+    def claimed(self, jobs: Iterable[JobRow]) -> None:
         """Look soon when jobs have waited for long: their queue may have been paused, which does not count."""
         if any(job.claimed_at is not None and job.claimed_at - job.run_at > _LONG_WAIT for job in jobs):
             self._looks.set()

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from holdfast.context import Context
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.journal import Entry, Journal
 from holdfast.phasing import Phasing
 from holdfast.policies.allowance import Allowance
@@ -30,7 +30,7 @@ class Why(StrEnum):
     IN_DOUBT = "its transaction may have been committed"
 
 
-def _wait_s(job: Job) -> float:
+def _wait_s(job: JobRow) -> float:
     """How long after its claim a job may start; both times are the store's."""
     permit_us = job.extra.get("permit_at")
     if not isinstance(permit_us, int) or job.claimed_at is None:
@@ -58,7 +58,7 @@ class Run:
     handler: asyncio.Task[None] | None = None
     deadline = math.inf  # by the monotonic clock
     journal: Journal | None = None  # what the handler said and the store does not know yet
-    stored: Job | None = None  # what earlier claims have left, if it was asked for
+    stored: JobRow | None = None  # what earlier claims have left, if it was asked for
     parent_span: Mapping[str, str] = MappingProxyType({})  # around it, in the process that has sent it here
     is_telling = False  # what the handler said is on its way to the store
     is_recorded = False  # the store knows when the handler began
@@ -75,7 +75,7 @@ class Run:
     spends = 0  # how often the handler has reported money
     _context: Context[Any] | None = None
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: JobRow) -> None:
         self.job = job
         self.key = (job.id, job.claim)  # what names this claim
         self.claimed_at = time.monotonic()

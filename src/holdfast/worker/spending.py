@@ -16,7 +16,7 @@ from typing import TypeVar
 from holdfast import failure
 from holdfast import transitions as ends
 from holdfast.errors import HoldfastError, OutcomeUnknown, StoreUnavailable
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.outcomes import BudgetExceeded
 from holdfast.policies.allowance import Allowance, Level, level_of
 from holdfast.policies.budgets import period_around
@@ -28,7 +28,7 @@ from holdfast.worker.marks import Way
 from holdfast.worker.run import Run, Why
 
 T = TypeVar("T")
-Heard = Callable[[Job, Amount], None]
+Heard = Callable[[JobRow, Amount], None]
 
 _logger = logging.getLogger("holdfast")
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from holdfast import moments
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.worker.exchange import Exchange
 from holdfast.worker.executor import Executor
 from holdfast.worker.isolation import Isolation
@@ -58,7 +58,7 @@ class Starting:
         # guard: patience-end, without: return self.is_alone
         return self.is_alone or self._is_overdue()
 
-    def claimed(self, jobs: Sequence[Job]) -> None:
+    def claimed(self, jobs: Sequence[JobRow]) -> None:
         """Set aside what must run alone; a claim that found nothing says that nothing else waits."""
         self._has_looked = not jobs
         if not any(job.crashes for job in jobs):

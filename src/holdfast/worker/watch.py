@@ -10,7 +10,7 @@ from holdfast import failure, public_id
 from holdfast import transitions as ends
 from holdfast.config import Settings
 from holdfast.errors import HoldfastError, TimedOut
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.stores.store import LeaseStore, Store
 from holdfast.stores.values import Held, Renewal
 from holdfast.telemetry.meter import Meter
@@ -153,7 +153,7 @@ class Watch:
                 count_end(self._meter, job, transition.verb, transition.state, ran_s)
         child.kill_acquitted()
 
-    def _timed_out(self, job: Job) -> Transition:
+    def _timed_out(self, job: JobRow) -> Transition:
         wire, key = self._wire, (job.id, job.claim)
         error = TimedOut(f"ran longer than its timeout of {(job.timeout_ms or 0) / 1_000:g} s, and was killed")
         why = failure.from_exception(error)

@@ -8,7 +8,7 @@ from holdfast import moments
 from holdfast import transitions as ends
 from holdfast.client.lock_keeper import LOCK_HINT
 from holdfast.delivery.delivery import CANCEL_HINT, Delivery
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from holdfast.stores.store import Listening, Store
 from holdfast.stores.values import Claim, Finish
 from holdfast.telemetry.meter import Gauge, Meter
@@ -258,7 +258,7 @@ class Worker:
     def _lost(self) -> None:
         self.custody.lose()
 
-    def _claimed(self, claim: Claim, jobs: Sequence[Job]) -> None:
+    def _claimed(self, claim: Claim, jobs: Sequence[JobRow]) -> None:
         if self._was_hinted and not jobs:
             self._promoter.look()  # the hint was for a job that is due in a moment
         self._was_hinted = False

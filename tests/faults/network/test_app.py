@@ -51,7 +51,7 @@ async def test_one_job_per_acknowledged_enqueue(app: Holdfast, proxy: Proxy, pos
         }
         handle = await calls[how](number=number)
         assert handle.created
-        handles[handle.id] = number
+        handles[handle.number] = number
     assert proxy.faults == len(handles)
     assert await stored(postgres) == handles
 
@@ -67,7 +67,7 @@ async def test_one_job_per_acknowledged_enqueue_of_many_callers(
     for turn in range(size(5, 50)):
         proxy.arm(next(faults), *INSERTS)
         made = await asyncio.gather(*(count.enqueue(number=turn * 40 + n) for n in range(40)))
-        handles |= {handle.id: turn * 40 + n for n, handle in enumerate(made)}
+        handles |= {handle.number: turn * 40 + n for n, handle in enumerate(made)}
     assert await stored(postgres) == handles
 
 
@@ -78,7 +78,7 @@ async def test_enqueue_many_over_a_cut_link(app: Holdfast, proxy: Proxy, postgre
     proxy.arm(Fault.CUT_REPLY, *INSERTS)
     handles = await app.enqueue_many(count.call(number=n) for n in range(100))
     assert [handle.created for handle in handles] == [True] * 100
-    assert await stored(postgres) == {handle.id: n for n, handle in enumerate(handles)}
+    assert await stored(postgres) == {handle.number: n for n, handle in enumerate(handles)}
 
 
 async def test_no_caller_waits_beyond_its_deadline(proxy: Proxy, schema: str, postgres: PostgresStore) -> None:

@@ -28,7 +28,7 @@ async def assert_one_fails(app: Holdfast, calls: list[Call[None]], poisoned: int
     failed = [index for index, answer in enumerate(answers) if isinstance(answer, BaseException)]
     assert failed == [poisoned]
     assert isinstance(answers[poisoned], DataRefused)
-    stored = sorted([job.payload["n"] async for job in app.iterate()])
+    stored = sorted([job.args["n"] async for job in app.jobs.iterate()])
     assert stored == [n for n in range(len(calls)) if n != poisoned]
 
 
@@ -64,7 +64,7 @@ async def test_a_poisonous_job_spoils_its_own_bulk_alone(closed_store: AnyStore)
         )
         assert [index for index, answer in enumerate(answers) if isinstance(answer, BaseException)] == [10]
         assert isinstance(answers[10], DataRefused)
-        assert sorted([job.payload["n"] async for job in app.iterate()]) == list(range(10))
+        assert sorted([job.args["n"] async for job in app.jobs.iterate()]) == list(range(10))
 
 
 async def test_many_poisonous_jobs_fail_each_alone(closed_store: AnyStore) -> None:
@@ -75,5 +75,5 @@ async def test_many_poisonous_jobs_fail_each_alone(closed_store: AnyStore) -> No
     async with app.open_on(closed_store):
         answers = await asyncio.gather(*(app.enqueue(call) for call in calls), return_exceptions=True)
         assert [n for n, answer in enumerate(answers) if isinstance(answer, DataRefused)] == list(range(0, 64, 3))
-        stored = sorted([job.payload["n"] async for job in app.iterate()])
+        stored = sorted([job.args["n"] async for job in app.jobs.iterate()])
     assert stored == [n for n in range(64) if n % 3]

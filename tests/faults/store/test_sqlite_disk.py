@@ -117,7 +117,7 @@ async def test_a_read_only_folder(tmp_path: Path, has_file: bool) -> None:
         async with app:
             pass
     async with app:
-        assert len((await app.list()).jobs) == has_file
+        assert len((await app.jobs.list()).jobs) == has_file
         assert (await keep.enqueue(2)).created
 
 
@@ -129,7 +129,7 @@ async def test_a_read_only_file(tmp_path: Path) -> None:
         async with app:
             pass
     async with app:
-        assert len((await app.list()).jobs) == 1
+        assert len((await app.jobs.list()).jobs) == 1
 
 
 async def test_a_file_that_is_replaced_while_it_is_open(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ async def fill(keep: Keep, letters: int = 5_000) -> set[int]:
                 return acknowledged
             # Or it was only slow, on a machine that does other things as well.
         else:
-            acknowledged.add(job.id or 0)
+            acknowledged.add(job.number or 0)
 
 
 def assert_whole(path: Path) -> None:
@@ -174,13 +174,13 @@ async def test_a_full_disk(disk: Disk) -> None:
         assert len(acknowledged) > 10
         with pytest.raises(StoreUnavailable, match="the disk is full"):
             await app.enqueue_many([keep.call(0, "y" * 5_000)])
-        assert (await app.get_many(sorted(acknowledged))).keys() == acknowledged  # reading goes on
+        assert (await app.jobs.get_many(sorted(acknowledged))).keys() == acknowledged  # reading goes on
         disk.resize("16m")
         more = await keep.enqueue(1, "x" * 5_000)  # so does writing, without opening anew
-        acknowledged.add(more.id or 0)
+        acknowledged.add(more.number or 0)
     assert_whole(path)
     async with app:
-        assert {job.id async for job in app.iterate()} >= acknowledged
+        assert {job.id async for job in app.jobs.iterate()} >= acknowledged
     show(f"{len(acknowledged)} jobs of 5 kB on a disk of 2 MB, none lost")
 
 
@@ -192,7 +192,7 @@ async def test_an_app_that_is_closed_on_a_full_disk_opens_with_more_room(disk: D
     disk.resize("16m")
     assert_whole(path)
     async with app:
-        assert {job.id async for job in app.iterate()} >= acknowledged
+        assert {job.id async for job in app.jobs.iterate()} >= acknowledged
         assert (await keep.enqueue(1)).created
 
 
@@ -215,7 +215,7 @@ async def test_a_full_disk_says_how_much_has_to_be_freed(disk: Disk) -> None:
     disk.resize(f"{used(disk) + round(float(told[1]) * 1_100_000)}")
     async with app:
         assert (await keep.enqueue(1)).created
-        assert {job.id async for job in app.iterate()} >= acknowledged
+        assert {job.id async for job in app.jobs.iterate()} >= acknowledged
     assert_whole(path)
 
 
@@ -246,6 +246,6 @@ async def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
         await store.connection.write(lambda database, _: database.execute("PRAGMA max_page_count = 150").fetchall())
         acknowledged = await fill(keep)
         await store.connection.write(lambda database, _: database.execute("PRAGMA max_page_count = 9999").fetchall())
-        acknowledged.add((await keep.enqueue(1)).id or 0)
-        assert {job.id async for job in app.iterate()} >= acknowledged
+        acknowledged.add((await keep.enqueue(1)).number or 0)
+        assert {job.id async for job in app.jobs.iterate()} >= acknowledged
     assert_whole(path)

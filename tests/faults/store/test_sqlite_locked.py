@@ -40,7 +40,7 @@ def test_callers_wait_while_a_foreign_program_holds_the_lock(tmp_path: Path) -> 
         with app.blocking() as queue:
             while not is_over.is_set():
                 try:
-                    ids.append(queue.enqueue(keep.call(1)).id or 0)
+                    ids.append(queue.enqueue(keep.call(1)).number or 0)
                 except BaseException as error:  # noqa: BLE001 - none may come
                     errors.append(error)
 
@@ -57,7 +57,7 @@ def test_callers_wait_while_a_foreign_program_holds_the_lock(tmp_path: Path) -> 
                 thread.join()
         assert errors == []
         assert len(set(ids)) == len(ids) >= THREADS
-        assert {job.id for job in queue.iterate()} == set(ids)
+        assert {job.number for job in queue.jobs.iterate()} == set(ids)
 
 
 @pytest.mark.guards("immediate-begin")
@@ -114,12 +114,12 @@ async def test_nobody_waits_beyond_the_deadline(tmp_path: Path, lock: str) -> No
             }
             verbs[21] = functools.partial(keep.using(key="k").enqueue, 21)
             verbs[22] = functools.partial(app.enqueue_many, [keep.call(22), keep.call(22)])
-            verbs[23] = functools.partial(app.cancel, known.id or 0)
+            verbs[23] = functools.partial(app.jobs.cancel, known.number or 0)
             verbs[24] = functools.partial(app.queues.pause, "default")
             begun = time.monotonic()
             answers = await asyncio.gather(*(timed(verb) for verb in verbs.values()))
             took = time.monotonic() - begun
-            assert await app.get(known.id or 0) is not None  # readers are not disturbed
+            assert await app.jobs.get(known.number or 0) is not None  # readers are not disturbed
             foreign.execute("ROLLBACK")
         for error, seconds in answers:
             assert isinstance(error, StoreUnavailable | OutcomeUnknown)
@@ -131,7 +131,7 @@ async def test_nobody_waits_beyond_the_deadline(tmp_path: Path, lock: str) -> No
         assert after.created
         # Who was told "nothing was changed" finds nothing; "unknown" may be either.
         unchanged = {n for n, (error, _) in zip(verbs, answers, strict=True) if isinstance(error, StoreUnavailable)}
-        assert not unchanged & {job.payload["n"] async for job in app.iterate()}
+        assert not unchanged & {job.args["n"] async for job in app.jobs.iterate()}
 
 
 async def test_the_app_closes_while_the_file_is_held(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ async def test_a_repeated_send_is_one_job(closed_store: AnyStore, options: Any, 
             job = await keep.using(**options).enqueue(1)
         assert sends == [False, True]
         assert job.created
-        assert [found.id async for found in app.iterate()] == [job.id]
+        assert [found.number async for found in app.jobs.iterate()] == [job.number]
 
 
 @pytest.mark.parametrize("finishes", [False, True], ids=["waits", "finishes"])
@@ -72,7 +72,7 @@ async def test_a_repeated_bulk_is_one_job_each(closed_store: AnyStore, finishes:
             jobs = await app.enqueue_many(calls)
         assert sends == [False, True]
         assert [job.created for job in jobs] == [True] * 3
-        assert sorted([found.id async for found in app.iterate()]) == sorted(job.id or 0 for job in jobs)
+        assert sorted([found.number async for found in app.jobs.iterate()]) == sorted(job.number or 0 for job in jobs)
 
 
 async def test_a_key_outlives_its_job(closed_store: AnyStore) -> None:
@@ -83,8 +83,8 @@ async def test_a_key_outlives_its_job(closed_store: AnyStore) -> None:
         await work_off(closed_store)
         second = await keep.using(key="k").enqueue(1)
         (third,) = await app.enqueue_many([keep.using(key="k").call(1)])
-        assert (second.created, second.id) == (third.created, third.id) == (False, first.id)
-        assert [found.id async for found in app.iterate()] == [first.id]
+        assert (second.created, second.number) == (third.created, third.number) == (False, first.number)
+        assert [found.number async for found in app.jobs.iterate()] == [first.number]
 
 
 async def test_a_cancelled_keyed_enqueue_is_repeated_safely(closed_store: AnyStore) -> None:
@@ -105,8 +105,8 @@ async def test_a_cancelled_keyed_enqueue_is_repeated_safely(closed_store: AnySto
             asking.cancel()
             await asyncio.wait([asking])
             job = await keep.using(key=f"k{n}").enqueue(n)
-            assert (await job.get()).payload == {"n": n}
-        assert sorted([found.payload["n"] async for found in app.iterate()]) == list(range(5))
+            assert (await job.get()).args == {"n": n}
+        assert sorted([found.args["n"] async for found in app.jobs.iterate()]) == list(range(5))
 
 
 # ---- PostgreSQL does not answer --------------------------------------------------------------------------------------
@@ -140,8 +140,8 @@ async def test_nobody_waits_for_postgresql_beyond_the_deadline(dsn: str, schema:
             assert isinstance(error, StoreUnavailable | OutcomeUnknown)
             assert seconds < 2.4
         after = await answered(functools.partial(keep.using(key="k").enqueue, 21))
-        numbers = [found.payload["n"] async for found in app.iterate()]
-        assert after.id is not None
+        numbers = [found.args["n"] async for found in app.jobs.iterate()]
+        assert after.number is not None
         assert numbers.count(21) == 1
         assert len(numbers) == len(set(numbers))  # whatever became of the others, none is there twice
     await other.close()

@@ -67,7 +67,7 @@ def make_store(address: str, schema: str | None) -> AnyStore:
 async def enqueue_singly(keep: Task[[int, int, str], Any], ledger: Ledger) -> None:
     while True:
         job = await keep.enqueue(1, 1, "x" * 100)
-        ledger.write("stored", [job.id or 0])
+        ledger.write("stored", [job.number or 0])
 
 
 async def enqueue_in_bulk(app: Holdfast, keep: Task[[int, int, str], Any], ledger: Ledger, run: Run) -> None:
@@ -75,7 +75,7 @@ async def enqueue_in_bulk(app: Holdfast, keep: Task[[int, int, str], Any], ledge
     while True:
         batch, count = chance.randrange(2**48), chance.randint(2, run.largest_batch)
         jobs = await app.enqueue_many([keep.call(batch, count, "y" * chance.randint(0, 1_000)) for _ in range(count)])
-        ledger.write("stored", [job.id or 0 for job in jobs])
+        ledger.write("stored", [job.number or 0 for job in jobs])
 
 
 async def work(store: AnyStore, ledger: Ledger) -> None:

@@ -2,7 +2,7 @@
 
 import json
 
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from tests.support.groups import is_running
 from tests.support.oracle import Note, Oracle, all_ended
 from tests.support.place import Place
@@ -54,7 +54,7 @@ class Crew:
         return "".join(group.said() for group in self.groups)
 
 
-async def judged(crew: Crew, ids: list[int], timeout: float = 60) -> dict[int, Job]:
+async def judged(crew: Crew, ids: list[int], timeout: float = 60) -> dict[int, JobRow]:
     """Wait for the end of all jobs, and see that each ended well and had its effect once."""
     place = crew.place
     jobs = await all_ended(place.store, ids, timeout)
@@ -73,7 +73,7 @@ def resumed_after(notes: list[Note], moment: float) -> float:
     return next((at for at in starts(notes) if at >= moment), float("inf")) - moment
 
 
-def assert_no_rescue(crew: Crew, jobs: dict[int, Job]) -> None:
+def assert_no_rescue(crew: Crew, jobs: dict[int, JobRow]) -> None:
     """Nobody was taken for dead, and nobody was charged."""
     assert "its worker's lease ended" not in crew.said()
     assert "declared dead" not in crew.said()

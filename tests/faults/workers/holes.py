@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sqlite import work
 from holdfast.stores.sqlite.endings import Held
@@ -54,7 +54,7 @@ def mark_what_has_not_begun() -> None:
     """Let a claim count as begun."""
     claimed = Worker._claimed
 
-    def mark(self: Worker, claim: Claim, jobs: Sequence[Job]) -> None:
+    def mark(self: Worker, claim: Claim, jobs: Sequence[JobRow]) -> None:
         for job in jobs:
             self.marks.start(job.id, job.claim, None, Way.THREAD)
         claimed(self, claim, jobs)
@@ -97,11 +97,11 @@ def stop_before_a_claim() -> None:
 def _stopping(claim_jobs: Any) -> Any:
     numbers = count(1)
 
-    async def stop_and_claim(self: Any, claim: Claim) -> list[Job]:
+    async def stop_and_claim(self: Any, claim: Claim) -> list[JobRow]:
         if next(numbers) == _STOPPED_CLAIM and _is_first():
             await lasts(0.1)  # on SQLite, until the last call has let go of the turn: no other call waits for it yet
             os.kill(os.getpid(), signal.SIGSTOP)
-        claimed: list[Job] = await claim_jobs(self, claim)
+        claimed: list[JobRow] = await claim_jobs(self, claim)
         return claimed
 
     return stop_and_claim

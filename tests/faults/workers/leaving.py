@@ -4,7 +4,7 @@ import signal
 import time
 from collections.abc import Iterable, Sequence
 
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from holdfast.stores.values import JobFilter
 from tests.support.groups import Group
 from tests.support.moments import MomentsFile
@@ -22,12 +22,12 @@ def begun(notes: Sequence[Note]) -> list[Note]:
     return [note for note in notes if note.what == "begin"]
 
 
-def outcomes(job: Job) -> set[str]:
+def outcomes(job: JobRow) -> set[str]:
     """How the claims of a job ended before its last one."""
     return {attempt.outcome for attempt in job.attempts}
 
 
-def charged(jobs: Iterable[Job]) -> list[tuple[JobState, int, int, set[str]]]:
+def charged(jobs: Iterable[JobRow]) -> list[tuple[JobState, int, int, set[str]]]:
     """The jobs that needed more than one attempt, however often they were given back, or did not complete."""
     return [
         (job.state, job.attempt, job.crashes, outcomes(job))

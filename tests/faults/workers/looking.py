@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from holdfast.job import Job
+from holdfast.job import JobRow
 from tests.support.oracle import Note
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -48,7 +48,7 @@ def running(notes: Sequence[Note], pids: Sequence[int] | None = None) -> dict[in
     return dict(sorted(began))
 
 
-def rescue_lags(jobs: Iterable[Job], notes: Sequence[Note], kills: Mapping[int, float]) -> list[float]:
+def rescue_lags(jobs: Iterable[JobRow], notes: Sequence[Note], kills: Mapping[int, float]) -> list[float]:
     """How long after the kill of a process, in the time of day, each claim that it had begun was taken from it."""
     where = {(note.job, note.claim): note.pid for note in notes if note.what == "begin" and note.pid in kills}
     return [
@@ -59,7 +59,7 @@ def rescue_lags(jobs: Iterable[Job], notes: Sequence[Note], kills: Mapping[int, 
     ]
 
 
-def held_for(jobs: Iterable[Job]) -> list[float]:
+def held_for(jobs: Iterable[JobRow]) -> list[float]:
     """How many seconds each claim lasted that did not end its job, by the store's clock."""
     ended = [attempt for job in jobs for attempt in job.attempts]
     return [(one.ended_at - one.claimed_at).total_seconds() for one in ended if one.claimed_at is not None]

@@ -19,7 +19,7 @@ app = Holdfast(
 
 def note(what: str, ctx: Context) -> None:
     """Append one line to the ledger of all processes."""
-    line = f"{what} {ctx.job.id} {ctx.job.claim} {os.getpid()} 0\n"
+    line = f"{what} {ctx.job.number} {ctx.job.claim} {os.getpid()} 0\n"
     file = os.open(ENV["CHAOS_LEDGER"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         os.write(file, line.encode())

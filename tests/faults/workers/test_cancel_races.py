@@ -12,9 +12,12 @@ import msgspec
 import pytest
 
 from holdfast import Context, Fatal, Holdfast, JobState, Retry, Snooze, WrongState
-from holdfast.events import TERMINAL_EVENTS, Event, EventKind
-from holdfast.job import RETRYABLE, WAITING, Job
-from holdfast.stores.values import Answer, Claim, Lane, WorkerProcess
+from holdfast.events import TERMINAL_EVENTS, EventType
+from holdfast.job import RETRYABLE, WAITING, Answer, JobRow
+from holdfast.public_id import decode
+from holdfast.resources.event import Event
+from holdfast.resources.job import Job
+from holdfast.stores.values import Claim, Lane, WorkerProcess
 from holdfast.transitions import crashed
 from tests.support.connections import FAILURE, connected, replace_function
 from tests.support.figures import show
@@ -31,9 +34,9 @@ JOBS = size(200, 2_000)
 WITHIN_S = size(1, 6)  # the moments of the cancellations
 PATIENCE_S = size(40, 100)
 ENDS = {
-    JobState.COMPLETED: EventKind.COMPLETED,
-    JobState.FAILED: EventKind.FAILED,
-    JobState.CANCELLED: EventKind.CANCELLED,
+    JobState.COMPLETED: EventType.COMPLETED,
+    JobState.FAILED: EventType.FAILED,
+    JobState.CANCELLED: EventType.CANCELLED,
 }
 
 
@@ -64,7 +67,7 @@ class Fray:
         self.work = work
 
     async def _work(self, ctx: Context) -> None:
-        self.runs.append(Run(ctx.job.id, ctx.job.claim, time.monotonic()))
+        self.runs.append(Run(ctx.job.number, ctx.job.claim, time.monotonic()))
         await lasts(self.chance.uniform(0, 0.03))
         how = self.chance.choice(["complete", "fail", "retry", "retry", "snooze", "snooze"])
         if how == "fail":
@@ -79,28 +82,29 @@ class Fray:
         """Listen beside the block."""
 
         def hear(event: Event) -> None:
-            self.told[event.job_id].append(event)
+            self.told[decode(event.id or "")].append(event)
 
-        async with self.app.subscribe(hear, kinds=[EventKind.ENQUEUED, EventKind.STARTED, *TERMINAL_EVENTS]):
+        async with self.app.subscribe(hear, types=[EventType.ENQUEUED, EventType.STARTED, *TERMINAL_EVENTS]):
             yield
 
     async def cancel(self, job_id: int) -> None:
         """Cancel a job, at some moment."""
         await lasts(self.chance.uniform(0, WITHIN_S))
         try:
-            state = await self.app.cancel(job_id)
+            (answer,) = await self.app.jobs.cancel_many([job_id])
+            state = answer.state_after()
         except WrongState:
             self.answers["too late"] += 1
         else:
             at = time.monotonic()
-            self.acknowledged[job_id] = (at, state, await self.app.get(job_id))
+            self.acknowledged[job_id] = (at, state, await self.app.jobs.get(job_id))
             self.answers[state] += 1
 
     async def lose_workers(self, over: asyncio.Event) -> None:
         """Take jobs as a worker that dies again and again, and have them given back by whoever finds it dead."""
         while not over.is_set():
             worker = await self.store.register_worker(WorkerProcess("doomed", "elsewhere", 1), 60_000)
-            taken: list[Job] = await self.store.claim_jobs(Claim(worker, 1, 5, (Lane("default", 5, 5),)))
+            taken: list[JobRow] = await self.store.claim_jobs(Claim(worker, 1, 5, (Lane("default", 5, 5),)))
             await lasts(self.chance.uniform(0, 0.04))
             ends = [crashed(job.id, job.claim, FAILURE) for job in taken if not job.crashes]
             rescued = await self.store.release_worker(worker, ends)
@@ -108,7 +112,7 @@ class Fray:
             self.answers["cancelled by a rescue"] += len(rescued.cancelled)
             await self.store.announce(["default"])
 
-    async def fight(self, ids: Sequence[int]) -> dict[int, Job]:
+    async def fight(self, ids: Sequence[int]) -> dict[int, JobRow]:
         """Let everything happen to the jobs until all have ended."""
         over = asyncio.Event()
         losing = asyncio.create_task(self.lose_workers(over))
@@ -117,15 +121,15 @@ class Fray:
         await losing
         return await all_ended(self.store, ids, PATIENCE_S)
 
-    async def all_told(self, jobs: dict[int, Job]) -> None:
+    async def all_told(self, jobs: dict[int, JobRow]) -> None:
         """Wait until the last end of each job was told."""
         await until(lambda: all(self.ends_of(job, job.life) for job in jobs.values()), "every end was told")
 
-    def ends_of(self, job: Job, life: int) -> list[Event]:
+    def ends_of(self, job: JobRow, life: int) -> list[Event]:
         """What was told of the end of a life."""
-        return [event for event in self.told[job.id] if event.kind in TERMINAL_EVENTS and event.life == life]
+        return [event for event in self.told[job.id] if event.type in TERMINAL_EVENTS and event.run == life]
 
-    def faults(self, jobs: dict[int, Job]) -> list[str]:
+    def faults(self, jobs: dict[int, JobRow]) -> list[str]:
         """Find what must not be."""
         found = [fault for job in jobs.values() for fault in self._untrue(job)]
         for job_id, (at, state, seen) in self.acknowledged.items():
@@ -136,19 +140,19 @@ class Fray:
                 found.append(f"job {job_id} waited or ran anew after it was to be cancelled")
         return found
 
-    def _untrue(self, job: Job) -> list[str]:
+    def _untrue(self, job: JobRow) -> list[str]:
         found = []
         events = self.told[job.id]
-        if [event.seq for event in events] != sorted({event.seq for event in events}):
+        if [(event.run, event.claim) for event in events] != sorted((event.run, event.claim) for event in events):
             found.append(f"job {job.id}: its events are out of order")
         for life in range(1, job.life + 1):
             ends = self.ends_of(job, life)
             if len(ends) != 1:
-                found.append(f"job {job.id}: life {life} has {len(ends)} ends: {[end.kind for end in ends]}")
-            elif any(event.life == life and event.seq > ends[0].seq for event in events):
+                found.append(f"job {job.id}: life {life} has {len(ends)} ends: {[end.type for end in ends]}")
+            elif any(event.run == life for event in events[events.index(ends[0]) + 1 :]):
                 found.append(f"job {job.id}: something was told after the end of life {life}")
-            elif life == job.life and (ends[0].kind, ends[0].state) != (ENDS[job.state], job.state):
-                found.append(f"job {job.id} is {job.state}, but {ends[0].kind} was told")
+            elif life == job.life and (ends[0].type, ends[0].state) != (ENDS[job.state], job.state):
+                found.append(f"job {job.id} is {job.state}, but {ends[0].type} was told")
         return found
 
 
@@ -156,7 +160,7 @@ async def fought(fray: Fray) -> list[str]:
     """Let jobs be cancelled in two lives, and say what went wrong."""
     async with fray.app, fray.heard(), working(fray.app, concurrency=8), working(fray.app, concurrency=8):
         handles = await fray.app.enqueue_many(fray.work.call() for _ in range(JOBS))
-        ids = [handle.id for handle in handles if handle.id is not None]
+        ids = [handle.number for handle in handles if handle.number is not None]
         jobs = await fray.fight(ids)
         await fray.all_told(jobs)
         faults = fray.faults(jobs)
@@ -164,7 +168,7 @@ async def fought(fray: Fray) -> list[str]:
         fray.acknowledged.clear()
         fray.runs.clear()
         again = [job.id for job in jobs.values() if job.state in RETRYABLE]
-        assert {answer.answer for answer in await fray.app.retry_many(again)} == {Answer.DONE}
+        assert {answer.answer for answer in await fray.app.jobs.retry_many(again)} == {Answer.DONE}
         jobs = await fray.fight(again)
         await fray.all_told(jobs)
     states = Counter(job.state.value for job in jobs.values())

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from tests.support.figures import show
 from tests.support.groups import Group
 from tests.support.moments import MomentsFile
@@ -53,7 +53,7 @@ class Container:
         return job.is_finished
 
 
-async def read(place: Place, job_id: int) -> Job:
+async def read(place: Place, job_id: int) -> JobRow:
     (job,) = await place.store.get_jobs([job_id])
     return job
 

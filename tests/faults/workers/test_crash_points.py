@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from holdfast.stores.values import JobFilter
 from tests.support.figures import show
 from tests.support.groups import Group
@@ -58,7 +58,7 @@ class Trial:
     async def _children_left(self) -> bool:
         return any(not job.is_finished for job in await self._jobs("plain"))
 
-    async def _jobs(self, kind: str) -> list[Job]:
+    async def _jobs(self, kind: str) -> list[JobRow]:
         return (await self._place.store.list_jobs(JobFilter(kinds=(kind,)), limit=1_000)).jobs
 
     async def _check(self, ids: list[int]) -> None:

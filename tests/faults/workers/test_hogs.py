@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from tests.faults.workers.looking import held_for
 from tests.support.figures import show
 from tests.support.oracle import Oracle, all_ended
@@ -30,7 +30,7 @@ HOLED = (sys.executable, "-m", "tests.faults.workers.holes")
 class Hogged(NamedTuple):
     """A hog: when it began, its neighbours, those held beside it, and since when another worker is there."""
 
-    job: Job
+    job: JobRow
     began: float
     ids: list[int]
     held: list[int]

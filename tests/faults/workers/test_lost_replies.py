@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from tests.faults.workers.looking import held_for
 from tests.support.figures import show
 from tests.support.groups import Group
@@ -23,7 +23,7 @@ JOBS = size(60, 400)
 
 async def worked_through(
     place: Place, proxy: Proxy, marker: str, jobs: int, at_once: int
-) -> tuple[Group, dict[int, Job], float]:
+) -> tuple[Group, dict[int, JobRow], float]:
     """Let a worker do jobs while it loses replies to a statement; the last answer is how long it took."""
     group = place.start("--concurrency", "4", CHAOS_LEASE=str(LEASE_S), CHAOS_URL=own_url(proxy.dsn, place.schema))
     warm = await place.enqueue("plain", "default", ['{"ms": 0}'])

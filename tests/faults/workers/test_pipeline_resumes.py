@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from holdfast.phases import PhaseState
 from tests.support.groups import send
 from tests.support.oracle import all_ended
@@ -22,9 +22,9 @@ def went(place: Place) -> Counter[tuple[str, int]]:
     return Counter((note.what, note.claim) for note in place.notes())
 
 
-async def half_way(place: Place, job_id: int) -> Job:
+async def half_way(place: Place, job_id: int) -> JobRow:
     """Wait until the second phase is in its last item, and the store knows of the others."""
-    found: list[Job] = []
+    found: list[JobRow] = []
 
     async def is_stored() -> bool:
         found[:] = await place.store.get_jobs([job_id])
@@ -36,7 +36,7 @@ async def half_way(place: Place, job_id: int) -> Job:
     return found[0]
 
 
-async def killed_and_gone_on(place: Place, kind: str, who: str, **env: str) -> tuple[Job, Job]:
+async def killed_and_gone_on(place: Place, kind: str, who: str, **env: str) -> tuple[JobRow, JobRow]:
     """Kill a worker in the second phase, let another one go on; the job as it was before the kill and at the end."""
     group = place.start("--processes", "1", app=APP, **env)
     (job_id,) = await place.enqueue(kind, "default", ["{}"])

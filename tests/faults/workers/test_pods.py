@@ -67,7 +67,7 @@ class Cluster:
     def jobs(self) -> list[Job]:
         """List what is stored."""
         with Holdfast(self._secret["DATABASE_URL"], schema=self.facts.schema).blocking() as queue:
-            return [queue.get(listed.id) for listed in queue.iterate()]
+            return [queue.jobs.get(listed.id) for listed in queue.jobs.iterate()]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -103,4 +103,4 @@ def test_nothing_is_enqueued_beside_a_job_that_is_not_finished(cluster: Cluster)
     assert (first.returncode, next_day.returncode) == (0, 0), (first.stderr, next_day.stderr)
     assert first.stdout == next_day.stdout
     (job,) = cluster.jobs()
-    assert job.payload == ARGS
+    assert job.args == ARGS

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from tests.faults.workers.looking import descendants, resident_bytes
 from tests.support.figures import show
 from tests.support.groups import Group, send
@@ -33,10 +33,10 @@ async def watch_memory(group: Group, killed: list[int]) -> None:
         killed += [pid for pid in large if send(pid, signal.SIGKILL)]
 
 
-async def buried(place: Place, poisons: list[int]) -> dict[int, Job]:
+async def buried(place: Place, poisons: list[int]) -> dict[int, JobRow]:
     """Wait until poison is buried; at every commit without waiting for the backoff, only looking at it."""
     waits: dict[int, float] = {}
-    jobs: dict[int, Job] = {}
+    jobs: dict[int, JobRow] = {}
 
     async def are_buried() -> bool:
         jobs.update((job.id, job) for job in await place.store.get_jobs(poisons))

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast.delivery.in_store import InStore
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from holdfast.services import rescuing as rescuing_module
 from holdfast.services.rescuing import Rescuing
 from holdfast.services.upkeep import Upkeep
@@ -72,7 +72,7 @@ class Sleeper:
     def may_judge(self) -> bool:
         return self.lease.is_steady if self.judges is None else self.judges
 
-    async def other_is_late(self) -> Job:
+    async def other_is_late(self) -> JobRow:
         """Let a worker claim a job, and its lease end."""
         worker = await self.store.register_worker(WorkerProcess("other", "localhost", 1), 1)
         await self.store.insert_jobs([new_job((await self.store.take_ids(1))[0])])
@@ -85,7 +85,7 @@ class Sleeper:
         await until(is_late, "its lease of a millisecond has ended")
         return job
 
-    async def is_taken(self, job: Job) -> bool:
+    async def is_taken(self, job: JobRow) -> bool:
         """Sweep once, and see whether the job was taken from the worker that is late."""
         await self.upkeep.sweep()
         (now,) = await self.store.get_jobs([job.id])

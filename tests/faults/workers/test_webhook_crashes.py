@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from holdfast import public_id
-from holdfast.job import TERMINAL, Job, JobState
+from holdfast.job import TERMINAL, JobRow, JobState
 from tests.support import raw
 from tests.support.figures import show
 from tests.support.groups import Group
@@ -60,7 +60,7 @@ class Trial:
                 await until(lambda: len(self._receiver.requests) > before, "a message is under way")
         group.kill_all()
 
-    async def survivors(self) -> list[Job]:
+    async def survivors(self) -> list[JobRow]:
         """Let the last workers do the rest, as they would when every lease has ended."""
         self._receiver.open.set()
         group = self._start()

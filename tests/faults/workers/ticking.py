@@ -35,13 +35,13 @@ def note(*words: object) -> None:
 @app.task
 async def tick(ctx: Context) -> None:
     """Note which time it is for."""
-    note("tick", ctx.job.id, time.time(), ctx.fire_time and ctx.fire_time.timestamp())
+    note("tick", ctx.job.number, time.time(), ctx.fire_time and ctx.fire_time.timestamp())
 
 
 @app.task
 async def due(ctx: Context) -> None:
     """Note when it began and when it was due."""
-    note("due", ctx.job.id, time.time(), ctx.job.run_at.timestamp())
+    note("due", ctx.job.number, time.time(), ctx.job.run_at.timestamp())
 
 
 class Watched(leader.StoreLeader):

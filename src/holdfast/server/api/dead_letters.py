@@ -6,7 +6,6 @@ from fastapi import Body, Path, Query, Request
 from starlette.responses import StreamingResponse
 
 from holdfast import names
-from holdfast.client.cursors import cursor_text as job_cursor
 from holdfast.errors import InvalidValue
 from holdfast.resources.bulk import BulkOperation
 from holdfast.resources.dead_letter import (
@@ -16,8 +15,8 @@ from holdfast.resources.dead_letter import (
     DeadLetterRequest,
     GroupRequest,
 )
+from holdfast.resources.job import JobSummaryPage
 from holdfast.resources.queue import JobCount
-from holdfast.server.api.job_shapes import JobPage, job_shape
 from holdfast.server.api.jobs import After
 from holdfast.server.api.parameters import NAME, Instant, Limit
 from holdfast.server.exporting import export_lines
@@ -93,7 +92,7 @@ async def export_dead_letters(
     Each line is a `DeadLetter`. The answer breaks off if the token or login is revoked.
     """
     which = await sight.dead_letters.filter(group, kind=kind, queue=queue, error=error, since=since)
-    await sight.client.list(which, limit=1)  # what cannot be asked for is refused before the answer has begun
+    await sight.jobs.list(which, limit=1)  # what cannot be asked for is refused before the answer has begun
     return StreamingResponse(export_lines(request, sight, which), media_type=_LINES)
 
 
@@ -118,12 +117,9 @@ async def read_dead_letter(group: Group, sight: Seen) -> DeadLetterGroup:
 
 
 @routes.get("/{group}/jobs", Permission.LOOK, summary="List the jobs of a group")
-async def list_group_jobs(group: Group, sight: Seen, limit: Limit = 50, after: After = None) -> JobPage:
+async def list_group_jobs(group: Group, sight: Seen, limit: Limit = 50, after: After = None) -> JobSummaryPage:
     """Read one page of the failed jobs of a group, newest first."""
-    found = await sight.search(await sight.dead_letters.filter(group), limit=limit, after=after)
-    following = None if found.next is None else job_cursor(found.next)
-    back_to = None if found.is_whole else found.searched_to
-    return JobPage(jobs=[job_shape(job) for job in found.jobs], next=following, searched_to=back_to)
+    return (await sight.jobs.search(await sight.dead_letters.filter(group), limit=limit, after=after)).summary()
 
 
 @routes.post("/replay", Permission.RETRY_JOBS, status_code=_STARTED, summary="Replay dead letters")

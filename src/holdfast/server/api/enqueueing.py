@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from holdfast import names
 from holdfast.errors import HoldfastError, InvalidValue, JobNotFound, KeyConflict, StoreError, UniqueConflict, shown
 from holdfast.handle import JobHandle
-from holdfast.server.api.enqueue_shapes import BatchAnswer, BatchAnswers, BatchRequest, EnqueueRequest, Refused
-from holdfast.server.api.job_shapes import WholeJob, whole_job
+from holdfast.resources.enqueue import BatchAnswer, BatchAnswers, BatchError, BatchRequest, EnqueueRequest
+from holdfast.resources.job import EnqueuedJob
+from holdfast.resources.request import DEFAULT
 from holdfast.server.kinds import KindRegistry
 from holdfast.server.pages.rendering import url
 from holdfast.server.problems import Problem, problem_of
@@ -18,8 +19,14 @@ from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
 from holdfast.server.sight import Sight
 from holdfast.tasks.call import Call
+from holdfast.tasks.options import UsingOptions
 
 routes = Routes("jobs", "/jobs")
+
+_OPTIONS = (
+    *("queue", "priority", "run_at", "delay", "unique", "unique_for", "key", "tags", "actor", "webhook", "estimate"),
+    *("max_attempts", "max_crashes"),
+)
 
 IdempotencyKey = Annotated[
     str | None,
@@ -51,7 +58,9 @@ def kinds(request: Request) -> KindRegistry:
     Permission.ENQUEUE_JOBS,
     summary="Enqueue a job",
     status_code=201,
-    responses={200: {"model": WholeJob, "description": "The job was there already: its key or unique key found it."}},
+    responses={
+        200: {"model": EnqueuedJob, "description": "The job was there already: its key or unique key found it."}
+    },
 )
 async def enqueue_job(
     request: Request,
@@ -59,7 +68,7 @@ async def enqueue_job(
     sight: Seen,
     asked: Annotated[EnqueueRequest, Body(openapi_examples=_EXAMPLES)],
     key: IdempotencyKey = None,
-) -> WholeJob:
+) -> EnqueuedJob:
     """Store one job: when this answers, it is on disk.
 
     The arguments are checked by the task, or by what a worker has published of it. The answer is 201 with the new job,
@@ -70,11 +79,11 @@ async def enqueue_job(
     call = await _call(request, sight, asked, key)
     noted(request, queue=call.queue)
     handle = await _stored(sight, call)
-    noted(request, job=handle.public_id, created=handle.created)
+    noted(request, job=handle.id, created=handle.created)
     if not handle.created:
         response.status_code = 200
-    response.headers["location"] = url(request, "api", "v1", "jobs", handle.public_id)
-    return whole_job(await sight.job(handle.public_id))
+    response.headers["location"] = url(request, "api", "v1", "jobs", handle.id)
+    return (await sight.jobs.get(handle.id)).enqueued(created=handle.created)
 
 
 @routes.post("/batch", Permission.ENQUEUE_JOBS, summary="Enqueue many jobs")
@@ -111,7 +120,7 @@ async def _stored(sight: Sight, call: Call[Any]) -> JobHandle[Any]:
     try:
         handle = await sight.client.enqueue(_with_key_of_queue(call))
         if not handle.created:
-            await sight.job(handle.public_id)  # guard: scope-keys
+            await sight.jobs.get(handle.id)  # guard: scope-keys
     except (KeyConflict, JobNotFound):
         if call.options.key is None:
             message = f"unique key {shown(call.options.unique)}: another live job holds it; wait for that one"
@@ -130,7 +139,7 @@ def _with_key_of_queue(call: Call[Any]) -> Call[Any]:
 
 
 async def _call(request: Request, sight: Sight, asked: EnqueueRequest, key: str | None) -> Call[Any]:
-    options = asked.options()
+    options = _options(asked)
     if key is not None:
         if asked.key not in (None, key):
             message = "key: expected the same as the header Idempotency-Key, or none, got another"
@@ -142,7 +151,17 @@ async def _call(request: Request, sight: Sight, asked: EnqueueRequest, key: str 
 
 def _answer(became: JobHandle[Any] | HoldfastError | Problem) -> BatchAnswer:
     if isinstance(became, JobHandle):
-        return BatchAnswer(status=201 if became.created else 200, id=became.public_id)
+        return BatchAnswer(status=201 if became.created else 200, id=became.id)
     problem = became if isinstance(became, Problem) else problem_of(became)
-    refused = Refused(type=f"urn:holdfast:{problem.code}", detail=problem.detail)
-    return BatchAnswer(status=problem.status, id=None, error=refused)
+    refused = BatchError(type=f"urn:holdfast:{problem.code}", detail=problem.detail)
+    return BatchAnswer(status=problem.status, error=refused)
+
+
+def _options(asked: EnqueueRequest) -> UsingOptions:
+    """What `using(...)` takes of a request."""
+    chosen: UsingOptions = {}
+    given = {name: getattr(asked, name) for name in _OPTIONS}
+    chosen.update({name: value for name, value in given.items() if value is not None})  # type: ignore[typeddict-item] # the names are those of UsingOptions
+    if asked.timeout != DEFAULT:
+        chosen["timeout"] = asked.timeout
+    return chosen

@@ -8,13 +8,14 @@ from typing import Any
 from fastapi import Request
 from pydantic import Field
 
-from holdfast.client.covering import Covering
-from holdfast.job import LIVE, Job, JobState
-from holdfast.server.api.job_shapes import ID
+from holdfast.job import LIVE, JobRow, JobState
+from holdfast.resources.examples import JOB_ID
+from holdfast.resources.job_rows import secrets_of
 from holdfast.server.api.jobs import Id
 from holdfast.server.api.shape import Moment, Shape
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, served
+from holdfast.telemetry.redaction import hide_within
 
 routes = Routes("seed", "/queue")
 
@@ -25,8 +26,8 @@ _MOMENT = "2026-11-16T09:30:00Z"
 class QueueJob(Shape):
     """A job as a `queue_job` row tells it."""
 
-    self_url: str = Field(examples=[f"http://127.0.0.1:8470/queue/jobs/{ID}"])
-    id: str = Field(examples=[ID])
+    self_url: str = Field(examples=[f"http://127.0.0.1:8470/queue/jobs/{JOB_ID}"])
+    id: str = Field(examples=[JOB_ID])
     status: str = Field(
         examples=["in_progress"],
         description="queued, in_progress, completed, completed_with_errors, failed or cancelled.",
@@ -49,7 +50,8 @@ class QueueJob(Shape):
 @routes.get("/jobs/{id}", Permission.LOOK, summary="Read a job as a queue_job")
 async def read_queue_job(id: Id, sight: Seen, request: Request) -> QueueJob:  # noqa: A002 - the name in the address
     """Read a job in the shape that clients of a `queue_job` table poll; 404 once its retention has ended."""
-    job = await sight.job(id)
+    known = await sight.jobs.get(id)
+    (job,) = await sight.store.get_jobs([known.number])  # it has the items as handlers named them
     root = served(request).server.url or str(request.base_url)
     tags = job.tags
     return QueueJob(
@@ -67,13 +69,13 @@ async def read_queue_job(id: Id, sight: Seen, request: Request) -> QueueJob:  # 
     )
 
 
-def _status(job: Job) -> str:
+def _status(job: JobRow) -> str:
     if job.state is JobState.RUNNING:
         return "in_progress"
     return "queued" if job.state in LIVE else job.state.value
 
 
-def _progress(job: Job) -> dict[str, Any] | None:
+def _progress(job: JobRow) -> dict[str, Any] | None:
     """What a handler has reported, its items included, as one object."""
     progress = job.progress
     if progress is None:
@@ -84,11 +86,11 @@ def _progress(job: Job) -> dict[str, Any] | None:
         found |= progress.data
     for shape in job.items.values():
         found |= shape
-    told: dict[str, Any] = Covering(job).value(found)
+    told: dict[str, Any] = hide_within(secrets_of(job).cover(found))
     return told
 
 
-def _errors(job: Job) -> list[dict[str, Any]]:
+def _errors(job: JobRow) -> list[dict[str, Any]]:
     """All that went wrong: in attempts, in the end, in items."""
     found: list[dict[str, Any]] = [
         {
@@ -105,5 +107,5 @@ def _errors(job: Job) -> list[dict[str, Any]]:
         found.append({"attempt": job.attempt, **last})
     for name, shape in job.items.items():
         found += [{"items": name, **failed} for failed in shape.get(f"{name}_failed", ())]
-    told: list[dict[str, Any]] = Covering(job).value(found)
+    told: list[dict[str, Any]] = hide_within(secrets_of(job).cover(found))
     return told

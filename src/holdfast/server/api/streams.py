@@ -21,12 +21,12 @@ routes = Routes("streams")
 _EXAMPLE = """id: 3f2a9c51d07e-42
 event: job:progress
 data: {"type":"job:progress","id":"htcx-2s16-z48b-09","at":"2026-11-16T05:00:00Z","kind":"import","queue":"high",\
-"status":"running","life":1,"attempt":1,"data":{"percent":40.0}}
+"state":"running","run":1,"claim":1,"attempt":1,"data":{"percent":40.0}}
 
 """
 _ANSWER: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "Events until either side leaves: `snapshot`, the kinds of events, `ping` and `reset`.",
+        "description": "Until either side leaves: `snapshot` (jobs as in lists), `ping`, `reset`, and each `Event`.",
         "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE}},
     }
 }
@@ -36,8 +36,8 @@ JobId = Annotated[str, Path(max_length=64, examples=["htcx-2s16-z48b-09"], descr
 Queues = Annotated[
     str, Query(max_length=_LONGEST, examples=["high,default"], description="Names of queues, with commas.")
 ]
-_Kinds = Annotated[
-    str, Query(max_length=_LONGEST, examples=["job:completed,job:failed"], description="Kinds of events, with commas.")
+_Types = Annotated[
+    str, Query(max_length=_LONGEST, examples=["job:completed,job:failed"], description="Types of events, with commas.")
 ]
 _Snapshot = Annotated[bool, Query(description="Whether a picture of the jobs comes first, and after each `reset`.")]
 _LastEventId = Annotated[
@@ -49,7 +49,7 @@ _LastEventId = Annotated[
 class Wanted:
     """What every stream can be asked for."""
 
-    kinds: _Kinds = ""
+    types: _Types = ""
     snapshot: _Snapshot = True
     last_event_id: _LastEventId = None
 
@@ -77,18 +77,18 @@ async def follow_queue(request: Request, name: Name, sight: Seen, wanted: AsWant
 )
 async def follow_job(request: Request, job: JobId, sight: Seen, wanted: AsWanted) -> LiveResponse:
     """Follow one job; after its end too, since it may be retried."""
-    return _stream(request, sight, wanted, (), job=(await sight.job(job)).id)
+    return _stream(request, sight, wanted, (), job=(await sight.jobs.get(job)).id)
 
 
 def _stream(
-    request: Request, sight: Sight, wanted: Wanted, queues: Iterable[str], *, job: int | None = None
+    request: Request, sight: Sight, wanted: Wanted, queues: Iterable[str], *, job: str | None = None
 ) -> LiveResponse:
     """Stream what the asker may see of it, for as long as they may."""
     live.require_own_page(request)  # guard: stream-origin
     principal, streams = sight.principal, _live(request)
     # Of a queue that they may not see nothing is even picked out for them, neither as an event nor in a snapshot.
     named = tuple(names.name(queue, "queue") for queue in queues)
-    visible = sight.narrowed(JobFilter(queues=named)).queues
+    visible = sight.jobs.narrowed(JobFilter(queues=named)).queues
 
     async def check() -> bool:
         return await streams.still_holds(request, principal)  # guard: stream-revoked, without: return True
@@ -97,7 +97,7 @@ def _stream(
         sight.client,
         job=job,
         queues=visible,
-        kinds=_listed(wanted.kinds),
+        types=_listed(wanted.types),
         snapshot=wanted.snapshot,
         last_event_id=wanted.last_event_id,
         ping_s=live.PING_S,

@@ -10,9 +10,10 @@ from starlette.responses import Response
 
 from holdfast.client.in_force import changes_of
 from holdfast.errors import BudgetNotFound
-from holdfast.job import Job, JobState
+from holdfast.job import JobState
 from holdfast.policies.money import MICRO, amount_text
 from holdfast.resources.budget import BudgetInfo
+from holdfast.resources.job import Job
 from holdfast.server.pages import drawing
 from holdfast.server.pages.recent import recent
 from holdfast.server.pages.rendering import page, turned, url
@@ -209,5 +210,5 @@ async def _held(sight: Sight, budget: BudgetInfo) -> list[Job]:
     which = JobFilter(states=(JobState.HELD,), kinds=kinds, queues=() if budget.queue is None else (budget.queue,))
     if kinds and budget.queue is not None:  # under it are jobs of either
         which = JobFilter(states=(JobState.HELD,))
-    found = await sight.client.list(which, limit=_MOST_HELD)
+    found = await sight.jobs.list(which, limit=_MOST_HELD)
     return [job for job in found.jobs if read_budget(job.limit_key) == budget.name]

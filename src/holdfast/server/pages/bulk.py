@@ -9,9 +9,9 @@ from starlette.responses import Response
 
 from holdfast import filtering
 from holdfast.errors import Conflict, InvalidValue
-from holdfast.job import JobState
-from holdfast.public_id import encode
+from holdfast.job import Answer, JobState
 from holdfast.resources.bulk import BulkVerb
+from holdfast.resources.job_parts import JobAnswer
 from holdfast.server.api.bulk import require_role_for
 from holdfast.server.pages.jobs import PAGE, read_query
 from holdfast.server.pages.rendering import page, turned, url
@@ -20,9 +20,9 @@ from holdfast.server.principal import Principal
 from holdfast.server.problems import Problem
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, Who, noted
+from holdfast.server.scoped.jobs import ScopedJobs
 from holdfast.server.sight import Sight
 from holdfast.stores.bulk import TAKES
-from holdfast.stores.values import Answer, Answered
 
 routes = Routes("pages", in_schema=False)
 
@@ -60,7 +60,7 @@ class Wanted:
     jobs: list[str] = field(default_factory=list)
     is_all: bool = False
     priority: str = ""
-    run_in: str = ""
+    delay: str = ""
     rate: str = ""
     reason: str = ""
 
@@ -90,19 +90,19 @@ async def bulk_here(
     q: Text = "",
     job: Annotated[list[str], Form()] = [],  # noqa: B006 - read by FastAPI, and never changed
     priority: Text = "",
-    run_in: Text = "",
+    delay: Text = "",
     rate: Text = "",
     reason: Text = "",
     confirm: Text = "",
     everything: Annotated[str, Form(alias="all", max_length=10)] = "",
 ) -> Response:
     """Change many jobs: those that were chosen at once, all that fit as a bulk operation."""
-    wanted = Wanted(_verb(verb, who), q, [] if everything else job, bool(everything), priority, run_in, rate, reason)
+    wanted = Wanted(_verb(verb, who), q, [] if everything else job, bool(everything), priority, delay, rate, reason)
     noted(request, verb=verb, filter=q or None, jobs=job or None, reason=reason or None)
     if verb == "delete" and confirm.strip() != "delete":
         return await _asked(request, sight, wanted, mistake='type the word "delete" to go on', status=422)
     try:
-        said = await (_start(sight, wanted) if wanted.is_all else _each(sight, wanted, who))
+        said = await (_start(sight, wanted) if wanted.is_all else _each(sight, wanted))
     except (InvalidValue, Conflict) as error:
         return await _asked(request, sight, wanted, mistake=str(error), status=422)
     return turned(request, url(request, "jobs", q=q), said)
@@ -177,20 +177,18 @@ async def _start(sight: Sight, wanted: Wanted) -> Said:
         read_query(wanted.query).where,
         rate=wanted.rate or None,
         priority=_priority(wanted) if wanted.verb == "reprioritise" else None,
-        delay=(wanted.run_in or "0s") if wanted.verb == "reschedule" else None,
+        delay=(wanted.delay or "0s") if wanted.verb == "reschedule" else None,
         reason=wanted.reason or None,
     )
     begun = f"Bulk operation {operation.id} has begun: {operation.expected} jobs are to be {_DEEDS[wanted.verb]}."
     return Said(begun)
 
 
-async def _each(sight: Sight, wanted: Wanted, who: Principal) -> Said:
+async def _each(sight: Sight, wanted: Wanted) -> Said:
     await _preview(sight, wanted)
-    seen = {job.public_id: job for job in (await sight.client.get_many(wanted.jobs)).values()}
-    sees = sight.principal.sees
-    mine = [name for name, job in seen.items() if sees(job.queue)]  # guard: scope-chosen, without: mine = list(seen)
-    answers: list[Answered] = await _deed(sight, wanted, mine, who) if mine else []
-    done = [encode(answer.id) for answer in answers if answer.answer in {Answer.DONE, Answer.REQUESTED}]
+    seen = await sight.jobs.get_many(wanted.jobs)
+    answers = await _deed(sight.jobs, wanted, list(seen)) if seen else []
+    done = [answer.id for answer in answers if answer.answer in {Answer.DONE, Answer.REQUESTED}]
     gone = len(dict.fromkeys(wanted.jobs)) - len(answers)
     # Only who was in line goes back there: what was due later would run at once, and what ran is told to stop.
     back = wanted.verb == "cancel" and all(seen[name].state is JobState.QUEUED for name in done)
@@ -198,7 +196,7 @@ async def _each(sight: Sight, wanted: Wanted, who: Principal) -> Said:
     return Said(text, undo=("jobs", "bulk") if back and done else (), jobs=tuple(done) if back else ())
 
 
-def _left(answers: list[Answered], gone: int) -> str:
+def _left(answers: list[JobAnswer], gone: int) -> str:
     """Say how many were left as they were, and why."""
     reasons = Counter({"not there any more": gone})
     reasons.update(_REFUSALS[answer.answer] for answer in answers if answer.answer in _REFUSALS)
@@ -206,19 +204,18 @@ def _left(answers: list[Answered], gone: int) -> str:
     return f" Left as they were: {', '.join(told)}." if told else ""
 
 
-async def _deed(sight: Sight, wanted: Wanted, jobs: list[str], who: Principal) -> list[Answered]:
-    client = sight.client
+async def _deed(jobs: ScopedJobs, wanted: Wanted, ids: list[str]) -> list[JobAnswer]:
     match wanted.verb:
         case "retry":
-            return await client.retry_many(jobs)
+            return await jobs.retry_many(ids)
         case "cancel":
-            return await client.cancel_many(jobs, actor=who.name, reason=wanted.reason or None)
+            return await jobs.cancel_many(ids, reason=wanted.reason or None)
         case "reschedule":
-            return await client.reschedule_many(jobs, run_in=wanted.run_in or "0s")
+            return await jobs.reschedule_many(ids, delay=wanted.delay or "0s")
         case "reprioritise":
-            return await client.reprioritise_many(jobs, _priority(wanted))
+            return await jobs.reprioritise_many(ids, _priority(wanted))
         case _:
-            return await client.delete_many(jobs)
+            return await jobs.delete_many(ids)
 
 
 def _priority(wanted: Wanted) -> int:

@@ -5,22 +5,20 @@ import asyncio
 from fastapi import Form, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from holdfast import public_id
 from holdfast.resources.bulk import BulkVerb
 from holdfast.resources.redaction import redact
 from holdfast.server.api.bulk import require_role_for
 from holdfast.server.exporting import export_lines
 from holdfast.server.kinds import KindRegistry
-from holdfast.server.pages.dead_choice import Choice, Chosen, read_moment
+from holdfast.server.pages.dead_choice import Choice, Chosen
+from holdfast.server.pages.edited import changes
 from holdfast.server.pages.operations import latest_operations, started
 from holdfast.server.pages.rendering import page, turned, url
-from holdfast.server.pages.replaying import changes
 from holdfast.server.pages.shown import Shown, written
 from holdfast.server.problems import Problem, not_found
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
 from holdfast.server.sight import Sight
-from holdfast.stores.values import Cursor
 
 routes = Routes("pages", in_schema=False)
 
@@ -52,7 +50,7 @@ async def dead_letters_page(
 async def export_dead_letters_here(request: Request, sight: Seen, choice: Chosen) -> Response:
     """Give failed jobs as one JSON object a line, with secrets covered."""
     which = await choice.jobs(sight)
-    await sight.client.list(which, limit=1)  # what cannot be asked for is refused before the answer has begun
+    await sight.jobs.list(which, limit=1)  # what cannot be asked for is refused before the answer has begun
     headers = {"content-disposition": 'attachment; filename="dead-letters.jsonl"'}
     return StreamingResponse(export_lines(request, sight, which), media_type="application/x-ndjson", headers=headers)
 
@@ -113,22 +111,21 @@ async def dead_letter_page(
 ) -> Response:
     """Show one group, and its jobs."""
     found, which = redact(await sight.dead_letters.get(group)), await sight.dead_letters.filter(group)
-    jobs = await sight.client.list(which, limit=_JOBS, after=_cursor(after))
-    following = None if jobs.next is None else f"{jobs.next.enqueued_at.isoformat()} {public_id.encode(jobs.next.id)}"
+    jobs = await sight.jobs.list(which, limit=_JOBS, after=after or None)
     return page(
         request,
         "dead_letter.html",
         at="dead-letters",
         group=found,
-        jobs=[(job, Shown(job).text(job.error) or "") for job in jobs.jobs],
-        next=following,
+        jobs=jobs.jobs,
+        next=jobs.next,
     )
 
 
 @routes.get("/dead-letters/{group}/{job}", Permission.RETRY_JOBS)
 async def edit_dead_job_page(request: Request, group: str, job: str, sight: Seen) -> Response:
     """Show the arguments of a failed job, to be changed."""
-    found, failed = await sight.dead_letters.get(group), await sight.job(job)
+    found, failed = await sight.dead_letters.get(group), await sight.jobs.get(job)
     return page(
         request,
         "dead_edit.html",
@@ -136,17 +133,17 @@ async def edit_dead_job_page(request: Request, group: str, job: str, sight: Seen
         group=found,
         job=failed,
         error=Shown(failed).error or "",
-        arguments=written(Shown(failed).payload),
+        arguments=written(failed.args),
     )
 
 
 @routes.post("/dead-letters/{group}/{job}/replay", Permission.RETRY_JOBS)
 async def replay_one_here(request: Request, group: str, job: str, sight: Seen) -> Response:
     """Give one failed job a new life."""
-    found, failed = await sight.dead_letters.get(group), await sight.job(job)
+    found, failed = await sight.dead_letters.get(group), await sight.jobs.get(job)
     noted(request, queue=failed.queue)
-    await sight.retry(failed)
-    return turned(request, url(request, "dead-letters", found.id), f"job {failed.public_id} begins anew")
+    await sight.jobs.retry(failed.id)
+    return turned(request, url(request, "dead-letters", found.id), f"job {failed.id} begins anew")
 
 
 @routes.post("/dead-letters/{group}/{job}/edit", Permission.RETRY_JOBS)
@@ -155,13 +152,13 @@ async def replay_edited_here(
 ) -> Response:
     """Enqueue a failed job anew with other arguments."""
     await sight.dead_letters.get(group)
-    failed = await sight.job(job)
+    failed = await sight.jobs.get(job)
     changed = await asyncio.to_thread(changes, failed, arguments)
     noted(request, queue=failed.queue, changed=sorted(changed))
     known: KindRegistry = request.app.state.kinds
-    new = await known.replay(sight, failed, changed)
-    noted(request, job=new.public_id)
-    return turned(request, url(request, "jobs", new.public_id), f"job {new.public_id} stands for {failed.public_id}")
+    new = await known.clone(sight, failed.id, changed)
+    noted(request, job=new.id)
+    return turned(request, url(request, "jobs", new.id), f"job {new.id} stands for {failed.id}")
 
 
 # ---- parts ---------------------------------------------------------------------------------------------------------
@@ -190,11 +187,3 @@ def _require_confirmed(given: str, choice: Choice) -> None:
     if given.strip() != _confirmation(choice):
         detail = f"nothing was deleted: expected {_confirmation(choice)!r} as confirmation, got {given[:40]!r}"
         raise Problem(422, detail, "confirmation")
-
-
-def _cursor(text: str) -> Cursor | None:
-    """Read where a page of jobs begins: a time and an id."""
-    if not text:
-        return None
-    moment, _, job = text.rpartition(" ")
-    return Cursor(read_moment(moment, "after"), public_id.decode(job))

@@ -7,14 +7,14 @@ from fastapi import Form, Query, Request
 from markupsafe import Markup
 from starlette.responses import Response
 
-from holdfast.job import Job, JobState
+from holdfast.job import JobState
 from holdfast.resources.bulk import BulkVerb
 from holdfast.resources.dead_letter import DeadLetterGroup
+from holdfast.resources.job import Job
 from holdfast.resources.queue import JobCount
 from holdfast.server.pages import drawing
 from holdfast.server.pages.operations import latest_operations, started
 from holdfast.server.pages.rendering import page, turned, url
-from holdfast.server.pages.shown import Shown
 from holdfast.server.problems import not_found
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
@@ -64,7 +64,7 @@ class Group:
         """What the last one said, with secrets covered."""
         latest = self.latest
         if latest is not None:
-            return Shown(latest).text(latest.error) or ""
+            return latest.error or ""
         return hide((self.dead.error if self.dead else None) or "")
 
     @property
@@ -82,7 +82,7 @@ class Group:
         """The job that failed last."""
         latest = self.latest
         if latest is not None:
-            return latest.public_id
+            return latest.id
         return self.dead.last_job if self.dead else ""
 
     @property
@@ -117,9 +117,9 @@ async def failures_page(
     since = datetime.now(UTC) - _SPANS[chosen]
     kinds = (kind.lower(),) if kind else ()
     dead = await sight.dead_letters.list(kind=kind or None, since=since, limit=_MOST_GROUPS)
-    failed = sight.narrowed(JobFilter(states=(JobState.FAILED,), kinds=kinds, finished_from=since))
-    waiting = sight.narrowed(JobFilter(states=_WAITING, kinds=kinds, has_error=True))
-    ended, live = await sight.client.search(failed, limit=_READ), await sight.client.search(waiting, limit=_READ)
+    failed = JobFilter(states=(JobState.FAILED,), kinds=kinds, finished_from=since)
+    waiting = JobFilter(states=_WAITING, kinds=kinds, has_error=True)
+    ended, live = await sight.jobs.search(failed, limit=_READ), await sight.jobs.search(waiting, limit=_READ)
     groups = _grouped(dead.groups, [*ended.jobs, *live.jobs])
     return page(
         request,
@@ -183,7 +183,7 @@ def _chosen(sight: Sight, verb: str, kind: str, fingerprint: str) -> tuple[BulkV
     if verb not in _VERBS:
         raise not_found("action", verb)
     deed, states = _VERBS[verb]
-    return deed, sight.narrowed(JobFilter(states=states, kinds=(kind,), fingerprint=fingerprint))
+    return deed, sight.jobs.narrowed(JobFilter(states=states, kinds=(kind,), fingerprint=fingerprint))
 
 
 def _grouped(dead: Sequence[DeadLetterGroup], jobs: Iterable[Job]) -> list[Group]:

@@ -10,12 +10,13 @@ import msgspec
 from fastapi import Query, Request
 from starlette.responses import RedirectResponse, Response
 
-from holdfast import filtering, public_id
-from holdfast.client.cursors import cursor_text, read_cursor
-from holdfast.client.searching import meant
+from holdfast import filtering
+from holdfast.client.cursors import read_cursor
+from holdfast.client.jobs import meant
 from holdfast.errors import InvalidFilter, InvalidValue, JobNotFound
 from holdfast.job import JobState
 from holdfast.resources.bulk import BulkOperation
+from holdfast.resources.job import JobPage
 from holdfast.resources.queue import QueueInfo
 from holdfast.resources.redaction import redact
 from holdfast.server.pages.recent import recent
@@ -24,7 +25,7 @@ from holdfast.server.pages.shown import Shown
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen
 from holdfast.server.sight import Sight
-from holdfast.stores.values import Counted, Found, JobFilter
+from holdfast.stores.values import Counted, JobFilter
 
 routes = Routes("pages", in_schema=False)
 
@@ -100,7 +101,8 @@ async def jobs_page(
     """Show the jobs that a filter chooses, newest first."""
     try:
         asked = read_query(q)
-        cursor = None if after is None else read_cursor(after)
+        if after is not None:
+            read_cursor(after)  # refuses what is none
     except InvalidFilter as error:
         return _with_mistake(request, q, "\n".join(map(str, error.errors)))
     except InvalidValue as error:
@@ -109,7 +111,7 @@ async def jobs_page(
         return named
     if part_of(request) == "tabs":
         return page(request, "jobs.html", at="jobs", tabs=await _counted_tabs(sight, asked), counting=_AGAIN, query=q)
-    found = await sight.client.search(await sight.asked(asked.where), limit=PAGE, after=cursor)
+    found = await sight.jobs.search(asked.where, limit=PAGE, after=after)
     return page(
         request,
         "jobs.html",
@@ -120,7 +122,7 @@ async def jobs_page(
         counting="" if _is_long(asked.where) else "load",
         rows=[Shown(job) for job in found.jobs],
         found=found,
-        next=None if found.next is None else cursor_text(found.next),
+        next=found.next,
         is_first=after is None,
         columns=COLUMNS,
         operations=await _operations(sight),
@@ -136,10 +138,10 @@ async def _named(request: Request, sight: Sight, asked: filtering.Query) -> Resp
     if asked.job is None:
         return None
     try:
-        found = await sight.job(public_id.encode(asked.job))
+        found = await sight.jobs.get(asked.job)
     except JobNotFound:
         return None
-    return RedirectResponse(url(request, "jobs", found.public_id), 303)
+    return RedirectResponse(url(request, "jobs", found.id), 303)
 
 
 def _with_mistake(request: Request, q: str, mistake: str) -> Response:
@@ -154,7 +156,7 @@ def _with_mistake(request: Request, q: str, mistake: str) -> Response:
         tabs=[],
         counting="",
         rows=[],
-        found=Found([], None, None, is_whole=True),
+        found=JobPage(jobs=[]),
         next=None,
         is_first=True,
         columns=COLUMNS,
@@ -184,7 +186,7 @@ def _is_long(where: JobFilter) -> bool:
 
 async def _counted_tabs(sight: Sight, asked: filtering.Query) -> list[Tab]:
     """Count what each tab shows, reading 10,001 entries of an index at most for each; in time for all of them."""
-    where = await sight.asked(asked.where)
+    where = await sight.jobs.chosen(asked.where)
     ends_at = time.monotonic() + _TABS_S
     counts = dict.fromkeys(dict(_TABS), "")
     # Those that failed come first: people look for them. Those that completed come last: they are most, and take long.

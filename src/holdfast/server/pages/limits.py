@@ -47,8 +47,8 @@ async def limits_page(request: Request, sight: Seen) -> Response:
     found = await sight.limits.list()
     limits = found[:_MOST_LIMITS]
     wanted = [holder.job for limit in limits for holder in limit.holders[:_MOST_HOLDERS]]
-    jobs = (await sight.client.get_many(wanted)).values() if wanted else ()
-    kinds = {job.public_id: job.kind for job in jobs}
+    jobs = (await sight.client.jobs.get_many(wanted)).values() if wanted else ()
+    kinds = {job.id: job.kind for job in jobs}
     locks = await sight.locks.list()
     return page(
         request,

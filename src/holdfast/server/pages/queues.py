@@ -159,7 +159,7 @@ def read_value(text: str) -> Any:
 
 async def _held(sight: Sight, queue: str) -> list[tuple[str, str, str, int]]:
     """Tell what the jobs wait for that are held back: its sort, name and key, and how many wait for it."""
-    found = await sight.client.list(JobFilter(states=(JobState.HELD,), queues=(queue,)), limit=_MOST_HELD)
+    found = await sight.jobs.list(JobFilter(states=(JobState.HELD,), queues=(queue,)), limit=_MOST_HELD)
     causes: Counter[tuple[str, str, str]] = Counter()
     for job in found.jobs:
         if (limit := read_limit_key(job.limit_key)) is not None:

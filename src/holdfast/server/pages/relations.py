@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 
-from holdfast.client.covering import Covering
 from holdfast.client.relatives import MOST, Relatives, relatives
 from holdfast.filtering import Term
-from holdfast.job import Job
-from holdfast.public_id import encode
+from holdfast.resources.job import Job
 from holdfast.server.sight import Sight
 from holdfast.stores.values import JobFilter
+from holdfast.telemetry.redaction import COVER
 
 
 @dataclass(frozen=True)
@@ -43,46 +42,39 @@ async def relations(sight: Sight, job: Job) -> list[Relation]:
     if job.unique_key is not None:
         found.append(Relation("unique key", job.unique_key, asked=Term("unique", (job.unique_key,)).text()))
     # An address that quotes a secret would show it.
-    if job.error_fingerprint is not None and Covering(job).text(job.error_fingerprint) == job.error_fingerprint:
+    if job.error_fingerprint is not None and COVER not in job.error_fingerprint:
         same = f"{Term('error', (job.error_fingerprint,)).text()} {Term('kind', (job.kind,)).text()}"
         found.append(Relation("same error", "all jobs that have it", asked=same))
     if job.fire_time is not None:
         found.append(Relation("fire time", f"{job.fire_time:%Y-%m-%d %H:%M:%S} UTC"))
-    for title, key in (("idempotency key", job.idempotency_key), ("in order of", job.fifo_key), ("trace", _trace(job))):
+    for title, key in (("idempotency key", job.key), ("in order of", job.fifo_key), ("trace", job.trace)):
         if key is not None:
             found.append(Relation(title, key))
     return found
 
 
 async def offspring(sight: Sight, job: Job) -> list[Offspring]:
-    """Find what its handler enqueued and what replays it, as far as they may see it."""
+    """Find what its handler enqueued and its changed copies, as far as they may see it."""
     asked = (
-        ("Children", "parent", JobFilter(parent=job.id)),
-        ("Replayed as", "origin", JobFilter(origin=job.id)),
+        ("Children", "parent", JobFilter(parent=job.number)),
+        ("Cloned as", "origin", JobFilter(origin=job.number)),
     )
     found = []
     for title, term, which in asked:
-        page = await sight.search(which, limit=MOST)
+        page = await sight.jobs.search(which, limit=MOST)
         if page.jobs:
-            found.append(Offspring(title, relatives(page), Term(term, (job.public_id,)).text()))
+            found.append(Offspring(title, relatives(page), Term(term, (job.id,)).text()))
     return found
 
 
 async def _ancestors(sight: Sight, job: Job) -> list[Relation]:
     """Name the jobs that it came of; one that is not kept any more has no page."""
-    named = {title: other for title, other in (("replays", job.origin), ("parent", job.parent)) if other is not None}
-    there = await sight.client.get_many(list(named.values())) if named else {}
+    named = {title: other for title, other in (("copy of", job.origin), ("parent", job.parent)) if other is not None}
+    there = await sight.jobs.get_many(list(named.values())) if named else {}
     found = []
     for title, other in named.items():
-        shown, seen = encode(other), there.get(other)
-        if seen is not None and sight.principal.sees(seen.queue):
-            found.append(Relation(title, shown, ("jobs", shown), job=seen))
+        if (seen := there.get(other)) is not None:
+            found.append(Relation(title, other, ("jobs", other), job=seen))
         else:
-            found.append(Relation(title, shown, note="not kept any more"))
+            found.append(Relation(title, other, note="not kept any more"))
     return found
-
-
-def _trace(job: Job) -> str | None:
-    """The trace that it was enqueued in, if there was one."""
-    parts = str(job.extra.get("traceparent") or "").split("-")
-    return parts[1] if len(parts) == 4 else None  # noqa: PLR2004 - version, trace, span, flags

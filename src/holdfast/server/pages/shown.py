@@ -1,41 +1,30 @@
-"""A job as pages show it: its own words, with every secret covered."""
+"""A job as pages show it; its secrets are covered already."""
 
 from typing import Any
 
 import msgspec
 
-from holdfast import payload
-from holdfast.client.covering import Covering
-from holdfast.job import Job, JobState
+from holdfast.job import JobState
+from holdfast.resources.job import Job
 
 _PREVIEW = 160
 _TREE = 20_000
 
 
 class Shown:
-    """One job, and what may be seen of it."""
+    """One job, and what pages make of it."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.id = job.public_id
-        self._covering = Covering(job)
-        self.payload = payload.covered(job.payload)
-
-    def text(self, text: str | None) -> str | None:
-        """Cover what is secret in a text, which may quote it."""
-        return self._covering.text(text)
-
-    def value(self, value: Any) -> Any:
-        """Cover what is secret in a JSON value."""
-        return self._covering.value(value)
+        self.id = job.id
 
     @property
     def preview(self) -> str:
         """The arguments in one short line."""
-        if isinstance(self.payload, dict):
-            text = ", ".join(f"{key}={_short(inner)}" for key, inner in self.payload.items())
+        if isinstance(self.job.args, dict):
+            text = ", ".join(f"{key}={_short(inner)}" for key, inner in self.job.args.items())
         else:
-            text = _short(self.payload)
+            text = _short(self.job.args)
         return text if len(text) <= _PREVIEW else f"{text[:_PREVIEW]}…"
 
     @property
@@ -45,7 +34,7 @@ class Shown:
         if job.error_class is None:
             return None
         name = job.error_class.rpartition(".")[2]
-        return self.text(f"{name}: {job.error}" if job.error else name)
+        return f"{name}: {job.error}" if job.error else name
 
     @property
     def took_ms(self) -> float | None:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from holdfast.job import TERMINAL, Attempt, Job, JobState
-from holdfast.phases import JobPhase, PhaseState
+from holdfast.job import TERMINAL, JobState
+from holdfast.phases import PhaseState
+from holdfast.resources.job import Attempt, Job, JobPhase
 
 WIDTH = 1_000.0
 _LEAST = 4.0

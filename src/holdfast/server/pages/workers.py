@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from fastapi import Path, Request
 from starlette.responses import Response
 
-from holdfast.job import Job, JobState
+from holdfast.job import JobState
+from holdfast.resources.job import Job
 from holdfast.resources.service import Leader
 from holdfast.resources.worker import WorkerInfo
 from holdfast.server.pages.clock import store_time
@@ -41,7 +42,7 @@ async def workers_page(request: Request, sight: Seen) -> Response:
     """Show the processes that run jobs."""
     now = await store_time(sight.store)
     workers = await sight.workers.list(dead=True)
-    running = await sight.client.list(sight.narrowed(JobFilter(states=(JobState.RUNNING,))), limit=_READ_JOBS)
+    running = await sight.jobs.list(JobFilter(states=(JobState.RUNNING,)), limit=_READ_JOBS)
     jobs: dict[int | None, list[Job]] = {}
     for job in running.jobs:
         jobs.setdefault(job.worker, []).append(job)

@@ -31,7 +31,7 @@ class ScopedDeadLetters(Scope, LocalDeadLetters):
 
     def __init__(self, client: Client, bulk: BulkOperations, principal: Principal, among: Among) -> None:
         Scope.__init__(self, principal)
-        LocalDeadLetters.__init__(self, client.store, client.deadline_s, bulk, client.list)
+        LocalDeadLetters.__init__(self, client.store, client.deadline_s, bulk, client.jobs)
         self._among = among
 
     async def list(

@@ -9,14 +9,14 @@ from holdfast.client.escalations import Escalations, missing_escalation
 from holdfast.client.jobs import LARGEST_PAGE
 from holdfast.duration import Duration
 from holdfast.errors import EscalationNotFound, shown
-from holdfast.job import Job
 from holdfast.resources.escalation import EscalationDetail, EscalationInfo, EscalationPage, PolicyTest
+from holdfast.resources.job import Job
 from holdfast.server.principal import Principal
 from holdfast.server.scoped.scope import Scope
 
 List = list  # one of the verbs has that name
 
-ReadJobs = Callable[[Sequence[str]], Awaitable[dict[int, Job]]]
+ReadJobs = Callable[[Sequence[str]], Awaitable[dict[str, Job]]]
 
 
 class ScopedEscalations(Scope):
@@ -80,8 +80,7 @@ class ScopedEscalations(Scope):
         ids = list(dict.fromkeys(job for escalation in mine for job in escalation.jobs))
         known: dict[str, Job] = {}
         for start in range(0, len(ids), LARGEST_PAGE):
-            jobs = await self._read_jobs(ids[start : start + LARGEST_PAGE])
-            known |= {job.public_id: job for job in jobs.values()}
+            known |= await self._read_jobs(ids[start : start + LARGEST_PAGE])
         return [self._without_others(escalation, known) for escalation in mine]
 
     def _without_others(self, escalation: EscalationInfo, known: dict[str, Job]) -> EscalationInfo:

@@ -28,8 +28,8 @@ class ScopedLimits(Scope):
         if self.sees_all:
             return limits
         holders = {holder.job for limit in limits for holder in limit.holders}
-        jobs = (await self._client.get_many(sorted(holders))).values() if holders else ()
-        own = {job.public_id for job in jobs if self.sees(job.queue)}  # guard: scope-limits, without: own = holders
+        jobs = (await self._client.jobs.get_many(sorted(holders))).values() if holders else ()
+        own = {job.id for job in jobs if self.sees(job.queue)}  # guard: scope-limits, without: own = holders
         narrowed = [_narrowed(limit, own) for limit in limits]
         return [limit for limit in narrowed if limit.holders]
 

@@ -19,8 +19,8 @@ class ScopedLocks(Scope):
         locks = await self._client.locks.list()
         if self.sees_all:
             return locks
-        jobs = await self._client.get_many([lock.job for lock in locks if lock.job is not None])
-        visible = {job.public_id for job in jobs.values() if self.sees(job.queue)}
+        jobs = await self._client.jobs.get_many([lock.job for lock in locks if lock.job is not None])
+        visible = {job.id for job in jobs.values() if self.sees(job.queue)}
         return [lock for lock in locks if lock.job in visible]  # guard: scope-locks, without: return locks
 
     async def release(self, name: str, token: int) -> LockInfo:

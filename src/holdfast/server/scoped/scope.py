@@ -1,8 +1,15 @@
 """Whose requests a scoped namespace answers."""
 
+import secrets
+
+import msgspec
+
 from holdfast.errors import InvalidValue, QueueNotFound, shown
 from holdfast.server.principal import Principal
 from holdfast.server.problems import Problem
+from holdfast.stores.values import JobFilter
+
+NOWHERE = secrets.token_hex(32)  # the name of no queue: no caller can know it
 
 
 class Scope:
@@ -23,6 +30,11 @@ class Scope:
         """Whether the caller may see all queues."""
         return self._principal.queues is None
 
+    @property
+    def queues(self) -> frozenset[str] | None:
+        """The queues that the caller may see; None for all."""
+        return self._principal.queues
+
     def sees(self, queue: str) -> bool:
         """Whether the caller may see a queue."""
         return self._principal.sees(queue)
@@ -40,3 +52,15 @@ class Scope:
             message = f"there is no queue {queue}"
             raise QueueNotFound(message)
         return queue
+
+    def narrowed(self, which: JobFilter) -> JobFilter:
+        """Let a list show what they may see."""
+        return msgspec.structs.replace(which, queues=self.among(which.queues))
+
+    def among(self, asked: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Narrow the queues of a filter, which are all where none is named, to those that they may see."""
+        mine = self.queues  # guard: scope-filters, without: mine = None
+        if mine is None:
+            return asked
+        wanted = tuple(queue for queue in asked if queue in mine) if asked else tuple(sorted(mine))
+        return wanted or (NOWHERE,)

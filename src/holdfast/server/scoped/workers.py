@@ -46,4 +46,4 @@ class ScopedWorkers(Scope):
         if not queues:
             return Counter()
         running = JobFilter(states=(JobState.RUNNING,), queues=tuple(sorted(queues)))
-        return Counter(job.worker for job in (await self._client.list(running, limit=LARGEST_PAGE)).jobs)
+        return Counter(job.worker for job in (await self._client.jobs.list(running, limit=LARGEST_PAGE)).jobs)

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 import asyncpg
 
+from holdfast.job import Answer
 from holdfast.resources.bulk import BulkState, BulkVerb
 from holdfast.stores.bulk import COUNT_CAP, FAILING_MS, KEPT_DAYS, MOST_ERRORS, BulkOperationRow, NewBulk, read, written
 from holdfast.stores.postgres import lists, rows
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.role import Role
 from holdfast.stores.sql import in_schema
-from holdfast.stores.values import Answer, Cursor, JobFilter
+from holdfast.stores.values import Cursor, JobFilter
 
 _CHANGED = frozenset({Answer.DONE, Answer.REQUESTED})
 

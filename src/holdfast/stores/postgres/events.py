@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.events import Event, EventKind
+from holdfast.events import EventRow, EventType
 from holdfast.stores.postgres import rows
 from holdfast.stores.postgres.role import Role
 from holdfast.stores.values import Horizon
@@ -38,22 +38,22 @@ class PostgresEvents(Role):
     async def _writing(self) -> set[str]:
         return {row[0] for row in await self.fetch("writing_transactions")}
 
-    async def read_events(self, after: int, missing: Sequence[int], limit: int) -> list[Event]:
+    async def read_events(self, after: int, missing: Sequence[int], limit: int) -> list[EventRow]:
         return [
-            Event(
+            EventRow(
                 seq=seq,
                 at=at,
-                kind=EventKind(kind),
+                type=EventType(name),
                 job_id=job_id,
-                task=task,
+                kind=kind,
                 queue=queue,
                 state=None if state is None else rows.state(state),
-                life=life,
+                run=run,
                 claim=claim,
                 attempt=attempt,
                 data={} if data is None else msgspec.json.decode(data),
             )
-            for seq, at, kind, job_id, task, queue, state, life, claim, attempt, data in await self.fetch(
+            for seq, at, name, job_id, kind, queue, state, run, claim, attempt, data in await self.fetch(
                 "read_events", after, list(missing), limit
             )
         ]

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from holdfast.errors import StoreMoved
-from holdfast.job import TERMINAL, WAITING, Job, JobState, NewJob
+from holdfast.job import TERMINAL, WAITING, Answer, JobRow, JobState, NewJob
 from holdfast.stores.postgres import lists, rows
 from holdfast.stores.postgres.role import Role
 from holdfast.stores.searching import is_costly
 from holdfast.stores.sql import in_schema
-from holdfast.stores.values import Answer, Answered, Count, Cursor, Inserted, Insertion, JobFilter, Page
+from holdfast.stores.values import Answered, Count, Cursor, Inserted, Insertion, JobFilter, Page
 
 COUNT_CAP = 10_001
 EVERY_STATE = frozenset(JobState)
@@ -42,10 +42,10 @@ class PostgresJobs(Role):
             answers[ordinal - 1] = Inserted(Insertion(outcome), job_id, rows.refusal(detail))
         return answers
 
-    async def get_jobs(self, ids: Sequence[int]) -> list[Job]:
+    async def get_jobs(self, ids: Sequence[int]) -> list[JobRow]:
         return [rows.job(row[: rows.ALL_COLUMNS]) for row in await self.fetch("get_jobs", ids)]
 
-    async def finished_jobs(self, ids: Sequence[int]) -> list[Job]:
+    async def finished_jobs(self, ids: Sequence[int]) -> list[JobRow]:
         return [rows.job(row[: rows.ALL_COLUMNS]) for row in await self.fetch("finished_jobs", ids)]
 
     async def list_jobs(self, which: JobFilter, *, limit: int, after: Cursor | None = None) -> Page:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.stores.postgres import rows
 from holdfast.stores.postgres.role import Role
 from holdfast.stores.values import RetentionDue
@@ -14,7 +14,7 @@ class PostgresRetention(Role):
     async def claim_retention(self, queues: Sequence[str], limit: int, lease_ms: int) -> list[RetentionDue]:
         return [RetentionDue(*row) for row in await self.fetch("claim_retention", limit, lease_ms, list(queues))]
 
-    async def kept_jobs(self, ids: Sequence[int]) -> list[Job]:
+    async def kept_jobs(self, ids: Sequence[int]) -> list[JobRow]:
         return [rows.job(row[: rows.ALL_COLUMNS]) for row in await self.fetch("kept_jobs", ids)]
 
     async def end_retention(self, due: RetentionDue) -> None:

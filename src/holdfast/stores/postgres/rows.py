@@ -7,21 +7,21 @@ import asyncpg
 import msgspec
 
 from holdfast.errors import DataRefused
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from holdfast.stores.values import Refusal
 
 Row = asyncpg.Record
 LIVE_COLUMNS = 42
 ALL_COLUMNS = 50
-_STATE = Job.__struct_fields__.index("state")
+_STATE = JobRow.__struct_fields__.index("state")
 _STATES = {state.value: state for state in JobState}
 
 
-def job(row: Sequence[Any]) -> Job:
+def job(row: Sequence[Any]) -> JobRow:
     """Read a job; a newer schema may have more columns, which only ever follow the known ones."""
     values = list(row)
     values[_STATE] = _STATES[values[_STATE]]
-    return Job(*values)
+    return JobRow(*values)
 
 
 def json_text(value: object) -> str:

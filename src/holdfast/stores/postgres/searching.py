@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 import msgspec
 
-from holdfast.job import TERMINAL, Job, JobState
+from holdfast.job import TERMINAL, JobRow, JobState
 from holdfast.stores.postgres import lists, rows
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.lists import Condition, spell
@@ -167,7 +167,7 @@ class Reader:
         stream.edge = _edge(row)
         return int(row["fitting"])
 
-    async def jobs(self, ids: Sequence[int]) -> list[Job]:
+    async def jobs(self, ids: Sequence[int]) -> list[JobRow]:
         """Read the jobs of a page."""
         if not ids:
             return []

@@ -4,7 +4,7 @@ from typing import Any
 
 import asyncpg
 
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from holdfast.stores.postgres import rows
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.role import Role
@@ -37,7 +37,7 @@ class PostgresWhy(Role):
 
         return await self.pool.call(run)
 
-    async def _explain(self, connection: Connection, job: Job) -> Evidence:
+    async def _explain(self, connection: Connection, job: JobRow) -> Evidence:
         async def ask(query: str, *args: object) -> list[asyncpg.Record]:
             return await connection.fetch(self.queries[query], *args)
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import msgspec
 
-from holdfast.job import Job
+from holdfast.job import JobRow
 from holdfast.rollup import Rollup
 from holdfast.stores.postgres import rows
 from holdfast.stores.postgres.role import Role
@@ -18,11 +18,11 @@ class PostgresWork(Role):
 
     is_remote: ClassVar[bool] = True
 
-    async def claim_jobs(self, claim: Claim) -> list[Job]:
+    async def claim_jobs(self, claim: Claim) -> list[JobRow]:
         found = await self.fetch("claim_jobs", *_claim_columns(claim)[:-1])
         return _in_claim_order(claim, [rows.job(row[: rows.LIVE_COLUMNS]) for row in found])
 
-    async def claim_jobs_by_id(self, claim: Claim, ids: Sequence[int]) -> list[Job]:
+    async def claim_jobs_by_id(self, claim: Claim, ids: Sequence[int]) -> list[JobRow]:
         found = await self.fetch("claim_jobs_by_id", claim.worker, claim.batch, claim.limit, ids)
         return _in_order(ids, [rows.job(row[: rows.LIVE_COLUMNS]) for row in found])
 
@@ -138,7 +138,7 @@ def read_verdict(verdict: str | None) -> Finish:
     return DONE[rows.state(verdict)]
 
 
-def _in_claim_order(claim: Claim, jobs: list[Job]) -> list[Job]:
+def _in_claim_order(claim: Claim, jobs: list[JobRow]) -> list[JobRow]:
     if claim.ids:
         return _in_order(claim.ids, jobs)
     place = {(lane.queue, lane.priority): index for index, lane in enumerate(claim.lanes)}
@@ -148,6 +148,6 @@ def _in_claim_order(claim: Claim, jobs: list[Job]) -> list[Job]:
     return jobs
 
 
-def _in_order(ids: Sequence[int], jobs: list[Job]) -> list[Job]:
+def _in_order(ids: Sequence[int], jobs: list[JobRow]) -> list[JobRow]:
     place = {job_id: index for index, job_id in enumerate(ids)}
     return sorted(jobs, key=lambda job: place[job.id])

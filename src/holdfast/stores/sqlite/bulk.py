@@ -4,11 +4,12 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
+from holdfast.job import Answer
 from holdfast.resources.bulk import BulkState, BulkVerb
 from holdfast.stores.bulk import COUNT_CAP, FAILING_MS, KEPT_DAYS, MOST_ERRORS, BulkOperationRow, NewBulk, read, written
 from holdfast.stores.sqlite import jobs, lists, rows, statements
 from holdfast.stores.sqlite.connection import Connection
-from holdfast.stores.values import Answer, Answered, Cursor, JobFilter
+from holdfast.stores.values import Answered, Cursor, JobFilter
 
 _DAY_MS = 86_400_000
 _CHANGED = frozenset({Answer.DONE, Answer.REQUESTED})

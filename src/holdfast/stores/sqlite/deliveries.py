@@ -4,13 +4,13 @@ import sqlite3
 
 import msgspec
 
-from holdfast.events import EventKind
+from holdfast.events import EventType
 from holdfast.stores.deliveries import EndpointRow, Message
 from holdfast.stores.sqlite import publishing, rows, statements
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.publishing import Told
 
-_TOLD = {"delivered": EventKind.WEBHOOK_DELIVERED, "failed": EventKind.WEBHOOK_FAILED}
+_TOLD = {"delivered": EventType.WEBHOOK_DELIVERED, "failed": EventType.WEBHOOK_FAILED}
 
 
 class SqliteDeliveries:

@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Sequence
 
-from holdfast.events import Event, EventKind
+from holdfast.events import EventRow, EventType
 from holdfast.journal import decoded
 from holdfast.stores.sqlite import rows, statements
 from holdfast.stores.sqlite.connection import Connection
@@ -32,7 +32,7 @@ class SqliteEvents:
     async def still_writing(self, writing: Sequence[str]) -> tuple[str, ...]:
         return tuple(writing)[:0]  # there never was one, for the same reason
 
-    async def read_events(self, after: int, missing: Sequence[int], limit: int) -> list[Event]:
+    async def read_events(self, after: int, missing: Sequence[int], limit: int) -> list[EventRow]:
         del missing  # numbers become visible in their order, for the same reason
         found = await self.connection.read(
             lambda connection, _: statements.fetch(connection, "read_events", after=after, limit=limit)
@@ -46,17 +46,17 @@ class SqliteEvents:
         return await self.connection.write(operation)
 
 
-def _event(row: statements.Row) -> Event:
-    seq, at, kind, job_id, task, queue, state, life, claim, attempt, data = row
-    return Event(
+def _event(row: statements.Row) -> EventRow:
+    seq, at, name, job_id, kind, queue, state, run, claim, attempt, data = row
+    return EventRow(
         seq=seq,
         at=rows.moment(at),
-        kind=EventKind(kind),
+        type=EventType(name),
         job_id=job_id,
-        task=task,
+        kind=kind,
         queue=queue,
         state=None if state is None else rows.state(state),
-        life=life,
+        run=run,
         claim=claim,
         attempt=attempt,
         data=decoded(data) or {},

@@ -4,13 +4,13 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from holdfast.events import EventKind
-from holdfast.job import WAITING, Job, JobState, NewJob
+from holdfast.events import EventType
+from holdfast.job import WAITING, Answer, JobRow, JobState, NewJob
 from holdfast.stores.searching import is_costly
 from holdfast.stores.sqlite import endings, inserting, lists, publishing, reports, rows, statements
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.publishing import Told
-from holdfast.stores.values import Answer, Answered, Count, Cursor, Inserted, JobFilter, Page
+from holdfast.stores.values import Answered, Count, Cursor, Inserted, JobFilter, Page
 
 COUNT_CAP = 10_001
 
@@ -31,10 +31,10 @@ class SqliteJobs:
             lambda connection, now: inserting.insert(connection, now, jobs, again=again, admission=admission)
         )
 
-    async def get_jobs(self, ids: Sequence[int]) -> list[Job]:
+    async def get_jobs(self, ids: Sequence[int]) -> list[JobRow]:
         return await self._read_jobs("get_jobs", ids)
 
-    async def finished_jobs(self, ids: Sequence[int]) -> list[Job]:
+    async def finished_jobs(self, ids: Sequence[int]) -> list[JobRow]:
         return await self._read_jobs("finished_jobs", ids)
 
     async def list_jobs(self, which: JobFilter, *, limit: int, after: Cursor | None = None) -> Page:
@@ -75,7 +75,7 @@ class SqliteJobs:
     async def reprioritise_jobs(self, ids: Sequence[int], priority: int) -> list[Answered]:
         return await self.connection.write(lambda connection, now: reprioritise(connection, now, ids, priority))
 
-    async def _read_jobs(self, query: str, ids: Sequence[int]) -> list[Job]:
+    async def _read_jobs(self, query: str, ids: Sequence[int]) -> list[JobRow]:
         found = await self.connection.read(
             lambda connection, now: statements.fetch(connection, query, ids=statements.array(ids), now=now)
         )
@@ -90,7 +90,7 @@ def delete(connection: sqlite3.Connection, now: int, ids: Sequence[int]) -> list
     statements.change(connection, "forget_retention", ids=statements.array(job.id for job in told))
     if told and publishing.is_watched(connection, now):
         for job in told:
-            publishing.publish(connection, now, EventKind.DELETED, job)
+            publishing.publish(connection, now, EventType.DELETED, job)
     done = {job.id: _done(job.id, job.state) for job in told}
     return _answers(ids, _states(connection, now, ids), done)
 

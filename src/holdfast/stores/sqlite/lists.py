@@ -6,7 +6,7 @@ from operator import itemgetter
 
 import msgspec
 
-from holdfast.job import LIVE, TERMINAL, Job, JobState
+from holdfast.job import LIVE, TERMINAL, JobRow, JobState
 from holdfast.payload import SECRET
 from holdfast.stores.columns import COLUMNS, LEFT_OUT
 from holdfast.stores.searching import SEARCHED, spellings
@@ -14,7 +14,7 @@ from holdfast.stores.sqlite import rows, statements
 from holdfast.stores.sqlite.statements import Row
 from holdfast.stores.values import Cursor, JobFilter
 
-_BY_TIME = itemgetter(Job.__struct_fields__.index("enqueued_at"), Job.__struct_fields__.index("id"))
+_BY_TIME = itemgetter(JobRow.__struct_fields__.index("enqueued_at"), JobRow.__struct_fields__.index("id"))
 # What may be large is read with the job itself, and not a thousand times for a page.
 _COLUMNS = ", ".join(f"NULL AS {name}" if name in LEFT_OUT else f"job.{name}" for name in COLUMNS)
 # The name of an error alone finds it in whatever module it was defined.

@@ -6,18 +6,18 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.events import EventKind
+from holdfast.events import EventType
 from holdfast.job import TERMINAL, JobState
 from holdfast.journal import Changes
 from holdfast.stores.sqlite import rows, statements
 from holdfast.transitions import Verb
 
-_WAITS_AGAIN = {Verb.RETRY: EventKind.RETRYING, Verb.CRASH: EventKind.RESCUED}
+_WAITS_AGAIN = {Verb.RETRY: EventType.RETRYING, Verb.CRASH: EventType.RESCUED}
 _ENDS = {
-    JobState.COMPLETED: EventKind.COMPLETED,
-    JobState.COMPLETED_WITH_ERRORS: EventKind.COMPLETED,
-    JobState.FAILED: EventKind.FAILED,
-    JobState.CANCELLED: EventKind.CANCELLED,
+    JobState.COMPLETED: EventType.COMPLETED,
+    JobState.COMPLETED_WITH_ERRORS: EventType.COMPLETED,
+    JobState.FAILED: EventType.FAILED,
+    JobState.CANCELLED: EventType.CANCELLED,
 }
 
 
@@ -51,7 +51,7 @@ def look(connection: sqlite3.Connection, ids: Iterable[int]) -> dict[int, Told]:
 def publish(
     connection: sqlite3.Connection,
     at: int,
-    kind: EventKind,
+    kind: EventType,
     job: Told,
     data: dict[str, object] | None = None,
     *,
@@ -84,7 +84,7 @@ def waiting(connection: sqlite3.Connection, now: int, ids: Sequence[int]) -> Non
         if job_id in told:
             job = told[job_id]
             at = rows.moment(job.run_at or now) if job.state == JobState.SCHEDULED else None
-            publish(connection, now, EventKind.ENQUEUED, job, {"run_at": at})
+            publish(connection, now, EventType.ENQUEUED, job, {"run_at": at})
 
 
 def ends(
@@ -98,8 +98,8 @@ def ends(
     for job_id, verb, state in ended:
         job = told[job_id]
         if (start := begun.get(job_id)) is not None:
-            publish(connection, start.started_at or now, EventKind.STARTED, start._replace(claim=job.claim))
-        kind = _ENDS[state] if state in TERMINAL else _WAITS_AGAIN.get(verb or Verb.CANCEL, EventKind.INTERRUPTED)
+            publish(connection, start.started_at or now, EventType.STARTED, start._replace(claim=job.claim))
+        kind = _ENDS[state] if state in TERMINAL else _WAITS_AGAIN.get(verb or Verb.CANCEL, EventType.INTERRUPTED)
         due = rows.moment(job.run_at or now) if state is JobState.SCHEDULED else None
         publish(connection, now, kind, job, {"error_class": job.error_class, "error": job.error, "run_at": due})
 
@@ -108,8 +108,8 @@ def report(connection: sqlite3.Connection, now: int, job: Told, said: dict[str, 
     """Tell how far a job is, and which of its phases have ended."""
     if not changes.is_only_logs:
         items = {"items": changes.items} if changes.items else {}
-        publish(connection, now, EventKind.PROGRESS, job, said | items)
+        publish(connection, now, EventType.PROGRESS, job, said | items)
     for phase in changes.phases:
         if phase.state == JobState.COMPLETED:
             ended = {"phase": phase.name, "percent": said.get("percent")}
-            publish(connection, now, EventKind.PHASE_COMPLETED, job, ended)
+            publish(connection, now, EventType.PHASE_COMPLETED, job, ended)

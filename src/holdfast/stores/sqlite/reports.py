@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from holdfast import journal
-from holdfast.events import EventKind
-from holdfast.job import JobState, LogLine, Progress
+from holdfast.events import EventType
+from holdfast.job import JobState, LogRow, ProgressRow
 from holdfast.journal import Changes
-from holdfast.phases import JobPhase
+from holdfast.phases import PhaseRow
 from holdfast.stores.sqlite import publishing, rows, statements
 from holdfast.stores.values import ProgressReport
 
@@ -44,8 +44,8 @@ def reopen(connection: sqlite3.Connection, job_id: int, from_phase: str | None) 
     state, progress_json, phases_json, items_json, logs_json = found[0]
     if phases_json is None and items_json is None and logs_json is None:
         return  # without anything to go on with, a new life begins without progress
-    _restore_progress(connection, job_id, msgspec.json.decode(progress_json, type=Progress))
-    phases = msgspec.json.decode(phases_json or "[]", type=list[JobPhase])
+    _restore_progress(connection, job_id, msgspec.json.decode(progress_json, type=ProgressRow))
+    phases = msgspec.json.decode(phases_json or "[]", type=list[PhaseRow])
     items: dict[str, dict[str, Any]] = msgspec.json.decode(items_json or "{}")
     is_partial = state == JobState.COMPLETED_WITH_ERRORS
     failed = {shape["phase"] for name, shape in items.items() if is_partial and shape[f"{name}_failed"]}
@@ -58,7 +58,7 @@ def reopen(connection: sqlite3.Connection, job_id: int, from_phase: str | None) 
     for name, shape in items.items():
         if first is None or shape["phase"] is None or ordinals.get(shape["phase"], first + 1) <= last_kept:
             _restore_items(connection, job_id, name, shape)
-    lines = msgspec.json.decode(logs_json or "[]", type=list[LogLine])
+    lines = msgspec.json.decode(logs_json or "[]", type=list[LogRow])
     statements.change_many(
         connection,
         "restore_line",
@@ -96,7 +96,7 @@ def _publish(connection: sqlite3.Connection, now: int, reports: Sequence[Progres
         if changes.started is not None and told[report.id].started_at is None:  # what began is told before the rest
             start = {"id": report.id, "claim": report.claim, "now": now, "started_ago_ms": changes.started}
             statements.change_many(connection, "start_jobs", [start])
-            publishing.publish(connection, now - changes.started, EventKind.STARTED, told[report.id])
+            publishing.publish(connection, now - changes.started, EventType.STARTED, told[report.id])
         ((percent, message, data, phase, phase_percent),) = statements.fetch(connection, "read_progress", id=report.id)
         said = {
             "percent": percent,
@@ -108,12 +108,12 @@ def _publish(connection: sqlite3.Connection, now: int, reports: Sequence[Progres
         publishing.report(connection, now, told[report.id], said, changes)
 
 
-def _first(phases: Sequence[JobPhase], names: set[str | None]) -> int | None:
+def _first(phases: Sequence[PhaseRow], names: set[str | None]) -> int | None:
     """Find the first phase that is run anew."""
     return min((phase.ordinal for phase in phases if phase.name in names), default=None)
 
 
-def _is_kept(phase: JobPhase, first: int | None, failed: set[str | None] | None) -> bool:
+def _is_kept(phase: PhaseRow, first: int | None, failed: set[str | None] | None) -> bool:
     """Whether a phase stays as it is; steps have the number of the phase that they belong to.
 
     Those of a phase that is only run through again, because items of it have failed, stay too.
@@ -123,7 +123,7 @@ def _is_kept(phase: JobPhase, first: int | None, failed: set[str | None] | None)
     return failed is not None and phase.ordinal == first and phase.name not in failed
 
 
-def _restore_progress(connection: sqlite3.Connection, job_id: int, progress: Progress) -> None:
+def _restore_progress(connection: sqlite3.Connection, job_id: int, progress: ProgressRow) -> None:
     fields = msgspec.structs.asdict(progress) | {
         "id": job_id,
         "updated_at": rows.milliseconds(progress.updated_at),
@@ -132,7 +132,7 @@ def _restore_progress(connection: sqlite3.Connection, job_id: int, progress: Pro
     statements.change(connection, "restore_progress", **fields)
 
 
-def _restore_phases(connection: sqlite3.Connection, job_id: int, phases: Sequence[JobPhase]) -> None:
+def _restore_phases(connection: sqlite3.Connection, job_id: int, phases: Sequence[PhaseRow]) -> None:
     restored = [
         msgspec.structs.asdict(phase)
         | {

@@ -3,8 +3,8 @@
 import sqlite3
 from collections.abc import Sequence
 
-from holdfast.events import EventKind
-from holdfast.job import Job
+from holdfast.events import EventType
+from holdfast.job import JobRow
 from holdfast.stores.sqlite import publishing, rows, statements
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.values import RetentionDue
@@ -28,7 +28,7 @@ class SqliteRetention:
         )
         return [RetentionDue(*row) for row in found]
 
-    async def kept_jobs(self, ids: Sequence[int]) -> list[Job]:
+    async def kept_jobs(self, ids: Sequence[int]) -> list[JobRow]:
         found = await self.connection.read(
             lambda connection, _: statements.fetch(connection, "kept_jobs", ids=statements.array(ids))
         )
@@ -42,7 +42,7 @@ class SqliteRetention:
             job = publishing.look(connection, [due.job_id]).get(due.job_id)
             is_watched = job is not None and job.life == due.life and publishing.is_watched(connection, now)
             if job is not None and is_watched:
-                kind = EventKind.STALE if due.what == "stale" else EventKind.DELETED
+                kind = EventType.STALE if due.what == "stale" else EventType.DELETED
                 publishing.publish(connection, now, kind, job)
             if due.what == "delete":
                 statements.change(connection, "delete_expired", id=due.job_id, life=due.life, now=now)

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
-_FIELDS = Job.__struct_fields__
+_FIELDS = JobRow.__struct_fields__
 _STATE = _FIELDS.index("state")
 _TIMES = tuple(index for index, field in enumerate(_FIELDS) if field.endswith("_at") or field == "fire_time")
 LIVE_COLUMNS = _FIELDS.index("finished_at")
@@ -18,7 +18,7 @@ _SURELY_EXACT_MS = 1 << 42  # a time before the year 2109, in seconds as a float
 _STATES = {state.value: state for state in JobState}
 
 
-def job(row: Sequence[Any]) -> Job:
+def job(row: Sequence[Any]) -> JobRow:
     """Read a job; a row of the live table alone leaves out what is kept beside it."""
     values = list(row)
     del values[len(_FIELDS) :]  # a newer schema may have more columns, which only ever follow the known ones
@@ -26,7 +26,7 @@ def job(row: Sequence[Any]) -> Job:
     for index in _LIVE_TIMES if len(values) == LIVE_COLUMNS else _TIMES:
         if values[index] is not None:
             values[index] = moment(values[index])
-    return Job(*values)
+    return JobRow(*values)
 
 
 def state(text: str) -> JobState:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.job import Job, JobState
+from holdfast.job import JobRow, JobState
 from holdfast.stores.sqlite import rows, statements
 from holdfast.stores.sqlite.connection import Connection
 from holdfast.stores.sqlite.limit_keys import key_of
@@ -39,7 +39,7 @@ class SqliteWhy:
         return await self.connection.read(operation)
 
 
-def _explain(connection: sqlite3.Connection, now: int, job: Job) -> Evidence:
+def _explain(connection: sqlite3.Connection, now: int, job: JobRow) -> Evidence:
     def ask(query: str, **parameters: object) -> list[statements.Row]:
         return statements.fetch(connection, query, now=now, **parameters)
 
@@ -71,7 +71,7 @@ def _queue(row: statements.Row) -> QueueSeen:
     return QueueSeen(rows.optional_moment(paused_at), paused_by, paused_reason, closed, definition)
 
 
-def _limit(connection: sqlite3.Connection, job: Job, name: str, key: str) -> LimitSeen | None:
+def _limit(connection: sqlite3.Connection, job: JobRow, name: str, key: str) -> LimitSeen | None:
     holders = tuple(
         HolderSeen(job_id, kind, bool(is_stopping))
         for job_id, kind, is_stopping in statements.fetch(
@@ -93,7 +93,7 @@ def _from_us(until: int | None) -> datetime | None:
     return None if until is None else rows.moment(until // 1_000)
 
 
-def _budget(connection: sqlite3.Connection, now: int, job: Job, name: str) -> BudgetSeen | None:
+def _budget(connection: sqlite3.Connection, now: int, job: JobRow, name: str) -> BudgetSeen | None:
     for (path,) in statements.fetch(connection, "why_path", name=name):
         steps = msgspec.json.decode(path, type=list[str])
         key = key_of(steps, job.payload_json, job.tags, job.actor, job.kind, job.queue)

@@ -8,8 +8,8 @@ import msgspec
 
 from holdfast import transitions as ends
 from holdfast.errors import WorkerLost
-from holdfast.events import EventKind
-from holdfast.job import Job
+from holdfast.events import EventType
+from holdfast.job import JobRow
 from holdfast.rollup import Rollup
 from holdfast.stores.sqlite import gates, publishing, rows, statements
 from holdfast.stores.sqlite.connection import Connection
@@ -29,14 +29,14 @@ class SqliteWork(SqliteWakeups):
     connection: Connection
     is_remote: ClassVar[bool] = False  # its thread and the event loop would wait for each other's interpreter lock
 
-    async def claim_jobs(self, claim: Claim) -> list[Job]:
-        def operation(connection: sqlite3.Connection, now: int) -> list[Job]:
+    async def claim_jobs(self, claim: Claim) -> list[JobRow]:
+        def operation(connection: sqlite3.Connection, now: int) -> list[JobRow]:
             _require_worker(connection, claim.worker)
             return _take_ready(connection, now, claim, Freed())
 
         return await self.connection.write(operation)
 
-    async def claim_jobs_by_id(self, claim: Claim, ids: Sequence[int]) -> list[Job]:
+    async def claim_jobs_by_id(self, claim: Claim, ids: Sequence[int]) -> list[JobRow]:
         return await self.claim_jobs(msgspec.structs.replace(claim, ids=tuple(ids)))
 
     async def give_back_batch(self, worker: int, batch: int) -> int:
@@ -52,7 +52,7 @@ class SqliteWork(SqliteWakeups):
             for start in starts:
                 # guard: told-start, without: if start.id in before and _key(start) in held:
                 if start.id in before and _key(start) in held and before[start.id].started_at is None:
-                    publishing.publish(connection, now - start.started_ago_ms, EventKind.STARTED, before[start.id])
+                    publishing.publish(connection, now - start.started_ago_ms, EventType.STARTED, before[start.id])
             return [_verdict(_key(start) in held) for start in starts]
 
         return await self.connection.write(operation)
@@ -69,7 +69,7 @@ class SqliteWork(SqliteWakeups):
             finishes = finish_claims(connection, now, transitions, freed)
             statements.change_many(connection, "save_rollup", [_rollup_parameters(rollup, now) for rollup in rollups])
             is_lost = claim is not None and not _is_alive(connection, claim.worker)
-            taken: list[Job] = []
+            taken: list[JobRow] = []
             if claim is not None and not is_lost:
                 taken = _take_ready(connection, now, _from_start(claim, freed.queues), freed)
             gates.free_rest(connection, freed)
@@ -141,13 +141,13 @@ def _from_start(claim: Claim, queues: set[str]) -> Claim:
     return msgspec.structs.replace(claim, lanes=tuple(lanes))
 
 
-def _take_ready(connection: sqlite3.Connection, now: int, claim: Claim, freed: Freed) -> list[Job]:
+def _take_ready(connection: sqlite3.Connection, now: int, claim: Claim, freed: Freed) -> list[JobRow]:
     """Take what may run now; where there are limits, others are looked for in the place of those that may not."""
     queues = statements.array({lane.queue for lane in claim.lanes})
     query = "has_any_gated" if claim.ids else "has_gated"
     if not statements.fetch_value(connection, query, queues=queues):
         return _take(connection, now, claim, _ready(connection, now, claim))
-    taken: list[Job] = []
+    taken: list[JobRow] = []
     for _ in range(_ROUNDS):
         left = msgspec.structs.replace(claim, limit=claim.limit - len(taken))
         passed = gates.pass_jobs(connection, now, claim.worker, _ready(connection, now, left), freed)
@@ -178,7 +178,7 @@ def _ready(connection: sqlite3.Connection, now: int, claim: Claim) -> list[int]:
     return list(found)
 
 
-def _take(connection: sqlite3.Connection, now: int, claim: Claim, ids: Sequence[int]) -> list[Job]:
+def _take(connection: sqlite3.Connection, now: int, claim: Claim, ids: Sequence[int]) -> list[JobRow]:
     if not ids:
         return []
     taken = statements.fetch(
