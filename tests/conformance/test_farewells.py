@@ -77,7 +77,7 @@ async def take_one(store: Store) -> RetentionDue:
 
 async def heard(store: Store) -> list[EventRow]:
     """The events about jobs that go."""
-    return [one for one in await store.read_events(0, [], 1_000) if one.kind in (EventType.STALE, EventType.DELETED)]
+    return [one for one in await store.read_events(0, [], 1_000) if one.type in (EventType.STALE, EventType.DELETED)]
 
 
 async def stale(store: Store, clock: Clock) -> JobRow:

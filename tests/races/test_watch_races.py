@@ -207,7 +207,7 @@ async def test_a_watch_in_a_file_waits_for_whoever_writes(tmp_path: Path) -> Non
                 async with watching(store) as events:
                     found = bool(await store.get_jobs([answer.id or 0]))
                     await store.insert_jobs([new_job((await store.take_ids(1))[0])])
-                    assert (await heard(events, 1))[0].kind == EventType.ENQUEUED
+                    assert (await heard(events, 1))[0].type == EventType.ENQUEUED
                     return found
 
             subscribing = asyncio.create_task(subscribe())

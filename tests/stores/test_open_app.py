@@ -43,7 +43,7 @@ def test_a_program_without_an_event_loop_has_the_same_verbs() -> None:
         first = queue.enqueue(call_of(app, 1))
         rest = queue.enqueue_many(call_of(app, number) for number in (2, 3))
         assert (first.created, first.get().priority) == (True, 8)
-        assert {job.number for job in queue.jobs.iterate()} == {first.number, *(handle.id for handle in rest)}
+        assert {job.number for job in queue.jobs.iterate()} == {first.number, *(handle.number for handle in rest)}
         assert queue.jobs.get(first.id).args == {"number": 1}
         assert first.cancel(actor="me", reason="no") is JobState.CANCELLED
         with pytest.raises(JobCancelled):
