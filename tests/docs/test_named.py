@@ -4,8 +4,10 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from typing import get_type_hints
 
 from holdfast import Holdfast
+from holdfast.tasks.registry import Registry
 from tests.support.doc_pages import PAGES, ROOT, name
 
 MARKED = re.compile(r"`([^`\n]+)`")
@@ -23,19 +25,36 @@ def calls(text: str) -> Iterator[ast.Call]:
             match node:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id="app"))):
                     yield node
+                case ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="app")))):
+                    yield node
+
+
+def owner_of(function: ast.Attribute) -> type | None:
+    """Find the class that has the verb: that of the app, or the namespace that one of its properties gives."""
+    if isinstance(function.value, ast.Name):
+        return Holdfast
+    assert isinstance(function.value, ast.Attribute)
+    if function.value.attr == "tasks":  # an attribute that the constructor sets
+        return Registry
+    namespace = inspect.getattr_static(Holdfast, function.value.attr, None)
+    if not isinstance(namespace, property):
+        return None
+    found: type = get_type_hints(namespace.fget)["return"]
+    return found
 
 
 def mistake(call: ast.Call) -> str | None:
     """Say what of a call does not exist, if anything."""
     assert isinstance(call.func, ast.Attribute)
-    verb = getattr(Holdfast, call.func.attr, None)
+    owner = owner_of(call.func)
+    verb = None if owner is None else getattr(owner, call.func.attr, None)
     if verb is None:
-        return f"no app.{call.func.attr}"
+        return f"no {ast.unparse(call.func)}"
     given = inspect.signature(verb).parameters.values()
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in given):
         return None
     unknown = {keyword.arg for keyword in call.keywords} - {one.name for one in given}
-    return f"app.{call.func.attr} takes no {unknown}" if unknown else None
+    return f"{ast.unparse(call.func)} takes no {unknown}" if unknown else None
 
 
 def test_every_call_of_an_app_that_a_page_names_exists() -> None:
