@@ -120,7 +120,7 @@ async def test_pages_in_both_themes_and_widths(browser: Browser, shop: Holdfast,
     port, session = free_port(), await made_token(shop, "admin", kind="session", lasts_ms=600_000)
     found = {job.kind: job async for job in shop.jobs.iterate()}
     long = f"receipt_{'x' * 56}"
-    children = await enqueue_many(shop.store, 2, kind=long, queue="bulk", parent=found["report"].id)
+    children = await enqueue_many(shop.store, 2, kind=long, queue="bulk", parent=found["report"].number)
     addresses = {
         "overview": "/",
         "jobs": "/jobs",

@@ -95,7 +95,7 @@ def test_a_failing_job_tells_its_secret_nowhere_on_the_first_run_and_on_the_retr
     monkeypatch.chdir(tmp_path)
     payload = f'{{"token": "{TOKEN}", "account": {{"name": "a", "key": "{DEEP}"}}}}'
     worked = "--drain", "--metrics", "127.0.0.1:0", "--log-level", "debug", "--log-format", "json"
-    printed = run(tmp_path, environment, "enqueue", "pay", "--payload", payload, "--json")
+    printed = run(tmp_path, environment, "enqueue", "pay", "--args", payload, "--json")
     printed += run(tmp_path, environment, "worker", *worked)
     assert printed.count('"job.execute"') == 2, "it was run and run again"
     assert printed.count("job.exhausted") == 1
