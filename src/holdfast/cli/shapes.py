@@ -1,7 +1,6 @@
-"""What `--json` prints, one shape per command; fields may be added, none is renamed or dropped.
+"""What `--json` prints of commands that answer with no resource: prune, export, migrate and version.
 
-Every id comes twice: `public_id` as people see it, and `id`, the number as text, because JavaScript and jq lose digits
-above 2^53. Times are ISO 8601 in UTC. What is not known is null.
+Fields may be added, none is renamed or dropped. Times are ISO 8601 in UTC. What is not known is null.
 """
 
 from datetime import datetime
