@@ -4,8 +4,9 @@ It stands beside the type, `workers: Annotated[int | None, About("Jobs that one 
 The OpenAPI document, the reference pages and the help of the configuration are made of it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 _Handler = Callable[[Any], dict[str, Any]]
@@ -38,7 +39,8 @@ def about(owner: type, field: str, example: Any = None) -> About:
     return found if example is None else About(found.description, example, found.quotes)
 
 
-def about_fields(owner: type) -> dict[str, About]:
+@cache  # to evaluate the annotations of a type costs milliseconds, and resources ask once for each field
+def about_fields(owner: type) -> Mapping[str, About]:
     """Read what is said of each field of a type; a field without an `About` has an empty one."""
     hints = get_type_hints(owner, include_extras=True)
     return {name: _about(hint) for name, hint in hints.items()}
