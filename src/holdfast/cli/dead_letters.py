@@ -1,10 +1,11 @@
 """`holdfast dead-letters list|show|replay|purge|export`, also as `holdfast dlq`."""
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import msgspec
@@ -26,7 +27,7 @@ from holdfast.cli.grammar import Noun, Verb
 from holdfast.cli.output import Cell, Column
 from holdfast.client.client import Client
 from holdfast.resources.bulk import BulkVerb
-from holdfast.resources.dead_letter import DeadLetterGroup
+from holdfast.resources.dead_letter import DeadLetterGroup, FailedJobs
 from holdfast.resources.job import Job
 from holdfast.resources.job_parts import JobAnswer, JobAnswers
 from holdfast.resources.redaction import redact
@@ -46,34 +47,24 @@ _COLUMNS = (
 )
 
 
-class Choice(NamedTuple):
-    """Which failed jobs a command is about."""
-
-    kind: str | None
-    queue: str | None
-    error: str | None
-    since: str | None
-
-    @property
-    def is_given(self) -> bool:
-        """Whether any condition is there."""
-        return any(part is not None for part in self)
-
-    def conditions(self) -> dict[str, Any]:
-        """The conditions, as the client takes them."""
-        return self._asdict() | {"since": moments.past(self.since, "--since")}
-
-
 def _choosing(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that choose failed jobs."""
+    """Give a command the options that choose failed jobs; it gets them as its `conditions`."""
+
+    @functools.wraps(command)
+    def chosen(
+        *args: Any, kind: str | None, queue: str | None, error: str | None, since: str | None, **given: Any
+    ) -> Any:
+        conditions = FailedJobs(kind=kind, queue=queue, error=error, since=moments.past(since, "--since"))
+        return command(*args, conditions=conditions, **given)
+
     for option in (
         click.option("--since", metavar="WHEN", help="Failed at most so long ago (1h) or since a time (UTC)."),
         click.option("--error", metavar="CLASS", help="With an error of this class, as `dead-letters list` shows it."),
         click.option("--queue", metavar="NAME", shell_complete=completing.queues, help="Of this queue."),
         click.option("--kind", metavar="KIND", shell_complete=completing.kinds, help="Of this kind."),
     ):
-        command = option(command)
-    return command
+        chosen = option(chosen)
+    return chosen
 
 
 _EXAMPLES = ("list --since 1d", "show 3f9a0c71be42", "replay 3f9a0c71be42 --rate 50/s")
@@ -100,23 +91,13 @@ def dead_letters() -> None:
 @listing.form
 @click.pass_context
 def list_groups(
-    ctx: click.Context,
-    *,
-    kind: str | None,
-    queue: str | None,
-    error: str | None,
-    since: str | None,
-    empty: bool,
-    limit: int,
-    after: str | None,
-    form: listing.Form,
+    ctx: click.Context, *, conditions: FailedJobs, empty: bool, limit: int, after: str | None, form: listing.Form
 ) -> None:
     """List groups of failed jobs, the latest first.
 
     How many jobs of each are left to be replayed, how many there ever were, when the first and the last failed, and
     with which error. At most 10,000 are counted of those that are left; 10,000+ means that there are more.
     """
-    conditions = Choice(kind, queue, error, since).conditions()
     page = with_store(
         ctx, lambda session: session.client.dead_letters.list(**conditions, empty=empty, limit=limit, after=after)
     )
@@ -282,12 +263,12 @@ def purge(ctx: click.Context, /, *, which: Sequence[str], **given: Any) -> None:
 
 def _start(ctx: click.Context, deed: many.Deed, which: Sequence[str], given: dict[str, Any]) -> None:
     """Say how many jobs there are, ask, and start the operation."""
-    choice = Choice(given["kind"], given["queue"], given["error"], given["since"])
+    conditions: FailedJobs = given["conditions"]
     ids = tuple(public_id.decode(name) for name in which if not _GROUP.fullmatch(name))
     if len(ids) < len(which) and len(which) > 1:
         message = f"expected one group, got {len(which)}; name each by itself"
         raise click.UsageError(message, ctx)
-    if not which and not choice.is_given and not given["every"]:
+    if not which and all(value is None for value in conditions.values()) and not given["every"]:
         message = (
             "expected GROUP or JOB..., or conditions (--kind, --queue, --error, --since); --all takes every failed job"
         )
@@ -296,7 +277,7 @@ def _start(ctx: click.Context, deed: many.Deed, which: Sequence[str], given: dic
     async def choose(client: Client) -> JobFilter:
         if ids:
             return JobFilter(ids=ids)
-        return await client.dead_letters.filter(which[0] if which else None, **choice.conditions())
+        return await client.dead_letters.filter(which[0] if which else None, **conditions)
 
     many.start(ctx, deed, choose, given)
 
@@ -332,23 +313,12 @@ def _at_once(ctx: click.Context, verb: str, which: Sequence[str], jobs: Sequence
 @_choosing
 @options.as_json
 @click.pass_context
-def export(
-    ctx: click.Context,
-    *,
-    file: str,
-    group: str | None,
-    kind: str | None,
-    queue: str | None,
-    error: str | None,
-    since: str | None,
-    as_json: bool,
-) -> None:
+def export(ctx: click.Context, *, file: str, group: str | None, conditions: FailedJobs, as_json: bool) -> None:
     """Write failed jobs to a file, one JSON object a line.
 
     Newest first, with arguments, error and traceback. Secret arguments (SecretStr) and passwords of URLs are covered.
     How many there were is written to stderr.
     """
-    conditions = Choice(kind, queue, error, since).conditions()
 
     async def write(session: Session) -> int:
         count = 0

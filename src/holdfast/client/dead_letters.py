@@ -6,7 +6,7 @@ operation (see `client.bulk`).
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Protocol, Unpack
 
 import msgspec
 
@@ -17,7 +17,7 @@ from holdfast.client.repeat import until_answered
 from holdfast.errors import DeadLetterNotFound, InvalidValue, shown
 from holdfast.job import JobState
 from holdfast.resources.bulk import BulkOperation, BulkVerb
-from holdfast.resources.dead_letter import DeadLetter, DeadLetterGroup, DeadLetterGroupPage
+from holdfast.resources.dead_letter import DeadLetter, DeadLetterGroup, DeadLetterGroupPage, FailedJobs
 from holdfast.resources.job import Job
 from holdfast.resources.queue import JobCount
 from holdfast.resources.redaction import redact
@@ -31,19 +31,11 @@ _MARK = "~"
 class DeadLetters(Protocol):
     """What can be asked of failed jobs, and done to them.
 
-    They are chosen by a group, or by conditions that must all hold; `error` is the class of the error.
+    They are chosen by a group, or by conditions that must all hold.
     """
 
     async def list(
-        self,
-        *,
-        kind: str | None = None,
-        queue: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
-        empty: bool = False,
-        limit: int = 100,
-        after: str | None = None,
+        self, *, empty: bool = False, limit: int = 100, after: str | None = None, **which: Unpack[FailedJobs]
     ) -> DeadLetterGroupPage:
         """Read one page of groups, the latest first; with `empty` also those that have no job left.
 
@@ -53,39 +45,20 @@ class DeadLetters(Protocol):
     async def get(self, group: str) -> DeadLetterGroup:
         """Read one group by its id; DeadLetterNotFound when there is none."""
 
-    async def filter(
-        self,
-        group: str | None = None,
-        *,
-        kind: str | None = None,
-        queue: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
-    ) -> JobFilter:
+    async def filter(self, group: str | None = None, **which: Unpack[FailedJobs]) -> JobFilter:
         """Make the filter of failed jobs, for lists of jobs and bulk operations."""
 
-    async def preview(
-        self,
-        group: str | None = None,
-        *,
-        kind: str | None = None,
-        queue: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
-    ) -> JobCount:
+    async def preview(self, group: str | None = None, **which: Unpack[FailedJobs]) -> JobCount:
         """Count the failed jobs that a replay or a purge would change now, at most 10,000 of them."""
 
     async def replay(
         self,
         group: str | None = None,
         *,
-        kind: str | None = None,
-        queue: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
         rate: str | None = None,
         actor: str | None = None,
         reason: str | None = None,
+        **which: Unpack[FailedJobs],
     ) -> BulkOperation:
         """Start failed jobs over, as a bulk operation; to start one job over, retry it."""
 
@@ -93,25 +66,14 @@ class DeadLetters(Protocol):
         self,
         group: str | None = None,
         *,
-        kind: str | None = None,
-        queue: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
         rate: str | None = None,
         actor: str | None = None,
         reason: str | None = None,
+        **which: Unpack[FailedJobs],
     ) -> BulkOperation:
         """Delete failed jobs, as a bulk operation."""
 
-    def export(
-        self,
-        group: str | None = None,
-        *,
-        kind: str | None = None,
-        queue: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
-    ) -> AsyncIterator[DeadLetter]:
+    def export(self, group: str | None = None, **which: Unpack[FailedJobs]) -> AsyncIterator[DeadLetter]:
         """Go through failed jobs, newest first, with their secrets covered."""
 
 
@@ -125,98 +87,55 @@ class LocalDeadLetters:
         self._jobs = jobs
 
     async def list(
-        self,
-        *,
-        kind: str | None = None,
-        queue: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
-        empty: bool = False,
-        limit: int = 100,
-        after: str | None = None,
+        self, *, empty: bool = False, limit: int = 100, after: str | None = None, **which: Unpack[FailedJobs]
     ) -> DeadLetterGroupPage:
         """Read one page of groups, the latest first."""
         names.count(limit, "limit", LARGEST_PAGE)
-        which = DeadFilter(
-            kinds=named(kind, "kind"), queues=named(queue, "queue"), error_class=error, since=since, empty=empty
-        )
-        return group_page(await self._read(which, limit, read_cursor(after)))
+        return group_page(await self._read(failed_groups(empty=empty, **which), limit, read_cursor(after)))
 
     async def get(self, group: str) -> DeadLetterGroup:
         """Read one group by its id."""
         which = DeadFilter(ids=(group_named(group),), empty=True)
         return only_group(await self._read(which, 1, None), group)
 
-    async def filter(
-        self,
-        group: str | None = None,
-        *,
-        kind: str | None = None,
-        queue: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
-    ) -> JobFilter:
+    async def filter(self, group: str | None = None, **which: Unpack[FailedJobs]) -> JobFilter:
         """Make the filter of failed jobs."""
         found = None if group is None else await self.get(group)
-        return failed_jobs(found, kind=kind, queue=queue, error=error, since=since)
+        return failed_jobs(found, **which)
 
-    async def preview(
-        self,
-        group: str | None = None,
-        *,
-        kind: str | None = None,
-        queue: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
-    ) -> JobCount:
+    async def preview(self, group: str | None = None, **which: Unpack[FailedJobs]) -> JobCount:
         """Count the failed jobs that a replay or a purge would change now."""
-        which = await self.filter(group, kind=kind, queue=queue, error=error, since=since)
-        return await self._bulk.preview(BulkVerb.RETRY, which)
+        return await self._bulk.preview(BulkVerb.RETRY, await self.filter(group, **which))
 
     async def replay(
         self,
         group: str | None = None,
         *,
-        kind: str | None = None,
-        queue: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
         rate: str | None = None,
         actor: str | None = None,
         reason: str | None = None,
+        **which: Unpack[FailedJobs],
     ) -> BulkOperation:
         """Start failed jobs over, as a bulk operation."""
-        which = await self.filter(group, kind=kind, queue=queue, error=error, since=since)
-        return await self._bulk.start(BulkVerb.RETRY, which, rate=rate, actor=actor, reason=reason)
+        jobs = await self.filter(group, **which)
+        return await self._bulk.start(BulkVerb.RETRY, jobs, rate=rate, actor=actor, reason=reason)
 
     async def purge(
         self,
         group: str | None = None,
         *,
-        kind: str | None = None,
-        queue: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
         rate: str | None = None,
         actor: str | None = None,
         reason: str | None = None,
+        **which: Unpack[FailedJobs],
     ) -> BulkOperation:
         """Delete failed jobs, as a bulk operation."""
-        which = await self.filter(group, kind=kind, queue=queue, error=error, since=since)
-        return await self._bulk.start(BulkVerb.DELETE, which, rate=rate, actor=actor, reason=reason)
+        jobs = await self.filter(group, **which)
+        return await self._bulk.start(BulkVerb.DELETE, jobs, rate=rate, actor=actor, reason=reason)
 
-    async def export(
-        self,
-        group: str | None = None,
-        *,
-        kind: str | None = None,
-        queue: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
-    ) -> AsyncIterator[DeadLetter]:
+    async def export(self, group: str | None = None, **which: Unpack[FailedJobs]) -> AsyncIterator[DeadLetter]:
         """Go through failed jobs, newest first, with their secrets covered."""
-        which = await self.filter(group, kind=kind, queue=queue, error=error, since=since)
-        async for job in self._jobs.iterate(which):
+        async for job in self._jobs.iterate(await self.filter(group, **which)):
             yield dead_letter(job)
 
     async def _read(self, which: DeadFilter, limit: int, after: DeadCursor | None) -> DeadPage:
@@ -253,8 +172,25 @@ def dead_letter(job: Job) -> DeadLetter:
     )
 
 
+def failed_groups(*, empty: bool, **which: Unpack[FailedJobs]) -> DeadFilter:
+    """Choose groups of failed jobs for which all conditions hold."""
+    chosen = failed_jobs(None, **which)
+    return DeadFilter(
+        kinds=chosen.kinds,
+        queues=chosen.queues,
+        error_class=chosen.error_class,
+        since=chosen.finished_from,
+        empty=empty,
+    )
+
+
 def failed_jobs(
-    group: DeadLetterGroup | None, *, kind: str | None, queue: str | None, error: str | None, since: datetime | None
+    group: DeadLetterGroup | None,
+    *,
+    kind: str | None = None,
+    queue: str | None = None,
+    error: str | None = None,
+    since: datetime | None = None,
 ) -> JobFilter:
     """Choose failed jobs of a group, if there is one, for which all conditions hold."""
     chosen = JobFilter(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 from holdfast.about import About
 from holdfast.resources.examples import JOB_ID, MOMENT
@@ -67,6 +67,15 @@ class DeadLetter:
     traceback: Annotated[str | None, About("Where the error was raised.", "File mail.py, line 7", quotes=True)] = None
 
 
+class FailedJobs(TypedDict, total=False):
+    """Which failed jobs are meant: all conditions must hold; `error` is the class of the error."""
+
+    kind: str | None
+    queue: str | None
+    error: str | None
+    since: datetime | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRequest(Request):
     """How fast the failed jobs of a group are changed, and why."""
@@ -87,3 +96,7 @@ class DeadLetterRequest(Request):
         default=None, metadata={"max_length": 200}
     )
     since: Annotated[Instant | None, About("Failed since then.", MOMENT)] = None
+
+    def conditions(self) -> FailedJobs:
+        """The conditions, as a client takes them."""
+        return FailedJobs(kind=self.kind, queue=self.queue, error=self.error, since=self.since)

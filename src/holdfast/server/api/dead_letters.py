@@ -1,8 +1,9 @@
 """Dead letters: failed jobs in groups of one kind and one error, and what is done with them."""
 
+from dataclasses import asdict, dataclass
 from typing import Annotated
 
-from fastapi import Body, Path, Query, Request
+from fastapi import Body, Depends, Path, Query, Request
 from starlette.responses import StreamingResponse
 
 from holdfast import names
@@ -17,7 +18,7 @@ from holdfast.resources.dead_letter import (
 )
 from holdfast.resources.job import JobSummaryPage
 from holdfast.resources.queue import JobCount
-from holdfast.server.api.jobs import After
+from holdfast.server.api.jobs import After as AfterJob
 from holdfast.server.api.parameters import NAME, Instant, Limit
 from holdfast.server.exporting import export_lines
 from holdfast.server.roles import Permission
@@ -42,33 +43,52 @@ Since = Annotated[Instant | None, Query(examples=["2026-11-16T08:00:00Z"], descr
 OfGroup = Annotated[
     str | None, Query(pattern="^[0-9a-f]{12}$", examples=["3f9a0c71be42"], description="Only of this group.")
 ]
+Empty = Annotated[bool, Query(examples=[False], description="Also groups without a job left.")]
+After = Annotated[
+    str | None,
+    Query(
+        max_length=100,
+        examples=["2026-11-16T09:30:00.123456+00:00~3f9a0c71be42"],
+        description="`next` of the page before.",
+    ),
+]
 Given = Annotated[GroupRequest | None, Body()]
 _PLAIN = GroupRequest()
 
 
+@dataclass(frozen=True)
+class Conditions:
+    """Which failed jobs are meant."""
+
+    kind: Kind = None
+    queue: Queue = None
+    error: ErrorClass = None
+    since: Since = None
+
+
+@dataclass(frozen=True)
+class GroupQuery(Conditions):
+    """Which groups are meant, and where their page begins."""
+
+    empty: Empty = False
+    limit: Limit = 100
+    after: After = None
+
+
+@dataclass(frozen=True)
+class JobQuery(Conditions):
+    """Which failed jobs are meant: of one group, or of all."""
+
+    group: OfGroup = None
+
+
+OfJobs = Annotated[JobQuery, Depends()]
+
+
 @routes.get("", Permission.LOOK, summary="List dead letters")
-async def list_dead_letters(
-    sight: Seen,
-    *,
-    kind: Kind = None,
-    queue: Queue = None,
-    error: ErrorClass = None,
-    since: Since = None,
-    empty: Annotated[bool, Query(examples=[False], description="Also groups without a job left.")] = False,
-    limit: Limit = 100,
-    after: Annotated[
-        str | None,
-        Query(
-            max_length=100,
-            examples=["2026-11-16T09:30:00.123456+00:00~3f9a0c71be42"],
-            description="`next` of the page before.",
-        ),
-    ] = None,
-) -> DeadLetterGroupPage:
+async def list_dead_letters(sight: Seen, query: Annotated[GroupQuery, Depends()]) -> DeadLetterGroupPage:
     """Read one page of groups of failed jobs, the latest first."""
-    return await sight.dead_letters.list(
-        kind=kind, queue=queue, error=error, since=since, empty=empty, limit=limit, after=after
-    )
+    return await sight.dead_letters.list(**asdict(query))
 
 
 @routes.get(
@@ -77,37 +97,20 @@ async def list_dead_letters(
     summary="Export dead letters",
     responses={200: {"model": DeadLetter, "content": {_LINES: {}}}},
 )
-async def export_dead_letters(
-    request: Request,
-    sight: Seen,
-    *,
-    kind: Kind = None,
-    queue: Queue = None,
-    error: ErrorClass = None,
-    since: Since = None,
-    group: OfGroup = None,
-) -> StreamingResponse:
+async def export_dead_letters(request: Request, sight: Seen, query: OfJobs) -> StreamingResponse:
     """Read all failed jobs that fit, one JSON object a line, with secrets covered.
 
     Each line is a `DeadLetter`. The answer breaks off if the token or login is revoked.
     """
-    which = await sight.dead_letters.filter(group, kind=kind, queue=queue, error=error, since=since)
+    which = await sight.dead_letters.filter(**asdict(query))
     await sight.jobs.list(which, limit=1)  # what cannot be asked for is refused before the answer has begun
     return StreamingResponse(export_lines(request, sight, which), media_type=_LINES)
 
 
 @routes.get("/preview", Permission.LOOK, summary="Count dead letters")
-async def preview_dead_letters(
-    sight: Seen,
-    *,
-    kind: Kind = None,
-    queue: Queue = None,
-    error: ErrorClass = None,
-    since: Since = None,
-    group: OfGroup = None,
-) -> JobCount:
+async def preview_dead_letters(sight: Seen, query: OfJobs) -> JobCount:
     """Count the failed jobs that a replay or a purge would change now, at most 10,000 of them."""
-    return await sight.dead_letters.preview(group, kind=kind, queue=queue, error=error, since=since)
+    return await sight.dead_letters.preview(**asdict(query))
 
 
 @routes.get("/{group}", Permission.LOOK, summary="Read a group")
@@ -117,7 +120,7 @@ async def read_dead_letter(group: Group, sight: Seen) -> DeadLetterGroup:
 
 
 @routes.get("/{group}/jobs", Permission.LOOK, summary="List the jobs of a group")
-async def list_group_jobs(group: Group, sight: Seen, limit: Limit = 50, after: After = None) -> JobSummaryPage:
+async def list_group_jobs(group: Group, sight: Seen, limit: Limit = 50, after: AfterJob = None) -> JobSummaryPage:
     """Read one page of the failed jobs of a group, newest first."""
     return (await sight.jobs.search(await sight.dead_letters.filter(group), limit=limit, after=after)).summary()
 
@@ -126,14 +129,7 @@ async def list_group_jobs(group: Group, sight: Seen, limit: Limit = 50, after: A
 async def replay_dead_letters(asked: DeadLetterRequest, sight: Seen, request: Request) -> BulkOperation:
     """Start all failed jobs that fit over, as a bulk operation; one job is `POST /jobs/{id}/retry`."""
     _require_condition(sight, asked)
-    operation = await sight.dead_letters.replay(
-        kind=asked.kind,
-        queue=asked.queue,
-        error=asked.error,
-        since=asked.since,
-        rate=asked.rate,
-        reason=asked.reason,
-    )
+    operation = await sight.dead_letters.replay(**asked.conditions(), rate=asked.rate, reason=asked.reason)
     return _noted(request, operation)
 
 
@@ -141,14 +137,7 @@ async def replay_dead_letters(asked: DeadLetterRequest, sight: Seen, request: Re
 async def purge_dead_letters(asked: DeadLetterRequest, sight: Seen, request: Request) -> BulkOperation:
     """Delete all failed jobs that fit, as a bulk operation."""
     _require_condition(sight, asked)
-    operation = await sight.dead_letters.purge(
-        kind=asked.kind,
-        queue=asked.queue,
-        error=asked.error,
-        since=asked.since,
-        rate=asked.rate,
-        reason=asked.reason,
-    )
+    operation = await sight.dead_letters.purge(**asked.conditions(), rate=asked.rate, reason=asked.reason)
     return _noted(request, operation)
 
 
@@ -170,7 +159,7 @@ def _require_condition(sight: Sight, asked: DeadLetterRequest) -> None:
     """Refuse to change all failed jobs at once, and those of a queue that the caller may not see."""
     if asked.queue is not None:
         sight.require_queue(names.name(asked.queue, "queue"))
-    if all(given is None for given in (asked.kind, asked.queue, asked.error, asked.since)):
+    if all(given is None for given in asked.conditions().values()):
         message = "expected a kind, a queue, an error or since; got none of them, which would be all failed jobs"
         raise InvalidValue(message)
 

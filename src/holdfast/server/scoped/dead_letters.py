@@ -1,23 +1,22 @@
 """Dead letters, as far as one caller may see them."""
 
 from collections.abc import Callable
-from datetime import datetime
+from typing import Unpack
 
 import msgspec
 
-from holdfast import names
 from holdfast.client.bulk import BulkOperations
 from holdfast.client.client import Client
 from holdfast.client.dead_letters import (
     LocalDeadLetters,
+    failed_groups,
     failed_jobs,
     group_named,
     group_page,
-    named,
     only_group,
     read_cursor,
 )
-from holdfast.resources.dead_letter import DeadLetterGroup, DeadLetterGroupPage
+from holdfast.resources.dead_letter import DeadLetterGroup, DeadLetterGroupPage, FailedJobs
 from holdfast.server.principal import Principal
 from holdfast.server.scoped.scope import Scope
 from holdfast.stores.failures import DeadFilter
@@ -35,36 +34,20 @@ class ScopedDeadLetters(Scope, LocalDeadLetters):
         self._among = among
 
     async def list(
-        self,
-        *,
-        kind: str | None = None,
-        queue: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
-        empty: bool = False,
-        limit: int = 100,
-        after: str | None = None,
+        self, *, empty: bool = False, limit: int = 100, after: str | None = None, **which: Unpack[FailedJobs]
     ) -> DeadLetterGroupPage:
         """Read one page of groups, the latest first."""
-        queues = self._among(()) if queue is None else (self.require(names.name(queue, "queue")),)
-        which = DeadFilter(kinds=named(kind, "kind"), queues=queues, error_class=error, since=since, empty=empty)
-        return group_page(await self._read(which, limit, read_cursor(after)))
+        groups = failed_groups(empty=empty, **which)
+        queues = tuple(map(self.require, groups.queues)) or self._among(())
+        return group_page(await self._read(msgspec.structs.replace(groups, queues=queues), limit, read_cursor(after)))
 
     async def get(self, group: str) -> DeadLetterGroup:
         """Read one group by its id."""
         which = DeadFilter(ids=(group_named(group),), queues=self._among(()), empty=True)
         return only_group(await self._read(which, 1, None), group)
 
-    async def filter(
-        self,
-        group: str | None = None,
-        *,
-        kind: str | None = None,
-        queue: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
-    ) -> JobFilter:
+    async def filter(self, group: str | None = None, **which: Unpack[FailedJobs]) -> JobFilter:
         """Make the filter of failed jobs of the caller's queues."""
         found = None if group is None else await self.get(group)
-        which = failed_jobs(found, kind=kind, queue=queue, error=error, since=since)
-        return msgspec.structs.replace(which, queues=self._among(which.queues))
+        jobs = failed_jobs(found, **which)
+        return msgspec.structs.replace(jobs, queues=self._among(jobs.queues))
