@@ -101,7 +101,7 @@ class Place:
             try:
                 return (
                     await reading.read(self.app),
-                    await link.get(*path.split("/"), **dict(parse_qsl(query))),
+                    await link.ask(dict, "GET", *path.split("/"), body=None, **dict(parse_qsl(query))),
                     await reading.read(RemoteClient(link)),
                 )
             finally:

@@ -34,7 +34,7 @@ async def test_each_verb_that_reads_answers_alike(make_sqlite_memory: MakeApp) -
         try:
             for job in (*handles, waiting):
                 assert await _read(RemoteJobs(link), job.id) == await _read(app.jobs, job.id)
-                told = await link.get("jobs", job.id)
+                told = await link.ask(dict, "GET", "jobs", job.id)
                 assert told == msgspec.to_builtins(redact(await app.jobs.get(job.id)))
             there, here = RemoteJobs(link), app.jobs
             which = JobFilter(states=(JobState.SCHEDULED,))

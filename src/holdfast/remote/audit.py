@@ -1,16 +1,13 @@
 """The audit, over HTTP."""
 
-from typing import Any
-
-from holdfast.remote.link import Link
+from holdfast.remote.namespace import RemoteNamespace
 from holdfast.resources.audit import AuditPage
 
 
-class RemoteAudit:
+class RemoteAudit(RemoteNamespace):
     """The audit of a server."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    path = "audit"
 
     async def list(
         self,
@@ -23,5 +20,6 @@ class RemoteAudit:
         before: int | str | None = None,
     ) -> AuditPage:
         """Read what was done, the latest first; all conditions must hold."""
-        which: dict[str, Any] = {"actor": actor, "action": action, "target": target, "queue": queue}
-        return await self._link.ask(AuditPage, "GET", "audit", **which, limit=limit, before=before)
+        return await self._get(
+            AuditPage, actor=actor, action=action, target=target, queue=queue, limit=limit, before=before
+        )

@@ -1,13 +1,12 @@
 """Budgets, over HTTP."""
 
 from datetime import datetime
-from typing import Any
 
 from holdfast import public_id
 from holdfast.client.budgets import List
 from holdfast.client.jobs import JobId
 from holdfast.errors import InvalidValue
-from holdfast.remote.link import Link, refuse_actor
+from holdfast.remote.namespace import RemoteSettable
 from holdfast.resources.budget import (
     BudgetInfo,
     BudgetList,
@@ -19,38 +18,37 @@ from holdfast.resources.budget import (
     Spending,
     SpendPart,
 )
-from holdfast.resources.queue import SettingRequest
 from holdfast.stores.budgets import By
 
 
-class RemoteBudgets:
+class RemoteBudgets(RemoteSettable[BudgetInfo]):
     """The budgets of a server."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    path = "budgets"
+    _info = BudgetInfo
 
     async def list(self) -> List[BudgetInfo]:
         """Read every budget."""
-        return (await self._link.ask(BudgetList, "GET", "budgets")).budgets
+        return (await self._get(BudgetList)).budgets
 
     async def get(self, name: str, key: str | None = None) -> BudgetInfo:
         """Read one budget; of one that is divided by a key, that of the key."""
-        return await self._link.ask(BudgetInfo, "GET", "budgets", name, key=key)
+        return await self._get(BudgetInfo, name, key=key)
 
     async def spend(self, name: str, by: By = "kind", *, at: datetime | None = None) -> List[SpendPart]:
         """Sum what was spent in a period by kind, key, actor or queue."""
-        return (await self._link.ask(Spending, "GET", "budgets", name, "spend", by=by, at=at)).parts
+        return (await self._get(Spending, name, "spend", by=by, at=at)).parts
 
     async def ledger(self, name: str | None = None, *, limit: int = 100, before: str | None = None) -> LedgerPage:
         """Read what handlers have reported to one budget."""
         if name is None:
             message = "ledger: expected the name of a budget, because a server was named; `budgets list` has the names"
             raise InvalidValue(message)
-        return await self._link.ask(LedgerPage, "GET", "budgets", name, "ledger", limit=limit, before=before)
+        return await self._get(LedgerPage, name, "ledger", limit=limit, before=before)
 
     async def lost(self, name: str) -> List[LostSpend]:
         """Read what was set aside for jobs of lost workers."""
-        return (await self._link.ask(LostList, "GET", "budgets", name, "lost")).lost
+        return (await self._get(LostList, name, "lost")).lost
 
     async def settle(self, job: JobId, claim: int) -> bool:
         """Free what was set aside for a claim of a lost worker, of the budget that has it."""
@@ -58,17 +56,5 @@ class RemoteBudgets:
         for name in dict.fromkeys(budget.name for budget in await self.list()):
             if any((lost.job, lost.claim) == (wanted, claim) for lost in await self.lost(name)):
                 body = SettleRequest(job=wanted, claim=claim)
-                return (await self._link.ask(Settlement, "POST", "budgets", name, "settle", body=body)).settled
+                return (await self._change("POST", Settlement, name, "settle", body=body)).settled
         return False
-
-    async def set(
-        self, name: str, setting: str, value: Any, *, actor: str | None = None, reason: str | None = None
-    ) -> BudgetInfo:
-        """Change a setting of a budget for all programs."""
-        refuse_actor(actor)
-        body = SettingRequest(value=value, reason=reason)
-        return await self._link.ask(BudgetInfo, "PUT", "budgets", name, "settings", setting, body=body)
-
-    async def reset(self, name: str, setting: str) -> BudgetInfo:
-        """Let a setting of a budget be again what programs and their configuration say."""
-        return await self._link.ask(BudgetInfo, "DELETE", "budgets", name, "settings", setting)

@@ -5,22 +5,21 @@ from datetime import datetime
 from holdfast.client.bulk import List
 from holdfast.duration import Duration, milliseconds
 from holdfast.remote import filters
-from holdfast.remote.link import Link, refuse_actor
+from holdfast.remote.namespace import RemoteNamespace
 from holdfast.resources.bulk import BulkOperation, BulkOperationList, BulkPreviewRequest, BulkRequest, BulkVerb
 from holdfast.resources.queue import JobCount
 from holdfast.stores.values import JobFilter
 
 
-class RemoteBulkOperations:
+class RemoteBulkOperations(RemoteNamespace):
     """The bulk operations of a server."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    path = "bulk"
 
     async def preview(self, verb: str, which: JobFilter) -> JobCount:
         """Count the jobs that an operation would change now."""
         body = BulkPreviewRequest(verb=BulkVerb(verb), q=filters.written(which))
-        return await self._link.ask(JobCount, "POST", "bulk", "preview", body=body)
+        return await self._change("POST", JobCount, "preview", body=body)
 
     async def start(
         self,
@@ -35,7 +34,6 @@ class RemoteBulkOperations:
         reason: str | None = None,
     ) -> BulkOperation:
         """Retry, delete, cancel, reprioritise or reschedule all jobs that fit."""
-        refuse_actor(actor)
         body = BulkRequest(
             verb=BulkVerb(verb),
             q=filters.written(which),
@@ -45,24 +43,24 @@ class RemoteBulkOperations:
             rate=rate,
             reason=reason,
         )
-        return await self._link.ask(BulkOperation, "POST", "bulk", body=body)
+        return await self._change("POST", BulkOperation, body=body, actor=actor)
 
     async def list(self, limit: int = 100) -> List[BulkOperation]:
         """Read the operations of the last 30 days, newest first."""
-        return (await self._link.ask(BulkOperationList, "GET", "bulk", limit=limit)).operations
+        return (await self._get(BulkOperationList, limit=limit)).operations
 
     async def get(self, number: int | str) -> BulkOperation:
         """Read one operation."""
-        return await self._link.ask(BulkOperation, "GET", "bulk", str(number))
+        return await self._get(BulkOperation, number)
 
     async def pause(self, number: int | str) -> BulkOperation:
         """Pause an operation."""
-        return await self._link.ask(BulkOperation, "POST", "bulk", str(number), "pause")
+        return await self._change("POST", BulkOperation, number, "pause")
 
     async def resume(self, number: int | str) -> BulkOperation:
         """Let a paused operation go on."""
-        return await self._link.ask(BulkOperation, "POST", "bulk", str(number), "resume")
+        return await self._change("POST", BulkOperation, number, "resume")
 
     async def cancel(self, number: int | str) -> BulkOperation:
         """End an operation."""
-        return await self._link.ask(BulkOperation, "POST", "bulk", str(number), "cancel")
+        return await self._change("POST", BulkOperation, number, "cancel")

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from holdfast.duration import Duration, milliseconds
-from holdfast.remote.link import Link, refuse_actor
+from holdfast.remote.namespace import RemoteNamespace
 from holdfast.resources.escalation import (
     AckRequest,
     EscalationDetail,
@@ -15,11 +15,10 @@ from holdfast.resources.escalation import (
 )
 
 
-class RemoteEscalations:
+class RemoteEscalations(RemoteNamespace):
     """The escalations of a server."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    path = "escalations"
 
     async def list(
         self,
@@ -30,20 +29,15 @@ class RemoteEscalations:
         before: int | str | None = None,
     ) -> EscalationPage:
         """Read escalations, newest first."""
-        return await self._link.ask(
-            EscalationPage, "GET", "escalations", open=is_open, policy=policy, limit=limit, before=before
-        )
+        return await self._get(EscalationPage, open=is_open, policy=policy, limit=limit, before=before)
 
     async def get(self, number: int | str) -> EscalationDetail:
         """Read one escalation and the notices about it."""
-        return await self._link.ask(EscalationDetail, "GET", "escalations", str(number))
+        return await self._get(EscalationDetail, number)
 
     async def ack(self, number: int | str, *, actor: str | None = None, note: str | None = None) -> EscalationInfo:
         """Acknowledge an escalation, which closes it."""
-        refuse_actor(actor)
-        return await self._link.ask(
-            EscalationInfo, "POST", "escalations", str(number), "ack", body=AckRequest(note=note)
-        )
+        return await self._change("POST", EscalationInfo, number, "ack", body=AckRequest(note=note), actor=actor)
 
     async def snooze(
         self,
@@ -54,11 +48,10 @@ class RemoteEscalations:
         actor: str | None = None,
     ) -> EscalationInfo:
         """Send no notice of an open escalation until a time."""
-        refuse_actor(actor)
         length = lasts if lasts is None or isinstance(lasts, str) else f"{milliseconds(lasts, 'lasts')}ms"
         body = SnoozeRequest(lasts=length, until=until)
-        return await self._link.ask(EscalationInfo, "POST", "escalations", str(number), "snooze", body=body)
+        return await self._change("POST", EscalationInfo, number, "snooze", body=body, actor=actor)
 
     async def test(self, policy: str) -> PolicyTest:
         """Let the server send a test notice through every channel of a policy."""
-        return await self._link.ask(PolicyTest, "POST", "escalations", "test", body=PolicyTestRequest(policy=policy))
+        return await self._change("POST", PolicyTest, "test", body=PolicyTestRequest(policy=policy))

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from holdfast.client.jobs import EVERY_JOB, JobId, List, Which, job_id, meant
 from holdfast.duration import Duration, milliseconds
@@ -11,7 +11,8 @@ from holdfast.errors import JobNotFound, ResultTimeout, UniqueConflict, WrongSta
 from holdfast.job import Answer, JobState
 from holdfast.public_id import encode
 from holdfast.remote import filters
-from holdfast.remote.link import Link, refuse_actor
+from holdfast.remote.link import Link
+from holdfast.remote.namespace import RemoteNamespace
 from holdfast.remote.stream import RemoteEvents
 from holdfast.resources.enqueue import EnqueueRequest
 from holdfast.resources.event import Event
@@ -37,26 +38,30 @@ from holdfast.resources.job_rows import end_of, is_end
 from holdfast.resources.queue import JobCount, QueueList
 from holdfast.resources.request import Request
 
+P = TypeVar("P", LogPage, ItemPage)
+
 _AT_ONCE = 8
 _WHOLE = 100  # jobs of one page
 _LARGEST = 1_000  # lines and items of one page
 _LOOK_S = 0.5
 
 
-class RemoteJobs:
+class RemoteJobs(RemoteNamespace):
     """The jobs of a server."""
 
+    path = "jobs"
+
     def __init__(self, link: Link) -> None:
-        self._link = link
+        super().__init__(link)
         self._places = asyncio.Semaphore(_AT_ONCE)
 
     async def enqueue(self, request: EnqueueRequest) -> EnqueuedJob:
         """Store one job."""
-        return await self._link.ask(EnqueuedJob, "POST", "jobs", body=request)
+        return await self._change("POST", EnqueuedJob, body=request)
 
     async def get(self, job: JobId) -> Job:
         """Read one job."""
-        return await self._link.ask(Job, "GET", "jobs", _id(job))
+        return await self._get(Job, _id(job))
 
     async def get_many(self, jobs: Sequence[JobId]) -> dict[str, Job]:
         """Read several; those that are not there are left out."""
@@ -80,7 +85,7 @@ class RemoteJobs:
         page = JobPage(jobs=[], next=after)
         while len(page.jobs) < limit:
             size = min(limit - len(page.jobs), _WHOLE)
-            more = await self._link.ask(JobPage, "GET", "jobs", q=q, whole=True, limit=size, after=page.next)
+            more = await self._get(JobPage, q=q, whole=True, limit=size, after=page.next)
             page = JobPage(jobs=[*page.jobs, *more.jobs], next=more.next, searched_to=more.searched_to)
             if page.next is None or page.searched_to is not None:
                 break
@@ -99,7 +104,7 @@ class RemoteJobs:
 
     async def count(self, which: Which = EVERY_JOB) -> JobCount:
         """Count the jobs that fit a filter."""
-        return await self._link.ask(JobCount, "GET", "jobs", "count", q=filters.written(meant(which)) or None)
+        return await self._get(JobCount, "count", q=filters.written(meant(which)) or None)
 
     async def counts(self) -> dict[str, dict[JobState, JobCount]]:
         """Count the live jobs of each queue by state."""
@@ -107,32 +112,27 @@ class RemoteJobs:
 
     async def why(self, job: JobId) -> Why:
         """Say why a job stands where it stands."""
-        return await self._link.ask(Why, "GET", "jobs", _id(job), "why")
+        return await self._get(Why, _id(job), "why")
 
     async def events(self, job: JobId) -> List[StateChange]:
         """Read the changes of a job's state, oldest first."""
-        return (await self._link.ask(StateChangeList, "GET", "jobs", _id(job), "events")).events
+        return (await self._get(StateChangeList, _id(job), "events")).events
 
     async def logs(self, job: JobId) -> List[LogLine]:
         """Read what the handler of a job logged, oldest first."""
-        lines: List[LogLine] = []
-        after: str | None = None
-        while True:
-            page = await self._link.ask(LogPage, "GET", "jobs", _id(job), "logs", limit=_LARGEST, after=after)
-            lines += page.logs
-            if page.next is None:
-                return lines
-            after = page.next
+        return [line async for page in self._pages(LogPage, _id(job), "logs") for line in page.logs]
 
     async def items(self, job: JobId) -> List[JobItem]:
         """Read the items that a job works through, those that failed first."""
-        items: List[JobItem] = []
+        return [item async for page in self._pages(ItemPage, _id(job), "items") for item in page.items]
+
+    async def _pages(self, answer: type[P], *path: str) -> AsyncIterator[P]:
         after: str | None = None
         while True:
-            page = await self._link.ask(ItemPage, "GET", "jobs", _id(job), "items", limit=_LARGEST, after=after)
-            items += page.items
+            page = await self._get(answer, *path, limit=_LARGEST, after=after)
+            yield page
             if page.next is None:
-                return items
+                return
             after = page.next
 
     async def wait(self, job: JobId, timeout: Duration | None = None) -> Job:
@@ -166,8 +166,7 @@ class RemoteJobs:
 
     async def cancel(self, job: JobId, *, actor: str | None = None, reason: str | None = None) -> Job:
         """Cancel a job."""
-        refuse_actor(actor)
-        return await self._post(job, "cancel", CancelRequest(reason=reason))
+        return await self._post(job, "cancel", CancelRequest(reason=reason), actor=actor)
 
     async def retry(self, job: JobId, *, from_phase: str | None = None) -> Job:
         """Start a finished job over."""
@@ -175,7 +174,7 @@ class RemoteJobs:
 
     async def delete(self, job: JobId) -> None:
         """Delete a finished job."""
-        await self._link.delete("jobs", _id(job))
+        await self._link.delete(self.path, _id(job))
 
     async def reschedule(self, job: JobId, *, run_at: datetime | None = None, delay: Duration | None = None) -> Job:
         """Set when a waiting job may run."""
@@ -188,15 +187,13 @@ class RemoteJobs:
 
     async def clone(self, job: JobId, changes: Mapping[str, Any], *, actor: str | None = None) -> Job:
         """Enqueue a changed copy of a finished job."""
-        refuse_actor(actor)
-        return await self._post(job, "clone", CloneRequest(args=dict(changes)))
+        return await self._post(job, "clone", CloneRequest(args=dict(changes)), actor=actor)
 
     async def cancel_many(
         self, jobs: Sequence[JobId], *, actor: str | None = None, reason: str | None = None
     ) -> List[JobAnswer]:
         """Cancel jobs; one answer for each."""
-        refuse_actor(actor)
-        return [await self._answer(job, "cancel", CancelRequest(reason=reason)) for job in jobs]
+        return [await self._answer(job, "cancel", CancelRequest(reason=reason), actor=actor) for job in jobs]
 
     async def retry_many(self, jobs: Sequence[JobId], *, from_phase: str | None = None) -> List[JobAnswer]:
         """Start finished jobs over; one answer for each."""
@@ -217,17 +214,17 @@ class RemoteJobs:
         """Move waiting jobs to another priority; one answer for each."""
         return [await self._answer(job, "reprioritise", ReprioritiseRequest(priority=priority)) for job in jobs]
 
-    async def _post(self, job: JobId, verb: str, body: Request) -> Job:
-        return await self._link.ask(Job, "POST", "jobs", _id(job), verb, body=body)
+    async def _post(self, job: JobId, verb: str, body: Request, *, actor: str | None = None) -> Job:
+        return await self._change("POST", Job, _id(job), verb, body=body, actor=actor)
 
-    async def _answer(self, job: JobId, verb: str, body: Request | None) -> JobAnswer:
+    async def _answer(self, job: JobId, verb: str, body: Request | None, *, actor: str | None = None) -> JobAnswer:
         """Change one job; a refusal is an answer too, so that the next one has its turn."""
         wanted = _id(job)
         try:
             if body is None:
                 await self.delete(wanted)
                 return JobAnswer(id=wanted, answer=Answer.DONE)
-            state = (await self._post(wanted, verb, body)).state
+            state = (await self._post(wanted, verb, body, actor=actor)).state
         except JobNotFound as error:
             return JobAnswer(id=wanted, answer=Answer.NOT_FOUND, error=str(error))
         except UniqueConflict as error:

@@ -96,35 +96,18 @@ class Link:
             headers=headers, timeout=httpx2.Timeout(_DEADLINE_S, connect=5.0), transport=transport
         )
 
-    async def get(self, *path: str, **query: Any) -> Any:
-        """Read something."""
-        return await self._ask("GET", path, query=query)
-
-    async def post(self, *path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Do something."""
-        return await self._ask("POST", path, body=body)
-
-    async def post_for_status(self, *path: str, body: Mapping[str, Any]) -> tuple[Any, int]:
-        """Do something, and learn the status of the answer too."""
-        status, content = await self._send("POST", path, body=body)
-        return self._decoded(content), status
-
-    async def put(self, *path: str, body: Mapping[str, Any]) -> Any:
-        """Set something."""
-        return await self._ask("PUT", path, body=body)
-
-    async def patch(self, *path: str, body: Mapping[str, Any]) -> Any:
-        """Change something."""
-        return await self._ask("PATCH", path, body=body)
-
     async def ask(self, answer: type[T], method: str, *path: str, body: Request | None = None, **query: Any) -> T:
         """Send a request, and read the answer as a resource."""
-        _, content = await self._send(method, path, query=query, body=body)
-        return msgspec.json.decode(content, type=answer)
+        return msgspec.json.decode(await self._send(method, path, query=query, body=body), type=answer)
 
-    async def delete(self, *path: str, **query: Any) -> Any:
+    async def put(self, *path: str, body: Mapping[str, Any]) -> None:
+        """Set something."""
+        await self._send("PUT", path, body=body)
+
+    async def delete(self, *path: str) -> Any:
         """Remove something."""
-        return await self._ask("DELETE", path, query=query)
+        content = await self._send("DELETE", path)
+        return self._decoded(content) if content else None
 
     async def close(self) -> None:
         """Let go of the connections."""
@@ -151,17 +134,6 @@ class Link:
         finally:
             await answer.aclose()
 
-    async def _ask(
-        self,
-        method: str,
-        path: tuple[str, ...],
-        *,
-        query: Mapping[str, Any] | None = None,
-        body: Mapping[str, Any] | None = None,
-    ) -> Any:
-        _, content = await self._send(method, path, query=query, body=body)
-        return self._decoded(content) if content else None
-
     async def _send(
         self,
         method: str,
@@ -169,7 +141,7 @@ class Link:
         *,
         query: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | Request | None = None,
-    ) -> tuple[int, bytes]:
+    ) -> bytes:
         request = self._http.build_request(
             method,
             self._address(path),
@@ -189,7 +161,7 @@ class Link:
             raise OutcomeUnknown(message) from error
         self._note_time(answer)
         self._refuse(answer, content, path, _JSON)
-        return answer.status_code, content
+        return content
 
     @asynccontextmanager
     async def _answered(self, request: "httpx2.Request") -> AsyncIterator["httpx2.Response"]:

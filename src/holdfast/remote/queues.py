@@ -1,43 +1,28 @@
 """Queues, over HTTP."""
 
-from typing import Any
-
 from holdfast.client.queues import List
-from holdfast.remote.link import Link, refuse_actor
-from holdfast.resources.queue import PauseRequest, QueueInfo, QueueList, SettingRequest
+from holdfast.remote.namespace import RemoteSettable
+from holdfast.resources.queue import PauseRequest, QueueInfo, QueueList
 
 
-class RemoteQueues:
+class RemoteQueues(RemoteSettable[QueueInfo]):
     """The queues of a server."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    path = "queues"
+    _info = QueueInfo
 
     async def list(self) -> List[QueueInfo]:
         """Read every queue."""
-        return (await self._link.ask(QueueList, "GET", "queues")).queues
+        return (await self._get(QueueList)).queues
 
     async def get(self, name: str) -> QueueInfo:
         """Read one queue."""
-        return await self._link.ask(QueueInfo, "GET", "queues", name)
+        return await self._get(QueueInfo, name)
 
     async def pause(self, name: str, *, actor: str | None = None, reason: str | None = None) -> QueueInfo:
         """Let no job of a queue start until it is resumed."""
-        refuse_actor(actor)
-        return await self._link.ask(QueueInfo, "POST", "queues", name, "pause", body=PauseRequest(reason=reason))
+        return await self._change("POST", QueueInfo, name, "pause", body=PauseRequest(reason=reason), actor=actor)
 
     async def resume(self, name: str) -> QueueInfo:
         """Let the jobs of a queue start again."""
-        return await self._link.ask(QueueInfo, "POST", "queues", name, "resume")
-
-    async def set(
-        self, name: str, setting: str, value: Any, *, actor: str | None = None, reason: str | None = None
-    ) -> QueueInfo:
-        """Change a setting of a queue for all programs."""
-        refuse_actor(actor)
-        body = SettingRequest(value=value, reason=reason)
-        return await self._link.ask(QueueInfo, "PUT", "queues", name, "settings", setting, body=body)
-
-    async def reset(self, name: str, setting: str) -> QueueInfo:
-        """Let a setting of a queue be again what programs and their configuration say."""
-        return await self._link.ask(QueueInfo, "DELETE", "queues", name, "settings", setting)
+        return await self._change("POST", QueueInfo, name, "resume")

@@ -9,7 +9,8 @@ import msgspec
 from holdfast.client.schedules import List
 from holdfast.duration import Duration, milliseconds
 from holdfast.hours import Dates, Days, Window, read_hours
-from holdfast.remote.link import Link, refuse_actor
+from holdfast.remote.link import refuse_actor
+from holdfast.remote.namespace import RemoteNamespace
 from holdfast.resources.schedule import (
     FireList,
     MaintenanceList,
@@ -27,36 +28,34 @@ from holdfast.schedules import Missed, Overlap, PlanOptions, TimesOptions
 from holdfast.tasks.call import Call
 
 
-class RemoteSchedules:
+class RemoteSchedules(RemoteNamespace):
     """The schedules of a server."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    path = "schedules"
 
     async def list(self) -> List[ScheduleInfo]:
         """Read every schedule."""
-        return (await self._link.ask(ScheduleList, "GET", "schedules")).schedules
+        return (await self._get(ScheduleList)).schedules
 
     async def get(self, name: str) -> ScheduleInfo:
         """Read one schedule."""
-        return await self._link.ask(ScheduleInfo, "GET", "schedules", name)
+        return await self._get(ScheduleInfo, name)
 
     async def next(self, name: str, count: int = 10) -> List[datetime]:
         """Work out when a schedule fires next."""
-        return (await self._link.ask(NextFires, "GET", "schedules", name, "next", count=count)).times
+        return (await self._get(NextFires, name, "next", count=count)).times
 
     async def fires(self, name: str, limit: int = 20) -> List[ScheduleFire]:
         """Read what came of the last times of a schedule."""
-        return (await self._link.ask(FireList, "GET", "schedules", name, "fires", limit=limit)).fires
+        return (await self._get(FireList, name, "fires", limit=limit)).fires
 
     async def create(
         self, /, name: str, call: Call[Any], *, actor: str | None = None, **options: Unpack[PlanOptions]
     ) -> ScheduleInfo:
         """Make a schedule that no program defines."""
-        refuse_actor(actor)
         args = msgspec.json.decode(call.payload)
         body = ScheduleRequest(name=name, kind=call.kind, args=args, **_written(options))
-        return await self._link.ask(ScheduleInfo, "POST", "schedules", body=body)
+        return await self._change("POST", ScheduleInfo, body=body, actor=actor)
 
     async def edit(
         self,
@@ -72,34 +71,30 @@ class RemoteSchedules:
         **times: Unpack[TimesOptions],
     ) -> ScheduleInfo:
         """Change a schedule for all programs, until it is reset."""
-        refuse_actor(actor)
         changes = {"overlap": overlap, "missed": missed, "most_missed": most_missed, "grace": grace, **times}
         args = None if call is None else msgspec.json.decode(call.payload)
         body = ScheduleChangeRequest(args=args, **_written(changes))
-        return await self._link.ask(ScheduleInfo, "PATCH", "schedules", name, body=body)
+        return await self._change("PATCH", ScheduleInfo, name, body=body, actor=actor)
 
     async def enable(self, name: str, *, actor: str | None = None) -> ScheduleInfo:
         """Let a schedule fire again from now on."""
-        refuse_actor(actor)
-        return await self._link.ask(ScheduleInfo, "POST", "schedules", name, "enable")
+        return await self._change("POST", ScheduleInfo, name, "enable", actor=actor)
 
     async def disable(self, name: str, *, actor: str | None = None) -> ScheduleInfo:
         """Let a schedule fire no more until it is enabled."""
-        refuse_actor(actor)
-        return await self._link.ask(ScheduleInfo, "POST", "schedules", name, "disable")
+        return await self._change("POST", ScheduleInfo, name, "disable", actor=actor)
 
     async def reset(self, name: str, *, actor: str | None = None) -> ScheduleInfo:
         """Let a schedule be again as programs define it."""
-        refuse_actor(actor)
-        return await self._link.ask(ScheduleInfo, "POST", "schedules", name, "reset")
+        return await self._change("POST", ScheduleInfo, name, "reset", actor=actor)
 
     async def run(self, name: str) -> str:
         """Make a job of a schedule now, beside its times."""
-        return (await self._link.ask(ScheduledJob, "POST", "schedules", name, "run")).id
+        return (await self._change("POST", ScheduledJob, name, "run")).id
 
     async def delete(self, name: str) -> None:
         """Delete a schedule that no program defines."""
-        await self._link.delete("schedules", name)
+        await self._link.delete(self.path, name)
 
     async def maintenance(self) -> List[MaintenanceWindow]:
         """Read the maintenance windows."""

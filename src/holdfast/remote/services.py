@@ -3,17 +3,19 @@
 from holdfast.client.services import PREFIX, List
 from holdfast.duration import Duration
 from holdfast.errors import InvalidValue, shown
-from holdfast.remote.link import Link, refuse_actor
+from holdfast.remote.link import refuse_actor
+from holdfast.remote.namespace import RemoteNamespace
+from holdfast.resources.queue import SettingRequest
 from holdfast.resources.service import Leader, ServiceInfo, ServiceList
+from holdfast.resources.setting import Setting, SettingReset
 
 _PARTS = ("interval", "batch", "enabled")
 
 
-class RemoteServices:
+class RemoteServices(RemoteNamespace):
     """The services of a server."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    path = "services"
 
     async def list(self) -> List[ServiceInfo]:
         """Read how every service is set, and what it did under the current leader."""
@@ -37,19 +39,20 @@ class RemoteServices:
         refuse_actor(actor)
         for part, value in zip(_PARTS, (interval, batch, enabled), strict=True):
             if value is not None:
-                await self._link.put("settings", f"{PREFIX}{name}.{part}", body={"value": value, "reason": reason})
-        return await self._get(name)
+                body = SettingRequest(value=value, reason=reason)
+                await self._link.ask(Setting, "PUT", "settings", f"{PREFIX}{name}.{part}", body=body)
+        return await self._service(name)
 
     async def reset(self, name: str) -> ServiceInfo:
         """Let a service run again as programs and their configuration say."""
         for part in _PARTS:
-            await self._link.delete("settings", f"{PREFIX}{name}.{part}")
-        return await self._get(name)
+            await self._link.ask(SettingReset, "DELETE", "settings", f"{PREFIX}{name}.{part}")
+        return await self._service(name)
 
     async def _all(self) -> ServiceList:
-        return await self._link.ask(ServiceList, "GET", "services")
+        return await self._get(ServiceList)
 
-    async def _get(self, name: str) -> ServiceInfo:
+    async def _service(self, name: str) -> ServiceInfo:
         for service in await self.list():
             if service.name == name:
                 return service

@@ -1,20 +1,19 @@
 """Endpoints of webhooks, over HTTP."""
 
 from holdfast.client.webhooks import List
-from holdfast.remote.link import Link
+from holdfast.remote.namespace import RemoteNamespace
 from holdfast.resources.webhook import EnableRequest, Endpoint, EndpointList
 
 
-class RemoteWebhooks:
+class RemoteWebhooks(RemoteNamespace):
     """The endpoints of a server."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    path = "webhooks"
 
     async def list(self) -> List[Endpoint]:
         """Read the endpoints that have messages or are disabled."""
-        return (await self._link.ask(EndpointList, "GET", "webhooks")).endpoints
+        return (await self._get(EndpointList)).endpoints
 
     async def enable(self, url: str) -> Endpoint:
         """Let messages be posted again to an endpoint that answered 410 Gone."""
-        return await self._link.ask(Endpoint, "POST", "webhooks", "enable", body=EnableRequest(url=url))
+        return await self._change("POST", Endpoint, "enable", body=EnableRequest(url=url))

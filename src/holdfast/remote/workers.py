@@ -1,25 +1,23 @@
 """Workers, over HTTP."""
 
 from holdfast.client.workers import List
-from holdfast.remote.link import Link, refuse_actor
+from holdfast.remote.namespace import RemoteNamespace
 from holdfast.resources.worker import WorkerInfo, WorkerList
 
 
-class RemoteWorkers:
+class RemoteWorkers(RemoteNamespace):
     """The workers of a server."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    path = "workers"
 
     async def list(self, *, dead: bool = False) -> List[WorkerInfo]:
         """Read the processes that run jobs."""
-        return (await self._link.ask(WorkerList, "GET", "workers", dead=dead)).workers
+        return (await self._get(WorkerList, dead=dead)).workers
 
     async def get(self, worker: int) -> WorkerInfo:
         """Read one worker."""
-        return await self._link.ask(WorkerInfo, "GET", "workers", str(worker))
+        return await self._get(WorkerInfo, worker)
 
     async def drain(self, worker: int | str, *, actor: str | None = None) -> List[WorkerInfo]:
         """Ask the instance of a worker to shut down."""
-        refuse_actor(actor)
-        return (await self._link.ask(WorkerList, "POST", "workers", str(worker), "drain")).workers
+        return (await self._change("POST", WorkerList, worker, "drain", actor=actor)).workers
