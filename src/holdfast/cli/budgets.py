@@ -1,6 +1,5 @@
 """`holdfast budgets list|show|spend|lost|ledger|set|settle`."""
 
-from collections.abc import Sequence
 from decimal import Decimal
 from typing import get_args
 
@@ -11,7 +10,8 @@ from holdfast.cli import completing, listing, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.exits import Exit, Refusal
 from holdfast.cli.grammar import Noun
-from holdfast.cli.output import Cell, Column
+from holdfast.cli.output import Cell
+from holdfast.cli.tables import Attribute, ResourceTable
 from holdfast.policies.allowance import Level
 from holdfast.policies.money import MICRO, amount_text
 from holdfast.resources.budget import (
@@ -33,35 +33,57 @@ _STYLES: dict[Level, str] = {
     "defer": "red",
     "stop": "red",
 }
-_BUDGETS = (
-    Column("BUDGET", is_flexible=True),
-    Column("KEY", is_flexible=True),
-    Column("SPENT", is_number=True),
-    Column("SHARE", is_number=True),
-    Column("RESERVED", is_number=True),
-    Column("LOST", is_number=True),
-    Column("CEILING", is_number=True),
-    Column("UNTIL"),
-    Column("LEVEL"),
+
+
+def _amount(amount: float, unit: str) -> Cell:
+    return Cell(amount_text(amount, unit), f"{Decimal(round(amount * MICRO)) / MICRO:f}")
+
+
+def _reported(entry: LedgerEntry) -> Cell:
+    amount = amount_text(entry.amount, entry.unit)
+    return Cell(f"{amount} (late)", style="yellow") if entry.late else Cell(amount)
+
+
+_BUDGETS = ResourceTable[BudgetInfo](
+    Attribute("BUDGET", lambda budget: budget.name, is_flexible=True),
+    Attribute("KEY", lambda budget: budget.key, is_flexible=True),
+    Attribute("SPENT", lambda budget: _amount(budget.spent, budget.unit), is_number=True),
+    Attribute("SHARE", lambda budget: f"{budget.share:.0%}", is_number=True),
+    Attribute("RESERVED", lambda budget: _amount(budget.reserved, budget.unit), is_number=True),
+    Attribute("LOST", lambda budget: _amount(budget.lost, budget.unit), is_number=True),
+    Attribute("CEILING", lambda budget: _amount(budget.ceiling, budget.unit), is_number=True),
+    Attribute("UNTIL", lambda budget: Cell(f"{budget.ends_at:%Y-%m-%d %H:%M}", ages.iso(budget.ends_at))),
+    Attribute("LEVEL", lambda budget: Cell(budget.level, style=_STYLES[budget.level])),
 )
-_LOST = (
-    Column("JOB"),
-    Column("CLAIM", is_number=True),
-    Column("KEY", is_flexible=True),
-    Column("ESTIMATE", is_number=True),
-    Column("SPENT", is_number=True),
-    Column("SINCE"),
+_ENTRIES = ResourceTable[LedgerEntry](
+    Attribute("TIME", lambda entry: entry.at),
+    Attribute("AMOUNT", _reported, is_number=True),
+    Attribute("BUDGET", lambda entry: entry.budget, is_flexible=True),
+    Attribute("KIND", lambda entry: entry.kind, is_flexible=True),
+    Attribute("KEY", lambda entry: entry.key, is_flexible=True),
+    Attribute("ACTOR", lambda entry: entry.actor, is_flexible=True),
+    Attribute("JOB", lambda entry: entry.job),
+    Attribute("NOTE", lambda entry: entry.note, is_flexible=True),
 )
-_ENTRIES = (
-    Column("TIME"),
-    Column("AMOUNT", is_number=True),
-    Column("BUDGET", is_flexible=True),
-    Column("KIND", is_flexible=True),
-    Column("KEY", is_flexible=True),
-    Column("ACTOR", is_flexible=True),
-    Column("JOB"),
-    Column("NOTE", is_flexible=True),
-)
+
+
+def _lost(unit: str) -> ResourceTable[LostSpend]:
+    return ResourceTable(
+        Attribute("JOB", lambda claim: claim.job),
+        Attribute("CLAIM", lambda claim: claim.claim, is_number=True),
+        Attribute("KEY", lambda claim: claim.key, is_flexible=True),
+        Attribute("ESTIMATE", lambda claim: _amount(claim.estimate, unit), is_number=True),
+        Attribute("SPENT", lambda claim: _amount(claim.spent, unit), is_number=True),
+        Attribute("SINCE", lambda claim: claim.reserved_at),
+    )
+
+
+def _parts(by: By, unit: str) -> ResourceTable[SpendPart]:
+    return ResourceTable(
+        Attribute(by.upper(), lambda part: part.name or "-", is_flexible=True),
+        Attribute("SPENT", lambda part: _amount(part.amount, unit), is_number=True),
+        Attribute("ENTRIES", lambda part: f"{part.entries:,}", is_number=True),
+    )
 
 
 @click.group("budgets", cls=Noun, examples=("list", "show ai --by actor", "ledger ai", "set ai '$800'"))
@@ -79,7 +101,7 @@ def list_budgets(ctx: click.Context, *, form: listing.Form) -> None:
     workers, which counts as spent. A budget that is divided by a key has a line for each key of this period.
     """
     found = with_store(ctx, lambda session: session.client.budgets.list())
-    listing.write(form, BudgetList(budgets=found), _BUDGETS, list(map(_row, found)), empty="no budget holds")
+    listing.write(form, BudgetList(budgets=found), *_BUDGETS.of(found), empty="no budget holds")
 
 
 @budgets.command("show", examples=("ai", "ai --by actor", "tenants --key acme --json"))
@@ -107,10 +129,10 @@ def show(ctx: click.Context, *, name: str, key: str | None, by: By, as_json: boo
     if as_json:
         output.write_json(budget)
         return
-    output.table(_BUDGETS, [_row(one) for one in keys or [budget]])
+    output.table(*_BUDGETS.of(keys or [budget]))
     if parts:
         output.line("")
-        output.table(_part_columns(by), [_part(part, budget.unit) for part in parts])
+        output.table(*_parts(by, budget.unit).of(parts))
     for claim in lost:
         rest = amount_text(max(claim.estimate - claim.spent, 0), budget.unit)
         message = f"{rest} of job {claim.job}, claim {claim.claim}, count as spent: its worker was lost;"
@@ -133,8 +155,7 @@ def spend(ctx: click.Context, *, name: str, by: By, form: listing.Form) -> None:
         return (await client.get(name)).unit, await client.spend(name, by)
 
     unit, parts = with_store(ctx, read)
-    cells = [_part(part, unit) for part in parts]
-    listing.write(form, Spending(by=by, parts=parts), _part_columns(by), cells, empty="nothing was spent")
+    listing.write(form, Spending(by=by, parts=parts), *_parts(by, unit).of(parts), empty="nothing was spent")
 
 
 @budgets.command("lost", examples=("ai", "ai --json"))
@@ -152,8 +173,7 @@ def lost(ctx: click.Context, *, name: str, form: listing.Form) -> None:
         return (await client.get(name)).unit, await client.lost(name)
 
     unit, found = with_store(ctx, read)
-    cells = [_lost(claim, unit) for claim in found]
-    listing.write(form, LostList(lost=found), _LOST, cells, empty="nothing is in doubt")
+    listing.write(form, LostList(lost=found), *_lost(unit).of(found), empty="nothing is in doubt")
 
 
 @budgets.command("ledger", examples=("", "ai", "ai --limit 20 --json", "ai -o csv > spent.csv"))
@@ -175,7 +195,7 @@ def ledger(ctx: click.Context, *, name: str | None, limit: int, before: str | No
 
     found = with_store(ctx, read)
     ids = [entry.id for entry in found.entries]
-    listing.write(form, found, _ENTRIES, list(map(_entry, found.entries)), ids=ids, empty="nothing was spent")
+    listing.write(form, found, *_ENTRIES.of(found.entries), ids=ids, empty="nothing was spent")
 
 
 @budgets.command("set", examples=("ai '$800' --reason 'the campaign' --actor alice",))
@@ -210,42 +230,3 @@ def settle(ctx: click.Context, *, job: str, claim: int) -> None:
         message = f"settle {job}: nothing is set aside for claim {claim} of it; `budgets show NAME` lists what is"
         raise Refusal(message, Exit.NOT_FOUND, kind="ReservationNotFound")
     output.line(f"{job} is settled")
-
-
-def _row(budget: BudgetInfo) -> list[Cell]:
-    return [
-        Cell(budget.name),
-        Cell(budget.key or ""),
-        _amount(budget.spent, budget.unit),
-        Cell(f"{budget.share:.0%}"),
-        _amount(budget.reserved, budget.unit),
-        _amount(budget.lost, budget.unit),
-        _amount(budget.ceiling, budget.unit),
-        Cell(f"{budget.ends_at:%Y-%m-%d %H:%M}", ages.iso(budget.ends_at)),
-        Cell(budget.level, style=_STYLES[budget.level]),
-    ]
-
-
-def _part_columns(by: By) -> Sequence[Column]:
-    return [Column(by.upper(), is_flexible=True), Column("SPENT", is_number=True), Column("ENTRIES", is_number=True)]
-
-
-def _part(part: SpendPart, unit: str) -> list[Cell]:
-    return [Cell(part.name or "-"), _amount(part.amount, unit), Cell(f"{part.entries:,}")]
-
-
-def _lost(claim: LostSpend, unit: str) -> list[Cell]:
-    estimate, spent = _amount(claim.estimate, unit), _amount(claim.spent, unit)
-    since = Cell(ages.age(claim.reserved_at, ages.now()), ages.iso(claim.reserved_at))
-    return [Cell(claim.job), Cell(str(claim.claim)), Cell(claim.key), estimate, spent, since]
-
-
-def _entry(entry: LedgerEntry) -> list[Cell]:
-    amount = amount_text(entry.amount, entry.unit)
-    values = (entry.budget or "", entry.kind, entry.key, entry.actor or "", entry.job, entry.note or "")
-    spent = Cell(f"{amount} (late)", style="yellow") if entry.late else Cell(amount)
-    return [Cell(ages.age(entry.at, ages.now()), ages.iso(entry.at)), spent, *map(Cell, values)]
-
-
-def _amount(amount: float, unit: str) -> Cell:
-    return Cell(amount_text(amount, unit), f"{Decimal(round(amount * MICRO)) / MICRO:f}")

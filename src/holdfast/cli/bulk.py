@@ -6,7 +6,6 @@ import math
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from datetime import datetime
 
 import click
 from rich.live import Live
@@ -14,12 +13,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from holdfast import ages
 from holdfast.cli import listing, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.exits import Exit
 from holdfast.cli.grammar import Noun
-from holdfast.cli.output import Cell, Column
+from holdfast.cli.output import Cell
+from holdfast.cli.tables import Attribute, ResourceTable, counted
 from holdfast.client.bulk import filter_of
 from holdfast.client.client import Client
 from holdfast.errors import InvalidValue
@@ -36,17 +35,27 @@ _STYLES = {
     BulkState.ENDED: "green",
     BulkState.FAILED: "red",
 }
-_COLUMNS = (
-    Column("ID", is_number=True),
-    Column("VERB"),
-    Column("STATE"),
-    Column("DONE", is_number=True),
-    Column("REFUSED", is_number=True),
-    Column("OF", is_number=True),
-    Column("STARTED"),
-    Column("BY", is_flexible=True),
-    Column("JOBS", is_flexible=True),
-    Column("ERROR", is_flexible=True),
+
+
+def _which(operation: BulkOperation) -> str:
+    """Write the filter of an operation as it is typed; one that has no such form is written as its conditions."""
+    try:
+        return filters.written(filter_of(operation))
+    except InvalidValue:
+        return output.json_line(operation.which)
+
+
+_OPERATIONS = ResourceTable[BulkOperation](
+    Attribute("ID", lambda operation: operation.id, is_number=True),
+    Attribute("VERB", lambda operation: operation.verb),
+    Attribute("STATE", lambda operation: Cell(operation.state, style=_STYLES[operation.state])),
+    Attribute("DONE", lambda operation: counted(operation.done), is_number=True),
+    Attribute("REFUSED", lambda operation: counted(operation.refused), is_number=True),
+    Attribute("OF", lambda operation: str(operation.expected), is_number=True),
+    Attribute("STARTED", lambda operation: operation.started_at),
+    Attribute("BY", lambda operation: operation.actor, is_flexible=True),
+    Attribute("JOBS", _which, is_flexible=True),
+    Attribute("ERROR", lambda operation: operation.error, is_flexible=True),
 )
 
 _number = click.argument("number", type=click.IntRange(1), metavar="ID")
@@ -66,10 +75,8 @@ def bulk() -> None:
 def list_operations(ctx: click.Context, *, limit: int, form: listing.Form) -> None:
     """List bulk operations of the last 30 days, newest first."""
     operations = with_store(ctx, lambda session: session.client.bulk.list(limit))
-    now = ages.now()
     empty = "there was no bulk operation within the last 30 days"
-    rows = [_row(operation, now) for operation in operations]
-    listing.write(form, BulkOperationList(operations=operations), _COLUMNS, rows, empty=empty)
+    listing.write(form, BulkOperationList(operations=operations), *_OPERATIONS.of(operations), empty=empty)
 
 
 @bulk.command("show", examples=("17", "17 --wait", "17 --json"))
@@ -208,26 +215,3 @@ def _progress(operation: BulkOperation) -> str:
     if operation.error is not None:
         error = f"; errors in a row: {operation.errors}, the last: {operation.error}"
     return f"{operation.done:,} of {operation.expected} done{refused}{error}"
-
-
-def _row(operation: BulkOperation, now: datetime) -> list[Cell]:
-    return [
-        Cell(operation.id),
-        Cell(operation.verb),
-        Cell(operation.state, style=_STYLES[operation.state]),
-        Cell(f"{operation.done:,}", str(operation.done)),
-        Cell(f"{operation.refused:,}", str(operation.refused)),
-        Cell(str(operation.expected)),
-        Cell(ages.age(operation.started_at, now), ages.iso(operation.started_at)),
-        Cell(operation.actor or ""),
-        Cell(_which(operation)),
-        Cell(operation.error or ""),
-    ]
-
-
-def _which(operation: BulkOperation) -> str:
-    """Write the filter of an operation as it is typed; one that has no such form is written as its conditions."""
-    try:
-        return filters.written(filter_of(operation))
-    except InvalidValue:
-        return output.json_line(operation.which)

@@ -12,14 +12,32 @@ from holdfast.cli import locate, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.exits import Exit, Refusal
 from holdfast.cli.grammar import Noun
-from holdfast.cli.output import Cell, Column
+from holdfast.cli.output import Cell
+from holdfast.cli.tables import Attribute, ResourceTable
 from holdfast.errors import HoldfastError, InvalidConfig, WrongSetting
 from holdfast.resources.setting import Setting, SettingList
 from holdfast.stores.cluster import Override
 
-_COLUMNS = (Column("SETTING", is_flexible=True), Column("VALUE", is_flexible=True), Column("FROM", is_flexible=True))
 _DEFAULT = "default"
 _STYLES = {_DEFAULT: "bright_black"}
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _origin(row: Setting) -> Cell:
+    by = "" if row.changed_by is None else f" by {row.changed_by}"
+    return Cell(f"{row.origin}{by}", style=_STYLES.get(row.origin, ""))
+
+
+_SETTINGS = ResourceTable[Setting](
+    Attribute("SETTING", lambda row: row.path, is_flexible=True),
+    Attribute("VALUE", lambda row: _text(row.value), is_flexible=True),
+    Attribute("FROM", _origin, is_flexible=True),
+)
 
 
 class CheckShape(msgspec.Struct, frozen=True):
@@ -104,7 +122,7 @@ def show(ctx: click.Context, *, path: str | None, changed: bool, as_json: bool) 
     if as_json:
         output.write_json(replace(found, settings=rows))
         return
-    output.table(_COLUMNS, [_row(row) for row in rows])
+    output.table(*_SETTINGS.of(rows))
 
 
 def _asked(ctx: click.Context) -> SettingList:
@@ -142,20 +160,6 @@ def _overrides(ctx: click.Context) -> list[Override]:
 
 def _is_below(row: Setting, path: str | None) -> bool:
     return path is None or row.path == path or row.path.startswith(f"{path}.")
-
-
-def _row(row: Setting) -> list[Cell]:
-    return [Cell(row.path), Cell(_text(row.value)), Cell(_origin(row), style=_STYLES.get(row.origin, ""))]
-
-
-def _origin(row: Setting) -> str:
-    return row.origin if row.changed_by is None else f"{row.origin} by {row.changed_by}"
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "-"
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 @config.command("schema", examples=("> holdfast.schema.json",))

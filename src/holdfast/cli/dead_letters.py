@@ -4,7 +4,6 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Any
 
 import click
@@ -24,7 +23,8 @@ from holdfast.cli import (
 )
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun, Verb
-from holdfast.cli.output import Cell, Column
+from holdfast.cli.output import Cell
+from holdfast.cli.tables import Attribute, ResourceTable, counted
 from holdfast.client.client import Client
 from holdfast.resources.bulk import BulkVerb
 from holdfast.resources.dead_letter import DeadLetterGroup, FailedJobs
@@ -35,15 +35,27 @@ from holdfast.stores.values import JobFilter
 
 _GROUP = re.compile(r"[0-9a-f]{12}")
 _SHOWN = 10
-_COLUMNS = (
-    Column("GROUP"),
-    Column("KIND", is_flexible=True),
-    Column("QUEUE", is_flexible=True),
-    Column("LEFT", is_number=True),
-    Column("SEEN", is_number=True),
-    Column("FIRST"),
-    Column("LAST"),
-    Column("ERROR", is_flexible=True),
+
+
+def _error(failed: DeadLetterGroup | Job) -> str:
+    return output.without_passwords(f"{failed.error_class or 'unknown'}: {failed.error or ''}".removesuffix(": "))
+
+
+_GROUPS = ResourceTable[DeadLetterGroup](
+    Attribute("GROUP", lambda group: group.id),
+    Attribute("KIND", lambda group: group.kind, is_flexible=True),
+    Attribute("QUEUE", lambda group: group.queue, is_flexible=True),
+    Attribute("LEFT", lambda group: Cell(str(group.left), style="red" if group.left.jobs else ""), is_number=True),
+    Attribute("SEEN", lambda group: counted(group.seen), is_number=True),
+    Attribute("FIRST", lambda group: group.first_at),
+    Attribute("LAST", lambda group: group.last_at),
+    Attribute("ERROR", _error, is_flexible=True),
+)
+_JOBS = ResourceTable[Job](
+    Attribute("ID", lambda job: job.id),
+    Attribute("TRY", lambda job: f"{job.attempt}/{job.max_attempts}"),
+    Attribute("FAILED", lambda job: job.finished_at or job.enqueued_at),
+    Attribute("ERROR", _error, is_flexible=True),
 )
 
 
@@ -101,8 +113,7 @@ def list_groups(
     page = with_store(
         ctx, lambda session: session.client.dead_letters.list(**conditions, empty=empty, limit=limit, after=after)
     )
-    now = ages.now()
-    listing.write(form, page, _COLUMNS, [_row(group, now) for group in page.groups], empty="no failed job fits")
+    listing.write(form, page, *_GROUPS.of(page.groups), empty="no failed job fits")
     if form is not listing.Form.JSON and page.next is not None:
         output.note(f"more: --after {page.next}")
 
@@ -114,23 +125,6 @@ failures = Verb(
     help=f"{inspect.cleandoc(list_groups.help or '')}\n\nIt is `dead-letters list`; see the other commands there.",
     examples=("--since 1h", "--kind send_email --since 1d -o csv"),
 )
-
-
-def _row(group: DeadLetterGroup, now: datetime) -> list[Cell]:
-    return [
-        Cell(group.id),
-        Cell(group.kind),
-        Cell(group.queue),
-        Cell(str(group.left), style="red" if group.left.jobs else ""),
-        Cell(f"{group.seen:,}", str(group.seen)),
-        Cell(ages.age(group.first_at, now), ages.iso(group.first_at)),
-        Cell(ages.age(group.last_at, now), ages.iso(group.last_at)),
-        Cell(_error(group.error_class, group.error)),
-    ]
-
-
-def _error(error_class: str | None, message: str | None) -> str:
-    return output.without_passwords(f"{error_class or 'unknown'}: {message or ''}".removesuffix(": "))
 
 
 @dead_letters.command("show", examples=("3f9a0c71be42", "htcx-2s16-z48b-09", "3f9a0c71be42 --json"))
@@ -164,12 +158,11 @@ def show(ctx: click.Context, *, which: str, limit: int, as_json: bool) -> None:
 
 
 def _write_group(group: DeadLetterGroup, jobs: Sequence[Job]) -> None:
-    now = ages.now()
     for title, text in (
         ("group", group.id),
         ("kind", group.kind),
         ("queue", group.queue),
-        ("error", _error(group.error_class, group.error)),
+        ("error", _error(group)),
         ("place", output.without_passwords(group.fingerprint)),
         ("jobs", f"{group.left} left, {group.seen:,} in all"),
         ("first", ages.iso(group.first_at)),
@@ -177,18 +170,7 @@ def _write_group(group: DeadLetterGroup, jobs: Sequence[Job]) -> None:
     ):
         output.styled((f"{title:<6} ", "bold"), (text, ""))
     if jobs:
-        columns = (Column("ID"), Column("TRY"), Column("FAILED"), Column("ERROR", is_flexible=True))
-        output.table(columns, [_job_row(job, now) for job in jobs])
-
-
-def _job_row(job: Job, now: datetime) -> list[Cell]:
-    at = job.finished_at or job.enqueued_at
-    return [
-        Cell(job.id),
-        Cell(f"{job.attempt}/{job.max_attempts}"),
-        Cell(ages.age(at, now), ages.iso(at)),
-        Cell(_error(job.error_class, job.error)),
-    ]
+        output.table(*_JOBS.of(jobs))
 
 
 # ---- replay, purge -------------------------------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """`holdfast escalations list|show|ack|snooze|test`."""
 
-from datetime import datetime
-
 import click
 
 from holdfast import ages
@@ -9,17 +7,25 @@ from holdfast.cli import listing, moments, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.exits import Exit
 from holdfast.cli.grammar import Noun
-from holdfast.cli.output import Cell, Column
+from holdfast.cli.output import Cell
+from holdfast.cli.tables import Attribute, ResourceTable, counted
 from holdfast.resources.escalation import EscalationDetail, EscalationInfo
 
-_COLUMNS = (
-    Column("ID", is_number=True),
-    Column("STATE"),
-    Column("TITLE", is_flexible=True),
-    Column("QUEUE"),
-    Column("COUNT", is_number=True),
-    Column("LAST"),
-    Column("POLICY"),
+_RED = ("open", "unanswered")
+
+
+def _policy(escalation: EscalationInfo) -> str:
+    return escalation.policy if escalation.stage == escalation.policy else f"{escalation.policy} -> {escalation.stage}"
+
+
+_ESCALATIONS = ResourceTable[EscalationInfo](
+    Attribute("ID", lambda escalation: escalation.id, is_number=True),
+    Attribute("STATE", lambda escalation: Cell(escalation.state, style="red" if escalation.state in _RED else "")),
+    Attribute("TITLE", lambda escalation: escalation.title, is_flexible=True),
+    Attribute("QUEUE", lambda escalation: escalation.queue),
+    Attribute("COUNT", lambda escalation: counted(escalation.count), is_number=True),
+    Attribute("LAST", lambda escalation: escalation.last_at),
+    Attribute("POLICY", _policy),
 )
 
 
@@ -55,9 +61,8 @@ def list_escalations(
         ctx,
         lambda session: session.client.escalations.list(is_open=is_open, policy=policy, limit=limit, before=before),
     )
-    now = ages.now()
     empty = "no escalation fits: nothing went wrong, or no queue has an escalation policy"
-    listing.write(form, page, _COLUMNS, [_row(escalation, now) for escalation in page.escalations], empty=empty)
+    listing.write(form, page, *_ESCALATIONS.of(page.escalations), empty=empty)
 
 
 @escalations.command("show", examples=("7", "7 --json"))
@@ -143,18 +148,6 @@ def test(ctx: click.Context, *, name: str, as_json: bool) -> None:
         raise click.exceptions.Exit(Exit.ERROR)
 
 
-def _row(escalation: EscalationInfo, now: datetime) -> list[Cell]:
-    return [
-        Cell(escalation.id),
-        Cell(escalation.state, style="red" if escalation.state in ("open", "unanswered") else ""),
-        Cell(escalation.title),
-        Cell(escalation.queue),
-        Cell(f"{escalation.count:,}", str(escalation.count)),
-        Cell(ages.age(escalation.last_at, now), ages.iso(escalation.last_at)),
-        Cell(_policy(escalation)),
-    ]
-
-
 def _facts(detail: EscalationDetail) -> list[tuple[str, str]]:
     about = detail.escalation
     facts: list[tuple[str, str | None]] = [
@@ -181,10 +174,6 @@ def _facts(detail: EscalationDetail) -> list[tuple[str, str]]:
         sent = f"{notice.event} to {notice.channel}: {word} {ages.iso(at)}"
         facts.append(("notice", sent + (f" ({notice.error})" if notice.error else "")))
     return [(name, text) for name, text in facts if text is not None]
-
-
-def _policy(escalation: EscalationInfo) -> str:
-    return escalation.policy if escalation.stage == escalation.policy else f"{escalation.policy} -> {escalation.stage}"
 
 
 def _by(name: str | None) -> str:

@@ -80,7 +80,7 @@ def _ended(job: Job, now: datetime) -> str:
     return f"ended {ages.age(job.finished_at or now, now)} on attempt {job.attempt}"
 
 
-def detail(job: Job, now: datetime | None) -> str:
+def detail(job: Job, now: datetime | None = None) -> str:
     """Say the most important thing in a few words, for a list; without a time, so that it is always the same."""
     if job.unreadable:
         return f"cannot be read: {job.unreadable[0]}"

@@ -1,7 +1,6 @@
 """`holdfast jobs list|show|why|logs|wait|watch`; the other verbs have files of their own."""
 
 from collections.abc import Sequence
-from datetime import datetime
 
 import click
 
@@ -24,7 +23,8 @@ from holdfast.cli.connect import Session, with_store
 from holdfast.cli.exporting import export
 from holdfast.cli.grammar import Noun
 from holdfast.cli.listing import Form
-from holdfast.cli.output import Cell, Column
+from holdfast.cli.output import Cell
+from holdfast.cli.tables import Attribute, ResourceTable
 from holdfast.cli.tail import tail
 from holdfast.cli.watching import Following
 from holdfast.client.cursors import read_cursor
@@ -32,19 +32,27 @@ from holdfast.client.relatives import MOST, relatives
 from holdfast.job import JobState
 from holdfast.public_id import decode
 from holdfast.resources.job import Job, JobList, JobPage
-from holdfast.resources.job_parts import ItemPage, LogPage
+from holdfast.resources.job_parts import ItemPage, JobItem, LogPage
 from holdfast.stores.values import JobFilter
 
 _PAGE = 50
 _LARGEST_PAGE = 1_000
-_COLUMNS = (
-    Column("ID"),
-    Column("STATE"),
-    Column("KIND", is_flexible=True),
-    Column("QUEUE", is_flexible=True),
-    Column("TRY"),
-    Column("ENQUEUED"),
-    Column("DETAIL", is_flexible=True),
+_JOBS = ResourceTable[Job](
+    Attribute("ID", lambda job: job.id),
+    Attribute("STATE", lambda job: Cell(job.state, style=output.STATE_STYLES[job.state])),
+    Attribute("KIND", lambda job: job.kind, is_flexible=True),
+    Attribute("QUEUE", lambda job: job.queue, is_flexible=True),
+    Attribute("TRY", lambda job: f"{job.attempt}/{job.max_attempts}"),
+    Attribute("ENQUEUED", lambda job: job.enqueued_at),
+    Attribute(
+        "DETAIL", lambda job: lambda now: Cell(job_page.detail(job, now), job_page.detail(job)), is_flexible=True
+    ),
+)
+_ITEMS = ResourceTable[JobItem](
+    Attribute("SET", lambda item: item.set),
+    Attribute("ITEM", lambda item: item.key, is_flexible=True),
+    Attribute("STATE", lambda item: item.state),
+    Attribute("NOTE", lambda item: item.note, is_flexible=True),
 )
 _JOBS_EXAMPLES = (
     "list 'state:failed since:1h'",
@@ -145,27 +153,14 @@ def list_jobs(
 
 
 def _write_page(page: JobPage, form: Form) -> None:
-    now = ages.now()
     if page.jobs or page.searched_to is None or form is not Form.TABLE:
-        listing.write(form, page, _COLUMNS, [_row(job, now) for job in page.jobs], empty="no job fits")
+        listing.write(form, page, *_JOBS.of(page.jobs), empty="no job fits")
     if form in (Form.JSON, Form.ID):
         return
     if page.searched_to is not None:
         output.note(f"searched back to {ages.stamp(page.searched_to)}")
     if page.next is not None:
         output.note(f"more: --after {page.next}")
-
-
-def _row(job: Job, now: datetime) -> list[Cell]:
-    return [
-        Cell(job.id),
-        Cell(job.state, style=output.STATE_STYLES[job.state]),
-        Cell(job.kind),
-        Cell(job.queue),
-        Cell(f"{job.attempt}/{job.max_attempts}"),
-        Cell(ages.age(job.enqueued_at, now), ages.iso(job.enqueued_at)),
-        Cell(job_page.detail(job, now), job_page.detail(job, None)),
-    ]
 
 
 # ---- show ----------------------------------------------------------------------------------------------------------
@@ -270,9 +265,7 @@ def items(ctx: click.Context, *, job_id: str, as_json: bool) -> None:
     elif not found:
         output.note("this job has no items")
     else:
-        columns = (Column("SET"), Column("ITEM", is_flexible=True), Column("STATE"), Column("NOTE", is_flexible=True))
-        rows = [[Cell(item.set), Cell(item.key), Cell(item.state), Cell(item.note or "")] for item in found]
-        output.table(columns, rows)
+        output.table(*_ITEMS.of(found))
 
 
 # ---- wait ----------------------------------------------------------------------------------------------------------

@@ -7,17 +7,17 @@ import click
 from holdfast.cli import listing, locate
 from holdfast.cli.connect import with_store
 from holdfast.cli.grammar import Noun
-from holdfast.cli.output import Cell, Column
+from holdfast.cli.tables import Attribute, ResourceTable
 from holdfast.client.definitions import read_definitions
 from holdfast.client.kinds import kind_info
 from holdfast.resources.kind import KindInfo, KindList
 
-_COLUMNS = (
-    Column("KIND"),
-    Column("QUEUE"),
-    Column("CADENCE", is_flexible=True),
-    Column("HANDLER", is_flexible=True),
-    Column("POLICY", is_flexible=True),
+_KINDS = ResourceTable[KindInfo](
+    Attribute("KIND", lambda kind: kind.name),
+    Attribute("QUEUE", lambda kind: kind.queue),
+    Attribute("CADENCE", lambda kind: "; ".join(kind.cadence), is_flexible=True),
+    Attribute("HANDLER", lambda kind: kind.handler, is_flexible=True),
+    Attribute("POLICY", lambda kind: ", ".join(_policies(kind)), is_flexible=True),
 )
 
 
@@ -42,17 +42,7 @@ def list_kinds(ctx: click.Context, *, stored: bool, form: listing.Form) -> None:
         definitions = read_definitions(app[0].settings, app[0].tasks, app[0].schedule_definitions.values())
         found = sorted(map(kind_info, definitions.kinds), key=lambda kind: kind.name)
     empty = "there are none: is the module that defines the tasks imported, or has a worker been started?"
-    listing.write(form, KindList(kinds=found), _COLUMNS, [_row(kind) for kind in found], empty=empty)
-
-
-def _row(kind: KindInfo) -> list[Cell]:
-    return [
-        Cell(kind.name),
-        Cell(kind.queue),
-        Cell("; ".join(kind.cadence)),
-        Cell(kind.handler or ""),
-        Cell(", ".join(_policies(kind))),
-    ]
+    listing.write(form, KindList(kinds=found), *_KINDS.of(found), empty=empty)
 
 
 def _policies(kind: KindInfo) -> Iterator[str]:

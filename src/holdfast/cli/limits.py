@@ -8,27 +8,39 @@ from holdfast import ages
 from holdfast.cli import completing, listing, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun
-from holdfast.cli.output import Cell, Column
+from holdfast.cli.output import Cell
+from holdfast.cli.tables import Attribute, ResourceTable
 from holdfast.resources.limit import LimitInfo, LimitKey, LimitList, SlotHolder
 
-_COLUMNS = (
-    Column("NAME", is_flexible=True),
-    Column("HOLDS FOR", is_flexible=True),
-    Column("KEY"),
-    Column("SAYS"),
-    Column("RUNNING", is_number=True),
-    Column("FREE", is_number=True),
-    Column("HELD", is_number=True),
-)
 _COUNTED = 10_000
-_KEYS = (
-    Column("KEY", is_flexible=True),
-    Column("OF"),
-    Column("FREE", is_number=True),
-    Column("MAXIMUM", is_number=True),
-    Column("NEXT"),
+
+
+def _holds_for(limit: LimitInfo) -> str:
+    return ", ".join([*([f"queue {limit.queue}"] if limit.queue else []), *limit.kinds]) or "-"
+
+
+_LIMITS = ResourceTable[LimitInfo](
+    Attribute("NAME", lambda limit: limit.name, is_flexible=True),
+    Attribute("HOLDS FOR", _holds_for, is_flexible=True),
+    Attribute("KEY", lambda limit: limit.key_path or "-"),
+    Attribute("SAYS", lambda limit: limit.words),
+    Attribute("RUNNING", lambda limit: "-" if limit.maximum is None else str(limit.taken), is_number=True),
+    Attribute("FREE", lambda limit: "-" if limit.available is None else str(limit.available), is_number=True),
+    Attribute("HELD", lambda limit: "10,000+" if limit.held > _COUNTED else str(limit.held), is_number=True),
 )
-_HOLDERS = (Column("KEY", is_flexible=True), Column("JOB"), Column("CLAIM", is_number=True), Column("SINCE"))
+_KEYS = ResourceTable[LimitKey](
+    Attribute("KEY", lambda used: used.key or "-", is_flexible=True),
+    Attribute("OF", lambda used: used.unit),
+    Attribute("FREE", lambda used: Cell(str(used.available), style="" if used.available else "yellow"), is_number=True),
+    Attribute("MAXIMUM", lambda used: used.maximum, is_number=True),
+    Attribute("NEXT", lambda used: used.next_at or "-"),
+)
+_HOLDERS = ResourceTable[SlotHolder](
+    Attribute("KEY", lambda holder: holder.key or "-", is_flexible=True),
+    Attribute("JOB", lambda holder: holder.job),
+    Attribute("CLAIM", lambda holder: holder.claim, is_number=True),
+    Attribute("SINCE", lambda holder: holder.since or "-"),
+)
 
 
 @click.group("limits", cls=Noun, examples=("list", "show screenshot"))
@@ -45,7 +57,7 @@ def list_limits(ctx: click.Context, *, form: listing.Form) -> None:
     What each says, how many jobs run under it, and how many are held.
     """
     found = with_store(ctx, lambda session: session.client.limits.list())
-    listing.write(form, LimitList(limits=found), _COLUMNS, list(map(_row, found)), empty="no limit is in force")
+    listing.write(form, LimitList(limits=found), *_LIMITS.of(found), empty="no limit is in force")
 
 
 @limits.command("show", examples=("screenshot", "tenant --key acme", "tenant --json"))
@@ -67,36 +79,12 @@ def show_limit(ctx: click.Context, name: str, key: str | None, *, as_json: bool)
     if as_json:
         output.write_json(limit)
         return
-    output.table(_COLUMNS, [_row(limit)])
+    output.table(*_LIMITS.of([limit]))
     if limit.next_at is not None and limit.next_at > now:
         output.note(f"the next start has its turn at {ages.iso(limit.next_at)}")
     if limit.keys:
-        output.table(_KEYS, [_key(used, now) for used in limit.keys])
+        output.table(*_KEYS.of(limit.keys, now))
     if limit.has_more_keys:
         output.note("and more keys are in use that have more left")
     if limit.holders:
-        output.table(_HOLDERS, [_holder(holder, now) for holder in limit.holders])
-
-
-def _row(limit: LimitInfo) -> list[Cell]:
-    holds_for = [*([f"queue {limit.queue}"] if limit.queue else []), *limit.kinds]
-    return [
-        Cell(limit.name),
-        Cell(", ".join(holds_for) or "-"),
-        Cell(limit.key_path or "-"),
-        Cell(limit.words),
-        Cell("-" if limit.maximum is None else str(limit.taken)),
-        Cell("-" if limit.available is None else str(limit.available)),
-        Cell("10,000+" if limit.held > _COUNTED else str(limit.held)),
-    ]
-
-
-def _key(used: LimitKey, now: datetime) -> list[Cell]:
-    available = Cell(str(used.available), style="yellow" if used.available == 0 else "")
-    after = Cell("-") if used.next_at is None else Cell(ages.age(used.next_at, now), ages.iso(used.next_at))
-    return [Cell(used.key or "-"), Cell(used.unit), available, Cell(str(used.maximum)), after]
-
-
-def _holder(holder: SlotHolder, now: datetime) -> list[Cell]:
-    since = Cell("-") if holder.since is None else Cell(ages.age(holder.since, now), ages.iso(holder.since))
-    return [Cell(holder.key or "-"), Cell(holder.job), Cell(str(holder.claim)), since]
+        output.table(*_HOLDERS.of(limit.holders, now))

@@ -5,21 +5,20 @@ from datetime import datetime
 
 import click
 
-from holdfast import ages
 from holdfast.cli import completing, listing, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun
-from holdfast.cli.output import Cell, Column
+from holdfast.cli.tables import Attribute, ResourceTable
 from holdfast.client.locks import held_lock
 from holdfast.resources.lock import LockInfo, LockList
 
-_COLUMNS = (
-    Column("NAME", is_flexible=True),
-    Column("OWNER", is_flexible=True),
-    Column("JOB"),
-    Column("SINCE"),
-    Column("WAITING", is_number=True),
-    Column("TOKEN", is_number=True),
+_LOCKS = ResourceTable[LockInfo](
+    Attribute("NAME", lambda lock: lock.name, is_flexible=True),
+    Attribute("OWNER", lambda lock: lock.owner, is_flexible=True),
+    Attribute("JOB", lambda lock: lock.job or "-"),
+    Attribute("SINCE", lambda lock: lock.since),
+    Attribute("WAITING", lambda lock: lock.waiters, is_number=True),
+    Attribute("TOKEN", lambda lock: lock.token, is_number=True),
 )
 
 
@@ -41,7 +40,7 @@ def list_locks(ctx: click.Context, *, form: listing.Form) -> None:
         return await session.client.locks.list(), await session.now()
 
     found, now = with_store(ctx, read)
-    listing.write(form, LockList(locks=found), _COLUMNS, [_row(lock, now) for lock in found], empty="no lock is held")
+    listing.write(form, LockList(locks=found), *_LOCKS.of(found, now), empty="no lock is held")
 
 
 @locks.command("release", examples=("edition:42", "edition:42 --yes --json"))
@@ -75,14 +74,3 @@ def _confirm(ctx: click.Context, name: str) -> None:
         raise click.UsageError(message, ctx)
     shown = output.one_line(name)
     click.confirm(f"take the lock {shown} from its holder, which may still work?", abort=True, err=True)
-
-
-def _row(lock: LockInfo, now: datetime) -> list[Cell]:
-    return [
-        Cell(lock.name),
-        Cell(lock.owner),
-        Cell(lock.job or "-"),
-        Cell(ages.age(lock.since, now), ages.iso(lock.since)),
-        Cell(str(lock.waiters)),
-        Cell(str(lock.token)),
-    ]

@@ -11,7 +11,8 @@ from holdfast.app import Holdfast
 from holdfast.cli import completing, listing, locate, many, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun
-from holdfast.cli.output import Cell, Column
+from holdfast.cli.output import Cell
+from holdfast.cli.tables import Attribute, ResourceTable
 from holdfast.client.client import Client
 from holdfast.health.checks import paused_by
 from holdfast.job import WAITING, JobState
@@ -23,22 +24,45 @@ from holdfast.worker_settings import MOST_CONCURRENT
 _NONE = "no queue is known yet: none is defined, paused or has jobs"
 _LABEL = 12
 _STATES = (JobState.QUEUED, JobState.SCHEDULED, JobState.RUNNING, JobState.HELD, JobState.BLOCKED)
-_COLUMNS = (
-    Column("QUEUE", is_flexible=True),
-    *(Column(state.value.upper(), is_number=True) for state in _STATES),
-    Column("STATUS", is_flexible=True),
-)
-_WIDE = (
-    *_COLUMNS[:-1],
-    Column("PRIORITY", is_number=True),
-    Column("COLOUR"),
-    Column("WORKERS"),
-    Column("POLL"),
-    Column("SLA"),
-    Column("P95 WAIT"),
-    Column("OLDEST"),
-    Column("ESCALATION", is_flexible=True),
-    _COLUMNS[-1],
+
+
+def _count(state: JobState) -> Attribute[QueueInfo]:
+    return Attribute(state.value.upper(), lambda queue: str(queue.count(state)), is_number=True)
+
+
+def _workers(queue: QueueInfo) -> str:
+    if queue.workers is None:
+        return ""
+    return str(queue.workers) if queue.max_workers is None else f"{queue.workers} to {queue.max_workers}"
+
+
+def _span(length_ms: int | None) -> str:
+    return "" if length_ms is None else ages.span(timedelta(milliseconds=length_ms))
+
+
+def _status(queue: QueueInfo, now: datetime) -> Cell:
+    if queue.paused_at is not None:
+        since = f"paused {ages.age(queue.paused_at, now)}{paused_by(queue)}"
+        return Cell(since, f"paused {ages.iso(queue.paused_at)}{paused_by(queue)}", style="yellow")
+    if queue.late_since is not None:
+        return Cell(f"late, {ages.age(queue.late_since, now)}", f"late {ages.iso(queue.late_since)}", style="red")
+    return Cell("active", style="green")
+
+
+_FIRST = (Attribute[QueueInfo]("QUEUE", lambda queue: queue.name, is_flexible=True), *map(_count, _STATES))
+_LAST = Attribute[QueueInfo]("STATUS", lambda queue: lambda now: _status(queue, now), is_flexible=True)
+_QUEUES = ResourceTable[QueueInfo](*_FIRST, _LAST)
+_WIDE = ResourceTable[QueueInfo](
+    *_FIRST,
+    Attribute("PRIORITY", lambda queue: queue.priority, is_number=True),
+    Attribute("COLOUR", lambda queue: queue.colour),
+    Attribute("WORKERS", _workers),
+    Attribute("POLL", lambda queue: _span(queue.poll_ms)),
+    Attribute("SLA", lambda queue: _span(queue.sla_ms)),
+    Attribute("P95 WAIT", lambda queue: _span(queue.p95_wait_ms)),
+    Attribute("OLDEST", lambda queue: _span(queue.oldest_wait_ms)),
+    Attribute("ESCALATION", lambda queue: queue.escalation, is_flexible=True),
+    _LAST,
 )
 
 
@@ -61,9 +85,7 @@ def list_queues(ctx: click.Context, *, wide: bool, form: listing.Form) -> None:
     than the SLA allows. Each number stops at 10,000; 10,000+ means that there are more.
     """
     found = with_store(ctx, lambda session: session.client.queues.list())
-    now = ages.now()
-    rows = [_row(queue, now, wide=wide) for queue in found]
-    listing.write(form, QueueList(queues=found), _WIDE if wide else _COLUMNS, rows, empty=_NONE)
+    listing.write(form, QueueList(queues=found), *(_WIDE if wide else _QUEUES).of(found), empty=_NONE)
 
 
 @queues.command("show", examples=("high", "high --json"))
@@ -82,34 +104,6 @@ def show(ctx: click.Context, *, name: str, as_json: bool) -> None:
     output.styled((queue.name, "bold"))
     for label, value in _facts(queue, ages.now()):
         output.styled((f"  {label:<{_LABEL}} ", "bright_black"), (value, ""))
-
-
-def _row(queue: QueueInfo, now: datetime, *, wide: bool) -> list[Cell]:
-    counts = [Cell(str(queue.count(state))) for state in _STATES]
-    if not wide:
-        return [Cell(queue.name), *counts, _status(queue, now)]
-    return [
-        Cell(queue.name),
-        *counts,
-        Cell("" if queue.priority is None else str(queue.priority)),
-        Cell(queue.colour or ""),
-        Cell(_workers(queue)),
-        Cell(_span(queue.poll_ms)),
-        Cell(_span(queue.sla_ms)),
-        Cell(_span(queue.p95_wait_ms)),
-        Cell(_span(queue.oldest_wait_ms)),
-        Cell(queue.escalation or ""),
-        _status(queue, now),
-    ]
-
-
-def _status(queue: QueueInfo, now: datetime) -> Cell:
-    if queue.paused_at is not None:
-        since = f"paused {ages.age(queue.paused_at, now)}{paused_by(queue)}"
-        return Cell(since, f"paused {ages.iso(queue.paused_at)}{paused_by(queue)}", style="yellow")
-    if queue.late_since is not None:
-        return Cell(f"late, {ages.age(queue.late_since, now)}", f"late {ages.iso(queue.late_since)}", style="red")
-    return Cell("active", style="green")
 
 
 def _facts(queue: QueueInfo, now: datetime) -> Iterator[tuple[str, str]]:
@@ -147,16 +141,6 @@ def _waits(queue: QueueInfo, now: datetime) -> Iterator[tuple[str, str]]:
         yield "oldest", f"waits for {_span(queue.oldest_wait_ms)}, one of {queue.waiting}"
     if queue.late_since is not None:
         yield "late", f"since {ages.stamp(queue.late_since)} ({ages.age(queue.late_since, now)})"
-
-
-def _workers(queue: QueueInfo) -> str:
-    if queue.workers is None:
-        return ""
-    return str(queue.workers) if queue.max_workers is None else f"{queue.workers} to {queue.max_workers}"
-
-
-def _span(length_ms: int | None) -> str:
-    return "" if length_ms is None else ages.span(timedelta(milliseconds=length_ms))
 
 
 # ---- pause, resume -------------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from holdfast import ages
 from holdfast.cli import completing, listing, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun
-from holdfast.cli.output import Cell, Column
+from holdfast.cli.output import Cell
+from holdfast.cli.tables import Attribute, ResourceTable
 from holdfast.resources.schedule import (
     FireList,
     MaintenanceList,
@@ -22,16 +23,44 @@ from holdfast.resources.schedule import (
 )
 
 _EXAMPLES = ("list", "next nightly --count 5", "run nightly", "disable nightly --actor alice")
-_COLUMNS = (
-    Column("SCHEDULE", is_flexible=True),
-    Column("KIND", is_flexible=True),
-    Column("TIMES", is_flexible=True),
-    Column("STATUS", is_flexible=True),
-    Column("LAST"),
-    Column("NEXT"),
+
+
+def _time(at: datetime | None) -> Cell:
+    return Cell("-", "") if at is None else Cell(f"{at:%Y-%m-%d %H:%M:%S}", ages.iso(at))
+
+
+def _status(schedule: ScheduleInfo) -> Cell:
+    if schedule.withdrawn:
+        return Cell("withdrawn", style="bright_black")
+    if schedule.enabled:
+        return Cell("enabled", style="green")
+    by = "" if schedule.changed_by is None else f" by {schedule.changed_by}"
+    return Cell(f"disabled{by}", style="yellow")
+
+
+def _name(schedule: ScheduleInfo) -> Cell:
+    return Cell(schedule.name + (" *" if schedule.changed else ""), schedule.name)
+
+
+_SCHEDULES = ResourceTable[ScheduleInfo](
+    Attribute("SCHEDULE", _name, is_flexible=True),
+    Attribute("KIND", lambda schedule: schedule.kind, is_flexible=True),
+    Attribute("TIMES", lambda schedule: schedule.times, is_flexible=True),
+    Attribute("STATUS", _status, is_flexible=True),
+    Attribute("LAST", lambda schedule: _time(schedule.last_fire)),
+    Attribute("NEXT", lambda schedule: _time(schedule.next_fire)),
 )
-_WINDOWS = (Column("NAME", is_flexible=True), Column("HOURS", is_flexible=True), Column("HOLDS UNTIL"))
-_FIRES = (Column("TIME"), Column("OUTCOME"), Column("JOB"), Column("NOTE", is_flexible=True))
+_WINDOWS = ResourceTable[MaintenanceWindow](
+    Attribute("NAME", lambda window: window.name, is_flexible=True),
+    Attribute("HOURS", lambda window: window.hours, is_flexible=True),
+    Attribute("HOLDS UNTIL", lambda window: _time(window.holds_until)),
+)
+_FIRES = ResourceTable[ScheduleFire](
+    Attribute("TIME", lambda fire: _time(fire.time)),
+    Attribute("OUTCOME", lambda fire: fire.outcome),
+    Attribute("JOB", lambda fire: fire.job),
+    Attribute("NOTE", lambda fire: fire.note, is_flexible=True),
+)
 
 
 @click.group("schedules", cls=Noun, examples=_EXAMPLES)
@@ -49,29 +78,7 @@ def list_schedules(ctx: click.Context, *, form: listing.Form) -> None:
     """
     found = with_store(ctx, lambda session: session.client.schedules.list())
     empty = "no schedule is known yet; workers publish those of their app when they start"
-    listing.write(form, ScheduleList(schedules=found), _COLUMNS, list(map(_row, found)), empty=empty)
-
-
-def _row(schedule: ScheduleInfo) -> list[Cell]:
-    if schedule.withdrawn:
-        status = Cell("withdrawn", style="bright_black")
-    elif schedule.enabled:
-        status = Cell("enabled", style="green")
-    else:
-        by = "" if schedule.changed_by is None else f" by {schedule.changed_by}"
-        status = Cell(f"disabled{by}", style="yellow")
-    return [
-        Cell(schedule.name + (" *" if schedule.changed else ""), schedule.name),
-        Cell(schedule.kind),
-        Cell(schedule.times),
-        status,
-        _time(schedule.last_fire),
-        _time(schedule.next_fire),
-    ]
-
-
-def _time(at: datetime | None) -> Cell:
-    return Cell("-", "") if at is None else Cell(f"{at:%Y-%m-%d %H:%M:%S}", ages.iso(at))
+    listing.write(form, ScheduleList(schedules=found), *_SCHEDULES.of(found), empty=empty)
 
 
 def _local(at: datetime) -> Cell:
@@ -97,8 +104,8 @@ def next_fires(ctx: click.Context, *, name: str, count: int, as_json: bool) -> N
         output.write_json(NextFires(schedule=schedule.name, times=times))
     elif times:
         zone = ZoneInfo(schedule.tz)
-        rows = [[_time(at), _local(at.astimezone(zone))] for at in times]
-        output.table([Column("UTC"), Column(schedule.tz)], rows)
+        local = Attribute[datetime](schedule.tz, lambda at: _local(at.astimezone(zone)))
+        output.table(*ResourceTable[datetime](Attribute("UTC", _time), local).of(times))
     else:
         output.note(f"{schedule.name} does not fire: it is disabled, withdrawn, or has no time within five years")
 
@@ -119,12 +126,7 @@ def fires(ctx: click.Context, *, name: str, limit: int, form: listing.Form) -> N
 
     found = with_store(ctx, read)
     ids = [fire.job for fire in found if fire.job is not None]
-    cells = list(map(_fire, found))
-    listing.write(form, FireList(fires=found), _FIRES, cells, ids=ids, empty=f"{name} has not fired yet")
-
-
-def _fire(fire: ScheduleFire) -> list[Cell]:
-    return [_time(fire.time), Cell(fire.outcome), Cell(fire.job or ""), Cell(fire.note or "")]
+    listing.write(form, FireList(fires=found), *_FIRES.of(found), ids=ids, empty=f"{name} has not fired yet")
 
 
 @schedules.command("run", examples=("nightly",))
@@ -185,8 +187,7 @@ def list_maintenance(ctx: click.Context, *, form: listing.Form) -> None:
     The hours in which no schedule fires, and until when those last that hold now.
     """
     found = with_store(ctx, lambda session: session.client.schedules.maintenance())
-    cells = [[Cell(window.name), Cell(window.hours), _time(window.holds_until)] for window in found]
-    listing.write(form, MaintenanceList(windows=found), _WINDOWS, cells, empty="no maintenance window is set")
+    listing.write(form, MaintenanceList(windows=found), *_WINDOWS.of(found), empty="no maintenance window is set")
 
 
 @maintenance.command("start", examples=("release --from 02:00 --to 04:00 --days sun --tz Europe/Berlin",))

@@ -10,10 +10,20 @@ from holdfast.cli import options, output, stats_shapes
 from holdfast.cli.connect import with_database
 from holdfast.cli.grammar import Verb
 from holdfast.cli.output import Cell, Column
+from holdfast.cli.tables import Attribute, ResourceTable
 from holdfast.job import JobState
 from holdfast.stores.answers import LISTED, SLOW, WITHIN_S, ActiveJob, OperatorAnswers
 
 _STATES = ("completed", "skipped", "failed", "in_progress")
+_ACTIVE = ResourceTable[ActiveJob](
+    Attribute("ID", lambda job: public_id.encode(job.id)),
+    Attribute("KIND", lambda job: job.kind, is_flexible=True),
+    Attribute("QUEUE", lambda job: job.queue, is_flexible=True),
+    Attribute("HOST", lambda job: job.host, is_flexible=True),
+    Attribute("PHASE", lambda job: job.phase, is_flexible=True),
+    Attribute("PROGRESS", lambda job: None if job.percent is None else f"{job.percent:.0f} %", is_number=True),
+    Attribute("SINCE", lambda job: job.since),
+)
 
 
 @click.command("stats", cls=Verb, examples=("", "--project 7 --phase editions", "--org-tag tenant", "--json"))
@@ -87,28 +97,7 @@ def _write_slow(found: OperatorAnswers, limit: int) -> None:
 
 
 def _write_jobs(jobs: Sequence[ActiveJob], count: int, now: datetime, limit: int) -> None:
-    columns = (
-        Column("ID"),
-        Column("KIND", is_flexible=True),
-        Column("QUEUE", is_flexible=True),
-        Column("HOST", is_flexible=True),
-        Column("PHASE", is_flexible=True),
-        Column("PROGRESS", is_number=True),
-        Column("SINCE"),
-    )
-    rows = [
-        [
-            Cell(public_id.encode(job.id)),
-            Cell(job.kind),
-            Cell(job.queue),
-            Cell(job.host or ""),
-            Cell(job.phase or ""),
-            Cell("" if job.percent is None else f"{job.percent:.0f} %"),
-            Cell(ages.age(job.since, now), ages.iso(job.since)),
-        ]
-        for job in jobs[:limit]
-    ]
-    _table(columns, rows, limit, count)
+    _table(*_ACTIVE.of(jobs[:limit], now), limit, count)
 
 
 def _write_items(jobs: Sequence[ActiveJob], limit: int) -> None:

@@ -9,20 +9,21 @@ from holdfast import ages
 from holdfast.cli import completing, listing, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun
-from holdfast.cli.output import Cell, Column
+from holdfast.cli.output import Cell
+from holdfast.cli.tables import Attribute, ResourceTable
 from holdfast.resources.token import RoleName, Token, TokenList
 
 _ROLES = ("viewer", "operator", "admin")
-_COLUMNS = (
-    Column("ID", is_number=True),
-    Column("NAME", is_flexible=True),
-    Column("ROLE"),
-    Column("QUEUES", is_flexible=True),
-    Column("ENDS IN"),
-    Column("CREATED"),
-    Column("USED"),
-    Column("EXPIRES"),
-    Column("STATE"),
+_TOKENS = ResourceTable[Token](
+    Attribute("ID", lambda token: token.id, is_number=True),
+    Attribute("NAME", lambda token: token.name, is_flexible=True),
+    Attribute("ROLE", lambda token: token.role),
+    Attribute("QUEUES", lambda token: "all" if token.queues is None else ",".join(token.queues), is_flexible=True),
+    Attribute("ENDS IN", lambda token: token.hint),
+    Attribute("CREATED", lambda token: token.created_at),
+    Attribute("USED", lambda token: token.used_at or Cell("never", "")),
+    Attribute("EXPIRES", lambda token: "never" if token.expires_at is None else ages.iso(token.expires_at)),
+    Attribute("STATE", lambda token: lambda now: _state(token, now)),
 )
 _CREATE = ("--name grafana --role viewer", "--name deploy --role operator --queue high --expires-in 90d")
 
@@ -75,7 +76,7 @@ def list_tokens(ctx: click.Context, *, form: listing.Form) -> None:
 
     found, now = with_store(ctx, read)
     empty = "there is no token; make one with `tokens create --name me --role admin`"
-    listing.write(form, TokenList(tokens=found), _COLUMNS, [_row(token, now) for token in found], empty=empty)
+    listing.write(form, TokenList(tokens=found), *_TOKENS.of(found, now), empty=empty)
 
 
 @tokens.command("revoke", examples=("3", "3 --json"))
@@ -95,21 +96,7 @@ def revoke(ctx: click.Context, *, number: int, actor: str | None, as_json: bool)
         output.line(f"token {revoked.id} of {revoked.name} is revoked")
 
 
-def _row(token: Token, now: datetime) -> list[Cell]:
+def _state(token: Token, now: datetime) -> Cell:
     is_over = token.expires_at is not None and token.expires_at <= now
     state = "revoked" if token.revoked_at is not None else "expired" if is_over else "holds"
-    return [
-        Cell(str(token.id)),
-        Cell(token.name),
-        Cell(token.role),
-        Cell("all" if token.queues is None else ",".join(token.queues)),
-        Cell(token.hint),
-        Cell(ages.age(token.created_at, now), ages.iso(token.created_at)),
-        Cell(*_moment(token.used_at, now)),
-        Cell("never" if token.expires_at is None else ages.iso(token.expires_at)),
-        Cell(state, style="" if state == "holds" else "bright_black"),
-    ]
-
-
-def _moment(moment: datetime | None, now: datetime) -> tuple[str, str]:
-    return ("never", "") if moment is None else (ages.age(moment, now), ages.iso(moment))
+    return Cell(state, style="" if state == "holds" else "bright_black")

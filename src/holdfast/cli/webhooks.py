@@ -8,15 +8,25 @@ from holdfast import ages
 from holdfast.cli import listing, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun
-from holdfast.cli.output import Cell, Column
+from holdfast.cli.output import Cell
+from holdfast.cli.tables import Attribute, ResourceTable
 from holdfast.resources.webhook import Endpoint, EndpointList
 
-_COLUMNS = (
-    Column("URL", is_flexible=True),
-    Column("PENDING", is_number=True),
-    Column("DELIVERED", is_number=True),
-    Column("FAILED", is_number=True),
-    Column("STATUS", is_flexible=True),
+
+def _status(endpoint: Endpoint, now: datetime) -> Cell:
+    if endpoint.disabled_at is None:
+        return Cell("enabled", style="green")
+    why = f": {endpoint.reason}" if endpoint.reason else ""
+    since = f"disabled {ages.age(endpoint.disabled_at, now)}{why}"
+    return Cell(since, f"disabled {ages.iso(endpoint.disabled_at)}{why}", style="red")
+
+
+_ENDPOINTS = ResourceTable[Endpoint](
+    Attribute("URL", lambda endpoint: endpoint.url, is_flexible=True),
+    Attribute("PENDING", lambda endpoint: f"{endpoint.pending:,}", is_number=True),
+    Attribute("DELIVERED", lambda endpoint: f"{endpoint.delivered:,}", is_number=True),
+    Attribute("FAILED", lambda endpoint: f"{endpoint.failed:,}", is_number=True),
+    Attribute("STATUS", lambda endpoint: lambda now: _status(endpoint, now), is_flexible=True),
 )
 
 
@@ -35,10 +45,8 @@ def list_webhooks(ctx: click.Context, *, form: listing.Form) -> None:
     when and why. The query of a URL is left out.
     """
     endpoints = with_store(ctx, lambda session: session.client.webhooks.list())
-    now = ages.now()
     empty = "no webhook is known yet: none was to be posted, and no endpoint is disabled"
-    rows = [_row(endpoint, now) for endpoint in endpoints]
-    listing.write(form, EndpointList(endpoints=endpoints), _COLUMNS, rows, empty=empty)
+    listing.write(form, EndpointList(endpoints=endpoints), *_ENDPOINTS.of(endpoints), empty=empty)
 
 
 @webhooks.command("enable", examples=("https://example.org/hooks",))
@@ -61,13 +69,3 @@ def enable(ctx: click.Context, *, url: str, as_json: bool) -> None:
         output.write_json(endpoint)
     else:
         output.line(f"{endpoint.url} {'enabled' if was_disabled else 'was not disabled'}")
-
-
-def _row(endpoint: Endpoint, now: datetime) -> list[Cell]:
-    status = Cell("enabled", style="green")
-    if endpoint.disabled_at is not None:
-        why = f": {endpoint.reason}" if endpoint.reason else ""
-        since = f"disabled {ages.age(endpoint.disabled_at, now)}{why}"
-        status = Cell(since, f"disabled {ages.iso(endpoint.disabled_at)}{why}", style="red")
-    counts = (f"{number:,}" for number in (endpoint.pending, endpoint.delivered, endpoint.failed))
-    return [Cell(endpoint.url), *(Cell(number) for number in counts), status]

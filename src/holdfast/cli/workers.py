@@ -4,11 +4,12 @@ from datetime import datetime
 
 import click
 
-from holdfast import ages, sizes
+from holdfast import sizes
 from holdfast.cli import listing, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun, program_of
-from holdfast.cli.output import Cell, Column
+from holdfast.cli.output import Cell
+from holdfast.cli.tables import Attribute, ResourceTable
 from holdfast.resources.worker import WorkerInfo, WorkerList, WorkerState
 
 _STYLES: dict[WorkerState, str] = {
@@ -18,18 +19,24 @@ _STYLES: dict[WorkerState, str] = {
     "dead": "bright_black",
 }
 _SHORT = 8
-_COLUMNS = (
-    Column("ID", is_number=True),
-    Column("HOST", is_flexible=True),
-    Column("PID", is_number=True),
-    Column("INSTANCE", is_flexible=True),
-    Column("VERSION", is_flexible=True),
-    Column("QUEUES", is_flexible=True),
-    Column("SLOTS", is_number=True),
-    Column("JOBS", is_number=True),
-    Column("STATE"),
-    Column("SEEN"),
-    Column("MEMORY", is_number=True, is_spare=True),
+
+
+def _memory(count: int | None) -> Cell:
+    return Cell("-") if count is None else Cell(sizes.size(count), str(count))
+
+
+_WORKERS = ResourceTable[WorkerInfo](
+    Attribute("ID", lambda worker: worker.id, is_number=True),
+    Attribute("HOST", lambda worker: worker.host, is_flexible=True),
+    Attribute("PID", lambda worker: worker.pid, is_number=True),
+    Attribute("INSTANCE", lambda worker: Cell(worker.instance[:_SHORT], worker.instance), is_flexible=True),
+    Attribute("VERSION", lambda worker: worker.version or "unknown", is_flexible=True),
+    Attribute("QUEUES", lambda worker: ", ".join(worker.queues) or "all", is_flexible=True),
+    Attribute("SLOTS", lambda worker: worker.slots, is_number=True),
+    Attribute("JOBS", lambda worker: worker.running, is_number=True),
+    Attribute("STATE", lambda worker: Cell(worker.state, style=_STYLES[worker.state])),
+    Attribute("SEEN", lambda worker: worker.seen_at),
+    Attribute("MEMORY", lambda worker: _memory(worker.memory_bytes), is_number=True, is_spare=True),
 )
 
 
@@ -56,7 +63,7 @@ def list_workers(ctx: click.Context, *, with_dead: bool, form: listing.Form) -> 
     found, now = with_store(ctx, read)
     listed = [worker for worker in found if with_dead or worker.dead_at is None]
     empty = f"no worker is alive; start one with `{program_of(ctx)} worker`"
-    listing.write(form, WorkerList(workers=listed), _COLUMNS, [_row(worker, now) for worker in listed], empty=empty)
+    listing.write(form, WorkerList(workers=listed), *_WORKERS.of(listed, now), empty=empty)
     if form is listing.Form.TABLE and len(listed) < len(found):
         output.note(f"{len(found) - len(listed)} dead not shown: --all")
 
@@ -81,23 +88,3 @@ def drain(ctx: click.Context, *, worker: str, actor: str | None, as_json: bool) 
         output.line(f"{info.id} ({info.host}, process {info.pid}) shuts down; it runs {info.running} jobs")
     if not drained:
         output.note("it has exited already")
-
-
-def _row(worker: WorkerInfo, now: datetime) -> list[Cell]:
-    return [
-        Cell(str(worker.id)),
-        Cell(worker.host),
-        Cell(str(worker.pid)),
-        Cell(worker.instance[:_SHORT], worker.instance),
-        Cell(worker.version or "unknown"),
-        Cell(", ".join(worker.queues) or "all"),
-        Cell(str(worker.slots)),
-        Cell(str(worker.running)),
-        Cell(worker.state, style=_STYLES[worker.state]),
-        Cell(ages.age(worker.seen_at, now), ages.iso(worker.seen_at)),
-        _memory(worker.memory_bytes),
-    ]
-
-
-def _memory(count: int | None) -> Cell:
-    return Cell("-") if count is None else Cell(sizes.size(count), str(count))
