@@ -94,7 +94,7 @@ queues resume high
 queues purge high --yes
 tokens create --name ci --role viewer --queue high
 tokens list
-tokens revoke 1
+tokens revoke TOKEN
 webhooks enable ENDPOINT
 workers drain inst-1
 bench --jobs 100 --rounds 1 --only insert
@@ -111,7 +111,7 @@ def describe_answers(folder: Path) -> str:
     known: dict[str, str] = {}
     texts = [f"# {path}\n{words}" for path, words in _EXCEPTIONS.items()]
     with contextlib.chdir(folder):  # no configuration file lies there
-        shop = _Shop(folder)
+        shop = Shop(folder)
         for line in COMMANDS.strip().splitlines():
             text = "\n".join(_described_command(shop, line.split()))
             first = known.setdefault(text, line)
@@ -126,17 +126,39 @@ def commands_with_json(program: click.Group) -> Iterator[tuple[str, ...]]:
             yield path
 
 
-class _Shop:
+def film_app(folder: Path) -> Holdfast:
+    """Make an app on the furnished store of a folder, with a pipeline too."""
+
+    def make(**options: Any) -> Holdfast:
+        return Holdfast(f"sqlite:///{folder}/jobs.db", worker=BRISK, synchronous="normal", **options)
+
+    app = furnished_app(make)
+
+    @app.task(kind="film", queue="films")
+    class Film(Pipeline):
+        @phase
+        async def encode(self, ctx: Context) -> dict[str, int]:
+            ctx.log.info("begun")
+            await ctx.progress(50, "half")
+            async with ctx.items("reels", ["a", "b"]) as reels:
+                await reels.each(lambda _: None)
+            return {"frames": 24}
+
+    return app
+
+
+class Shop:
     """A furnished store with commands on it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.app = furnished_app(self._make)
+        self.app = film_app(folder)
         self.program = command(self.app, name="holdfast")
         self.words: dict[str, str] = {
             "SOURCE": f"sqlite:///{folder}/jobs.db",
             "TARGET": f"sqlite:///{folder}/other.db",
             "WRONG": f"{folder}/wrong.yaml",
+            "TOKEN": "1",
             "ENDPOINT": "https://hooks.example.org/plain words",
         }
         assert isinstance(self.program, click.Group)
@@ -148,22 +170,10 @@ class _Shop:
         self.ask("migrate", "up")
         asyncio.run(self._furnish())
 
-    def _make(self, **options: Any) -> Holdfast:
-        return Holdfast(f"sqlite:///{self.folder}/jobs.db", worker=BRISK, synchronous="normal", **options)
-
     async def _furnish(self) -> None:
-        @self.app.task(kind="film", queue="films")
-        class Film(Pipeline):
-            @phase
-            async def encode(self, ctx: Context) -> dict[str, int]:
-                ctx.log.info("begun")
-                await ctx.progress(50, "half")
-                async with ctx.items("reels", ["a", "b"]) as reels:
-                    await reels.each(lambda _: None)
-                return {"frames": 24}
-
+        film_task: Any = self.app.tasks.get("film")
         async with self.app:
-            film = await Film().using(tags={"project_id": "7"}).enqueue()
+            film = await film_task.using(tags={"project_id": "7"}).enqueue()
             await drained(self.app)
             await furnish(self.app)
             (failed,) = [job for job in (await self.app.jobs.list()).jobs if job.kind == "sink"]
@@ -186,11 +196,11 @@ class _Shop:
         return result.stdout or result.stderr
 
 
-def _described_command(shop: _Shop, line: Sequence[str]) -> Iterator[str]:
+def _described_command(shop: Shop, line: Sequence[str]) -> Iterator[str]:
     is_list = any("-o" in param.opts for param in _command(shop.program, line).params)
     if is_list:
         yield f"csv: {shop.ask(*line, '-o', 'csv').partition(chr(10))[0]}"
-    found = [json.loads(document) for document in _documents(shop.ask(*line, "--json"))]
+    found = [json.loads(document) for document in documents(shop.ask(*line, "--json"))]
     yield from _described(found)
     if is_list:
         rows = [json.loads(row) for row in shop.ask(*line, "-o", "jsonl").splitlines()]
@@ -204,7 +214,7 @@ def _name_of(document: Any, rows: Sequence[Any]) -> str:
     return f"an entry of {told[0]} a line" if told and rows else "other lines"
 
 
-def _documents(text: str) -> list[str]:
+def documents(text: str) -> list[str]:
     """Cut what was printed into documents: one over several lines, or one a line."""
     is_one = text.lstrip().startswith("{\n") or text.lstrip().startswith("[\n")
     return [text] if is_one else text.splitlines()

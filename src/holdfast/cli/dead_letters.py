@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
-import msgspec
 
 from holdfast import ages, public_id
 from holdfast.cli import (
@@ -30,7 +29,6 @@ from holdfast.resources.bulk import BulkVerb
 from holdfast.resources.dead_letter import DeadLetterGroup, FailedJobs
 from holdfast.resources.job import Job
 from holdfast.resources.job_parts import JobAnswer, JobAnswers
-from holdfast.resources.redaction import redact
 from holdfast.stores.values import JobFilter
 
 _GROUP = re.compile(r"[0-9a-f]{12}")
@@ -135,7 +133,10 @@ failures = Verb(
 @options.as_json
 @click.pass_context
 def show(ctx: click.Context, *, which: str, limit: int, as_json: bool) -> None:
-    """Show a group and its newest jobs, or one failed job."""
+    """Show a group and its newest jobs, or one failed job.
+
+    JSON has the group alone; `dead-letters export - --group GROUP` writes its jobs.
+    """
     if not _GROUP.fullmatch(which):
         wanted = public_id.decode(which)
         job = with_store(ctx, lambda session: session.client.jobs.get(wanted))
@@ -147,12 +148,14 @@ def show(ctx: click.Context, *, which: str, limit: int, as_json: bool) -> None:
 
     async def look(session: Session) -> tuple[DeadLetterGroup, list[Job]]:
         group = await session.client.dead_letters.get(which)
+        if as_json:
+            return group, []
         page = await session.client.jobs.list(await session.client.dead_letters.filter(which), limit=limit)
         return group, page.jobs
 
     group, jobs = with_store(ctx, look)
     if as_json:
-        output.write_json(msgspec.to_builtins(redact(group)) | {"jobs": redact(jobs)})
+        output.write_json(group)
     else:
         _write_group(group, jobs)
 

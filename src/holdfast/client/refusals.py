@@ -10,10 +10,11 @@ _DONE = frozenset({Answer.DONE, Answer.REQUESTED})
 
 def job_answer(verb: str, answered: Answered) -> JobAnswer:
     """Say what a verb did to a job, and why it was refused if it was."""
+    is_deleted = verb == "delete" and answered.answer is Answer.DONE
     return JobAnswer(
         id=public_id.encode(answered.id),
         answer=answered.answer,
-        state=answered.state,
+        state=None if is_deleted else answered.state,
         error=None
         if answered.answer in _DONE
         else f"{verb} {public_id.encode(answered.id)}: {_refusal(verb, answered)}",
