@@ -19,8 +19,8 @@ from holdfast.context import Around
 from holdfast.errors import ConfigError
 from holdfast.locations import masked
 from holdfast.server import require_server
-from holdfast.services.exporting import Exporter
-from holdfast.services.farewells import Callback
+from holdfast.services.exporter import Exporter
+from holdfast.services.retention_callbacks import Callback
 from holdfast.stores import open_store
 from holdfast.tasks.decorator import TaskDecorator
 from holdfast.tasks.registry import Registry

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import failure
 from holdfast.delivery.in_store import InStore
-from holdfast.services.bulk import BulkWork
+from holdfast.services.bulk import BulkService
 from holdfast.stores.failures import group_id
 from holdfast.stores.store import Store
 from holdfast.stores.values import Claim, Lane, WorkerProcess
@@ -38,7 +38,7 @@ def work(shop: Shop) -> None:
     """Let the services do what was started."""
 
     async def serve(store: Any) -> None:
-        serving = BulkWork(store, InStore(store))
+        serving = BulkService(store, InStore(store))
         while (await serving.run(100)).has_more:
             pass
 

@@ -15,7 +15,7 @@ from holdfast import payload, public_id
 from holdfast.cli import listing
 from holdfast.cli.main import standalone
 from holdfast.delivery.in_store import InStore
-from holdfast.services.bulk import BulkWork
+from holdfast.services.bulk import BulkService
 from tests.cli import working
 from tests.cli.conftest import Shop
 
@@ -28,7 +28,7 @@ def work(shop: Shop) -> None:
     """Do what whoever leads does."""
 
     async def run(store: Any) -> None:
-        service = BulkWork(store, InStore(store))
+        service = BulkService(store, InStore(store))
         while (await service.run(2)).has_more:
             pass
 

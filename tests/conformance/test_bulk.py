@@ -11,7 +11,7 @@ from holdfast.delivery.in_store import InStore
 from holdfast.errors import DataRefused, StoreUnavailable
 from holdfast.job import JobState
 from holdfast.resources.bulk import BulkState, BulkVerb
-from holdfast.services.bulk import BulkWork
+from holdfast.services.bulk import BulkService
 from holdfast.stores.bulk import MOST_ERRORS, BulkOperationRow, Due, NewBulk, written
 from holdfast.stores.store import Store
 from holdfast.stores.values import Cursor, JobFilter
@@ -42,9 +42,9 @@ async def start(
     return await store.start_bulk(msgspec.structs.replace(new, **changes))
 
 
-def service(store: Store) -> BulkWork:
+def service(store: Store) -> BulkService:
     """Give the service, as a process that leads has it."""
-    return BulkWork(store, InStore(store))
+    return BulkService(store, InStore(store))
 
 
 async def work(store: Store, batch: int = 100, rounds: int = 100) -> int:

@@ -12,7 +12,7 @@ from holdfast.errors import StoreUnavailable
 from holdfast.hours import read_maintenance
 from holdfast.job import JobState
 from holdfast.schedules import Schedule, plan_of
-from holdfast.services.firing import Firing
+from holdfast.services.schedules import SchedulesService
 from holdfast.services.service import Round
 from holdfast.stores.cluster import ScheduleRow
 from holdfast.stores.store import Store
@@ -66,7 +66,7 @@ async def test_a_schedule_fires_at_its_time_and_sleeps_until_the_next(
     store: Store, clock: Clock, delivery: InStore
 ) -> None:
     await define(store)
-    firing = Firing(store, delivery)
+    firing = SchedulesService(store, delivery)
     assert await firing.run(BATCH) == Round(scanned=1, next_s=1_800.0)
     await clock.advance(minutes=30)
     assert await firing.run(BATCH) == Round(scanned=1, moved=1, next_s=3_600.0)
@@ -83,11 +83,11 @@ async def test_after_an_outage_the_policy_counts(
     store: Store, clock: Clock, delivery: InStore, missed: str, hours: int
 ) -> None:
     await define(store, missed=missed)
-    await Firing(store, delivery).run(BATCH)
+    await SchedulesService(store, delivery).run(BATCH)
     begin = clock.now
     await clock.advance(hours=hours)
-    await Firing(store, delivery).run(BATCH)  # by a process that has just started
-    await Firing(store, delivery).run(BATCH)
+    await SchedulesService(store, delivery).run(BATCH)  # by a process that has just started
+    await SchedulesService(store, delivery).run(BATCH)
     made = {"skip": 0, "once": 1, "all": hours}[missed]
     last = clock.now - timedelta(minutes=30)
     nominals = [last - ago * HOUR for ago in reversed(range(made))]
@@ -104,24 +104,24 @@ async def test_after_an_outage_the_policy_counts(
 
 async def test_what_is_late_at_a_change_of_leaders_always_runs(store: Store, clock: Clock, delivery: InStore) -> None:
     await define(store, "ticking", every="1s", missed="skip")
-    await Firing(store, delivery).run(BATCH)
+    await SchedulesService(store, delivery).run(BATCH)
     await clock.advance(seconds=11)  # until somebody else leads
-    done = await Firing(store, delivery).run(BATCH)
+    done = await SchedulesService(store, delivery).run(BATCH)
     assert (done.moved, done.lag_ms) == (11, 10_000)
     assert [outcome for _, outcome in await outcomes(store, "ticking")] == ["enqueued"] * 11
 
 
 async def test_a_clock_that_goes_back_fires_nothing_twice(store: Store, clock: Clock, delivery: InStore) -> None:
     await define(store, "ticking", every="1s")
-    firing = Firing(store, delivery)
+    firing = SchedulesService(store, delivery)
     await firing.run(BATCH)
     await clock.advance(seconds=3)
     assert (await firing.run(BATCH)).moved == 3
     await clock.advance(seconds=-90)
     assert (await firing.run(BATCH)).moved == 0
-    assert (await Firing(store, delivery).run(BATCH)).moved == 0
+    assert (await SchedulesService(store, delivery).run(BATCH)).moved == 0
     await clock.advance(seconds=91)
-    assert (await Firing(store, delivery).run(BATCH)).moved == 1
+    assert (await SchedulesService(store, delivery).run(BATCH)).moved == 1
     assert len(await outcomes(store, "ticking")) == 4
 
 
@@ -129,7 +129,7 @@ async def test_more_than_a_batch_goes_on_at_once_and_leaves_nothing_out(
     store: Store, clock: Clock, delivery: InStore
 ) -> None:
     await define(store, "ticking", every="1s", grace="5m")
-    firing = Firing(store, delivery)
+    firing = SchedulesService(store, delivery)
     await firing.run(BATCH)
     begin = clock.now
     await clock.advance(seconds=25)
@@ -143,9 +143,9 @@ async def test_more_than_a_batch_goes_on_at_once_and_leaves_nothing_out(
 
 async def test_jitter_delays_the_job_and_not_the_time(store: Store, clock: Clock, delivery: InStore) -> None:
     await define(store, jitter="10m")
-    await Firing(store, delivery).run(BATCH)
+    await SchedulesService(store, delivery).run(BATCH)
     nominal = await clock.advance(minutes=30)
-    await Firing(store, delivery).run(BATCH)
+    await SchedulesService(store, delivery).run(BATCH)
     (fire,) = await store.list_fires("hourly", 10)
     assert fire.nominal == nominal
     assert fire.job_id is not None
@@ -159,7 +159,7 @@ async def test_nothing_fires_during_maintenance_nor_afterwards_for_it(
     store: Store, clock: Clock, delivery: InStore
 ) -> None:
     await define(store, missed="all")
-    firing = Firing(store, delivery)
+    firing = SchedulesService(store, delivery)
     await firing.run(BATCH)
     closed = read_maintenance(dates=[(clock.now + timedelta(minutes=30)).date()])
     await store.set_override("maintenance.move", msgspec.json.encode(closed).decode(), actor=None, reason=None)
@@ -174,7 +174,7 @@ async def test_nothing_fires_during_maintenance_nor_afterwards_for_it(
 
 async def test_maintenance_that_cannot_be_read_closes_nothing(store: Store, clock: Clock, delivery: InStore) -> None:
     await define(store)
-    firing = Firing(store, delivery)
+    firing = SchedulesService(store, delivery)
     await firing.run(BATCH)
     await store.set_override("maintenance.move", "17", actor=None, reason=None)
     await clock.advance(minutes=30)
@@ -187,11 +187,11 @@ async def test_what_is_disabled_or_withdrawn_does_not_fire(store: Store, clock: 
     await store.change_schedule("disabled", '{"enabled": false}', moves=True, actor=None)
     await store.define_schedules({"disabled": (await row(store, "disabled")).definition}, ["work"])
     await clock.advance(hours=2)
-    assert await Firing(store, delivery).run(BATCH) == Round(scanned=2)
+    assert await SchedulesService(store, delivery).run(BATCH) == Round(scanned=2)
     await store.change_schedule("disabled", '{"enabled": null}', moves=True, actor=None)
-    assert (await Firing(store, delivery).run(BATCH)).moved == 0  # from now on, not from when it was disabled
+    assert (await SchedulesService(store, delivery).run(BATCH)).moved == 0  # from now on, not from when it was disabled
     await clock.advance(hours=1)
-    assert (await Firing(store, delivery).run(BATCH)).moved == 1
+    assert (await SchedulesService(store, delivery).run(BATCH)).moved == 1
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ async def test_one_that_cannot_fire_keeps_no_other_from_firing(
     for name in ("a", "b", "c"):
         await define(store, name)
     await store.change_schedule("b", broken, moves=False, actor=None)
-    firing = Firing(store, delivery)
+    firing = SchedulesService(store, delivery)
     await firing.run(BATCH)
     await clock.advance(minutes=30)
     done = await firing.run(BATCH)
@@ -220,7 +220,7 @@ async def test_the_backstop_fires_only_what_nobody_else_has_fired(
     store: Store, clock: Clock, delivery: InStore
 ) -> None:
     await define(store)
-    leader, backstop = Firing(store, delivery), Firing(store, delivery, overdue_s=2.0)
+    leader, backstop = SchedulesService(store, delivery), SchedulesService(store, delivery, overdue_s=2.0)
     await leader.run(BATCH)
     await clock.advance(minutes=30, seconds=1)
     assert (await backstop.run(BATCH)).moved == 0
@@ -246,8 +246,8 @@ async def test_who_dies_between_two_commits_leaves_the_rest_due(
 
     monkeypatch.setattr(store, "fire_schedule", once)
     with pytest.raises(StoreUnavailable):
-        await Firing(store, delivery).run(1_000)
+        await SchedulesService(store, delivery).run(1_000)
     monkeypatch.undo()
     assert len(await outcomes(store)) == 100
-    await Firing(store, delivery).run(1_000)  # at once, and not when the next hour begins
+    await SchedulesService(store, delivery).run(1_000)  # at once, and not when the next hour begins
     assert len(await outcomes(store)) == 150

@@ -11,7 +11,7 @@ from holdfast import Holdfast
 from holdfast.delivery.in_store import InStore
 from holdfast.errors import DataRefused, HoldfastError
 from holdfast.services.leader import StoreLeader, own_name
-from holdfast.services.office import Office
+from holdfast.services.runner import ServiceRunner
 from holdfast.stores.cluster import LeaderRow
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.store import Store
@@ -49,7 +49,7 @@ async def test_the_first_who_asks_leads_and_is_shown(store: Store, clock: Clock)
 async def test_offices_have_leaders_of_their_own(store: Store) -> None:
     assert await lead(store, "a") == 1
     assert await store.lead("other", "b", None, LEASE_MS) == 1
-    assert [(row.office, row.holder) for row in await store.list_leaders()] == [("other", "b"), ("upkeep", "a")]
+    assert [(row.name, row.holder) for row in await store.list_leaders()] == [("other", "b"), ("upkeep", "a")]
 
 
 async def test_who_renews_keeps_the_term_and_the_beginning(store: Store, clock: Clock) -> None:
@@ -135,15 +135,15 @@ class Failing:
         self.error: Exception | None = None
         self.store = store
 
-    async def lead(self, office: str, holder: str, term: int | None, lease_ms: int) -> int | None:
+    async def lead(self, name: str, holder: str, term: int | None, lease_ms: int) -> int | None:
         if self.error is not None:
             raise self.error
-        return await self.store.lead(office, holder, term, lease_ms)
+        return await self.store.lead(name, holder, term, lease_ms)
 
-    async def resign(self, office: str, holder: str, term: int) -> None:
+    async def resign(self, name: str, holder: str, term: int) -> None:
         if self.error is not None:
             raise self.error
-        await self.store.resign(office, holder, term)
+        await self.store.resign(name, holder, term)
 
     async def list_leaders(self) -> list[LeaderRow]:
         return await self.store.list_leaders()
@@ -207,9 +207,9 @@ async def test_services_are_begun_anew_after_what_nobody_expected(
     sqlite_memory: SqliteStore, caplog: pytest.LogCaptureFixture, moments: Moments
 ) -> None:
     leadership, delivery = Stumbling(), InStore(sqlite_memory)
-    office = Office(sqlite_memory, delivery, Holdfast("sqlite://").settings, leadership)
-    async with office.open():
+    runner = ServiceRunner(sqlite_memory, delivery, Holdfast("sqlite://").settings, leadership)
+    async with runner.open():
         await until(lambda: leadership.begun >= 2, "the election is begun again")
         await moments.next("served")
     await delivery.close()
-    assert "are begun anew" in caplog.text
+    assert "start again" in caplog.text

@@ -8,7 +8,7 @@ import msgspec
 from holdfast import Holdfast
 from holdfast.client.client import Client
 from holdfast.resources.bulk import BulkState, BulkVerb
-from holdfast.services.retaining import Retaining
+from holdfast.services.retention import RetentionService
 from holdfast.stores.access import NewToken
 from holdfast.stores.bulk import NewBulk
 from holdfast.stores.cluster import LockRequest
@@ -81,4 +81,4 @@ async def test_prune_leaves_nothing_to_the_retention_service(store: Store, clock
     client = Client(watched, Holdfast("sqlite://").settings)
     assert await client.prune() >= len(EVERY_VERB)
     assert watched.deleting == EVERY_VERB
-    assert (await Retaining(store).run(BATCH)).scanned == 0
+    assert (await RetentionService(store).run(BATCH)).scanned == 0

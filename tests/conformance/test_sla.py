@@ -11,8 +11,8 @@ from holdfast.events import EventType
 from holdfast.job import JobState
 from holdfast.resources import job_rows
 from holdfast.rollup import Rollup, bucket
-from holdfast.services.gauging import Gauging
-from holdfast.services.sla import Promises
+from holdfast.services.lane_counts import LaneCountsService
+from holdfast.services.sla import SlaService
 from holdfast.stores.alarms import Alarm
 from holdfast.stores.sla import LaneHead, Look, QueuePolicy, SlaRow, TuningRow
 from holdfast.stores.store import Store
@@ -197,7 +197,7 @@ async def test_a_queue_whose_workers_are_all_dead_breaks_its_promise(
     await publish(store, default='{"sla_ms": 30000, "escalation": "ops"}', idle='{"sla_ms": 30000}')
     await raw.execute(store, "UPDATE holdfast.queues SET escalation = 'ops'")
     await enqueue_many(store, 4)
-    promises, gauging = Promises(store), Gauging(store)
+    promises, gauging = SlaService(store), LaneCountsService(store)
     caplog.set_level(logging.INFO, "holdfast")
     for _ in range(6):  # nobody starts anything: no roll-up tells of it
         await clock.advance(seconds=10)
@@ -227,7 +227,7 @@ async def test_those_who_watch_hear_of_a_breach_and_of_its_end_once(store: Store
     await publish(store, default='{"sla_ms": 30000}', idle='{"sla_ms": 30000}')
     await enqueue(store)
     await store.watch("test", 60 * MINUTE)
-    promises = Promises(store)
+    promises = SlaService(store)
     for _ in range(6):
         await clock.advance(seconds=10)
         await promises.run(1)
@@ -282,7 +282,7 @@ async def test_waits_of_twenty_starts_break_a_promise(
     await started(store, jobs, wait_ms)
     for _ in range(3):
         await clock.advance(seconds=10)
-        await Promises(store).run(1)
+        await SlaService(store).run(1)
     (row,) = await store.list_waits()
     assert (row.breached_at is not None) is is_broken
     assert row.starts == jobs
@@ -291,7 +291,7 @@ async def test_waits_of_twenty_starts_break_a_promise(
 async def test_where_nothing_is_promised_nothing_is_looked_at(store: Store) -> None:
     await publish(store, default='{"workers": 4}')
     await enqueue(store)
-    assert (await Promises(store).run(1)).scanned == 0
+    assert (await SlaService(store).run(1)).scanned == 0
     assert await store.list_waits() == []
 
 
@@ -346,7 +346,7 @@ async def test_a_burst_grows_the_workers_of_an_instance_and_rest_shrinks_them(st
     await enqueue_many(store, 10)
     await clock.advance(seconds=11)
     for _ in range(6):
-        await Promises(store).run(1)
+        await SlaService(store).run(1)
         await tuner.look()
         await clock.advance(seconds=10)
     assert [bounds["default"] for bounds in applied] == [3, 4, 5, 7, 8]
@@ -356,7 +356,7 @@ async def test_a_burst_grows_the_workers_of_an_instance_and_rest_shrinks_them(st
     )
     await claim(store, worker)
     for _ in range(22):
-        await Promises(store).run(1)
+        await SlaService(store).run(1)
         await tuner.look()
         await clock.advance(seconds=10)
     assert tuner.bounds == {"default": 2}

@@ -13,7 +13,7 @@ from holdfast.moving.move import Wishes, abort, move
 from holdfast.moving.sides import Side
 from holdfast.public_id import LARGEST
 from holdfast.resources.bulk import BulkState, BulkVerb
-from holdfast.services.bulk import BulkWork
+from holdfast.services.bulk import BulkService
 from holdfast.stores.alarms import Alarm, EscalationRow
 from holdfast.stores.bulk import NewBulk
 from holdfast.stores.moving import BULK_RUNS, NOTICES, PENDING_NOTICES, Move, MoveProgress, Release, Row, Stage, Table
@@ -205,11 +205,11 @@ async def test_a_bulk_run_goes_on_where_it_was(sides: tuple[Side, Side]) -> None
     ids = await fail_many(source, 20)
     new = NewBulk(key="one", verb=BulkVerb.RETRY, which=FAILED, expected=20, actor="alice", reason="fixed")
     run = await source.start_bulk(new)
-    assert (await BulkWork(source, InStore(source)).run(7)).moved == 7
+    assert (await BulkService(source, InStore(source)).run(7)).moved == 7
     await move(source, target, TO, quiet)
     (found,) = await target.list_bulk(10)
     assert (found.id, found.done, found.step, found.actor, found.which) == (run.id, 7, 1, "alice", FAILED)
-    serving = BulkWork(target, InStore(target))
+    serving = BulkService(target, InStore(target))
     while (await serving.run(7)).has_more:
         pass
     (ended,) = await target.list_bulk(10)
@@ -226,7 +226,7 @@ async def test_a_bulk_run_begins_on_the_target_only_when_its_jobs_are_there(side
     await source.start_bulk(
         NewBulk(key="one", verb=BulkVerb.CANCEL, which=JobFilter(states=(JobState.QUEUED,)), expected=5)
     )
-    release, serving = target.release_jobs, BulkWork(target, InStore(target))
+    release, serving = target.release_jobs, BulkService(target, InStore(target))
 
     async def busy(releases: Sequence[Release], progress: MoveProgress) -> None:
         await serving.run(100)

@@ -11,7 +11,7 @@ from standardwebhooks import Webhook
 from holdfast import public_id
 from holdfast.policies.channels import Email, PagerDuty, SignedWebhook, Slack
 from holdfast.policies.escalation import Escalation
-from holdfast.services.sending import GIVE_UP_MS
+from holdfast.services.notices import GIVE_UP_MS
 from holdfast.stores.store import Store
 from tests.support import raw
 from tests.support.builders import enqueue

@@ -8,7 +8,7 @@ from holdfast import Holdfast
 from holdfast.delivery.choosing import make_delivery
 from holdfast.policies.escalation import Escalation
 from holdfast.schedules import Schedule, plan_of
-from holdfast.services.firing import Firing
+from holdfast.services.schedules import SchedulesService
 from holdfast.stores.cluster import Fire
 from holdfast.stores.store import Store
 from holdfast.stores.values import QueueTerms
@@ -50,7 +50,7 @@ async def test_a_leader_that_comes_late_tells_what_it_has_missed(store: Store, c
     await store.define_queues({"default": escalated()})
     plan = plan_of(Schedule(name="nightly", kind="work", every="1h"), new_job(1, kind="work"))
     await store.define_schedules({"nightly": msgspec.json.encode(plan).decode()}, [])
-    firing, staff = Firing(store, make_delivery(Holdfast("sqlite://").settings, store)), Staff(store, OPS)
+    firing, staff = SchedulesService(store, make_delivery(Holdfast("sqlite://").settings, store)), Staff(store, OPS)
     await firing.run(100)
     for hours, told in ((1, 0), (1, 0), (5, 1)):
         await clock.advance((clock.now + timedelta(hours=hours)).replace(minute=0, second=1) - clock.now)

@@ -5,7 +5,7 @@ import asyncio
 from holdfast.delivery.in_store import InStore
 from holdfast.job import JobRow, JobState
 from holdfast.resources.bulk import BulkState, BulkVerb
-from holdfast.services.bulk import BulkWork
+from holdfast.services.bulk import BulkService
 from holdfast.stores.bulk import NewBulk
 from holdfast.stores.failures import DeadFilter
 from holdfast.stores.postgres.store import PostgresStore
@@ -64,7 +64,7 @@ async def test_two_leaders_replay_every_job_once(rivals: Rivals) -> None:
     run = await rivals.one.start_bulk(NewBulk(key="k", verb=BulkVerb.RETRY, which=FAILED, expected=len(jobs)))
 
     async def lead(store: PostgresStore) -> int:
-        serving, moved = BulkWork(store, InStore(store)), 0
+        serving, moved = BulkService(store, InStore(store)), 0
         while (done := await serving.run(5)).has_more:
             moved += done.moved
         return moved

@@ -182,10 +182,10 @@ async def test_of_two_who_ask_for_an_office_that_has_ended_one_leads(rivals: Riv
 async def test_a_late_renewal_and_a_successor_never_both_lead(rivals: Rivals) -> None:
     renewed = 0
     for turn in range(ROUNDS):
-        office = f"office {turn}"
-        term = await rivals.one.lead(office, "one", None, 1_000_000)
+        lease = f"lease {turn}"
+        term = await rivals.one.lead(lease, "one", None, 1_000_000)
         await rivals.watcher.execute(rivals.sql("UPDATE holdfast.leaders SET until = now() - interval '1 second'"))
-        keep, take = rivals.one.lead(office, "one", term, 1_000_000), rivals.two.lead(office, "two", None, 1_000_000)
+        keep, take = rivals.one.lead(lease, "one", term, 1_000_000), rivals.two.lead(lease, "two", None, 1_000_000)
         if turn % 2:
             kept, taken = await asyncio.gather(keep, take)
         else:

@@ -13,10 +13,10 @@ import pytest
 from holdfast import Holdfast
 from holdfast.delivery.in_store import InStore
 from holdfast.delivery.redis import ByRedis
-from holdfast.services import announcing
-from holdfast.services.announcing import UNANNOUNCED_MS, Announcing
-from holdfast.services.office import Office
-from holdfast.services.promoting import Promoting
+from holdfast.services import announcements
+from holdfast.services.announcements import UNANNOUNCED_MS, AnnouncementsService
+from holdfast.services.promotion import PromotionService
+from holdfast.services.runner import ServiceRunner
 from holdfast.shards import RedisDelivery, Shard
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sql import quoted
@@ -71,7 +71,7 @@ def by_redis(store: AnyStore, deliveries: Callable[[AnyStore], ByRedis]) -> ByRe
 @pytest.fixture
 def restless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let one sweep follow the other at once; the tests wait for what each has begun."""
-    monkeypatch.setattr(announcing, "REST_S", 0.0)
+    monkeypatch.setattr(announcements, "REST_S", 0.0)
 
 
 async def age(store: AnyStore, seconds: float) -> None:
@@ -79,7 +79,7 @@ async def age(store: AnyStore, seconds: float) -> None:
     await store.set_time(datetime.now(UTC) + timedelta(seconds=seconds))
 
 
-async def swept(by_redis: ByRedis, sweep: Announcing) -> int:
+async def swept(by_redis: ByRedis, sweep: AnnouncementsService) -> int:
     """Sweep once, and wait until everything that it announced is pushed and marked; how many jobs that were."""
     before = by_redis.pushed
     with recorded() as moments:
@@ -108,7 +108,7 @@ async def test_what_waits_is_announced_once(
 ) -> None:
     await insert(store, WAITING)
     await age(store, 10)
-    sweep = Announcing(store, by_redis, by_redis)
+    sweep = AnnouncementsService(store, by_redis, by_redis)
     held = min(WAITING, COUNTED)
     rounds = -(-held // BATCH)
     assert [await swept(by_redis, sweep) for _ in range(rounds)] == [BATCH] * (held // BATCH) + [1] * (held % BATCH > 0)
@@ -128,7 +128,7 @@ async def test_what_was_lost_is_announced_again_after_some_seconds(
 ) -> None:
     await insert(store, BATCH)
     await age(store, 10)
-    sweep = Announcing(store, by_redis, by_redis)
+    sweep = AnnouncementsService(store, by_redis, by_redis)
     assert await swept(by_redis, sweep) == BATCH
     valkey.ask("FLUSHALL")
     assert await swept(by_redis, sweep) == 0  # they may be on their way to a worker
@@ -144,7 +144,7 @@ async def test_ids_of_cancelled_jobs_hide_no_lost_ids(
 ) -> None:
     ids = await insert(store, 20)
     await age(store, 10)
-    sweep = Announcing(store, by_redis, by_redis)
+    sweep = AnnouncementsService(store, by_redis, by_redis)
     assert await swept(by_redis, sweep) == 20
     cancelled, lost, waits = ids[:10], ids[10:15], ids[15:]
     await store.cancel_jobs(cancelled, actor=None, reason=None)
@@ -164,7 +164,7 @@ async def test_with_the_rights_of_earlier_releases_a_flushed_server_is_filled(
     valkey.ask("ACL", "SETUSER", "default", "-zscore")
     await insert(store, BATCH)
     await age(store, 10)
-    sweep = Announcing(store, by_redis, by_redis)
+    sweep = AnnouncementsService(store, by_redis, by_redis)
     assert await swept(by_redis, sweep) == BATCH
     await age(store, 10 + UNANNOUNCED_MS / 1_000 + 1)
     assert await swept(by_redis, sweep) == 0, "it holds as many ids as there are jobs"
@@ -175,14 +175,14 @@ async def test_with_the_rights_of_earlier_releases_a_flushed_server_is_filled(
 async def test_a_job_that_was_just_made_ready_is_left_to_whoever_did_it(store: AnyStore, by_redis: ByRedis) -> None:
     await store.set_time(datetime.now(UTC))
     await insert(store, BATCH)
-    assert await swept(by_redis, Announcing(store, by_redis, by_redis)) == 0
+    assert await swept(by_redis, AnnouncementsService(store, by_redis, by_redis)) == 0
 
 
 async def test_what_a_paused_queue_holds_is_not_announced(store: AnyStore, by_redis: ByRedis) -> None:
     await insert(store, BATCH)
     await age(store, 10)
     await store.pause_queue("default", actor=None, reason=None)
-    assert await swept(by_redis, Announcing(store, by_redis, by_redis)) == 0
+    assert await swept(by_redis, AnnouncementsService(store, by_redis, by_redis)) == 0
 
 
 async def test_a_session_that_marks_waits_for_the_disk_afterwards_as_before(dsn: str, schema: str) -> None:
@@ -211,15 +211,15 @@ class Leads:
 
 
 @asynccontextmanager
-async def serving(store: AnyStore, by_redis: ByRedis) -> AsyncIterator[Office]:
+async def serving(store: AnyStore, by_redis: ByRedis) -> AsyncIterator[ServiceRunner]:
     """Let the services run beside the block."""
-    office = Office(store, by_redis, Holdfast("sqlite://").settings, Leads())
-    async with office.open():
-        yield office
+    runner = ServiceRunner(store, by_redis, Holdfast("sqlite://").settings, Leads())
+    async with runner.open():
+        yield runner
 
 
-def rounds(office: Office) -> int:
-    return next((report.runs for report in office.reports() if report.name == "announce"), 0)
+def rounds(runner: ServiceRunner) -> int:
+    return next((report.runs for report in runner.reports() if report.name == "announce"), 0)
 
 
 async def test_a_flushed_server_is_filled_without_repeating(
@@ -277,9 +277,9 @@ async def test_while_redis_is_away_tasks_stay_pending_and_no_lock_is_held(
     valkey.pause()
     ids = await insert(postgres, 100)
     await age(postgres, 10)
-    async with serving(postgres, by_redis) as office:
+    async with serving(postgres, by_redis) as runner:
         by_redis.announce(await postgres.unannounced_jobs(*LANE, UNANNOUNCED_MS, 50))
-        while not (by_redis.dropped and rounds(office)):
+        while not (by_redis.dropped and rounds(runner)):
             assert await statuses() == {"PENDING": 100}
             # Whoever locks or changes them meanwhile waits for nobody.
             await raw.execute(postgres, f"UPDATE holdfast.jobs SET priority = 5 WHERE id = {ids[0]}")
@@ -316,7 +316,7 @@ async def test_two_schedulers_queue_every_task_once(
     assert await statuses() == {"SCHEDULED": 2 * BATCH}
     await age(postgres, 10)
     both = [deliveries(postgres), deliveries(postgres)]
-    schedulers = [Promoting(postgres, delivery) for delivery in both]
+    schedulers = [PromotionService(postgres, delivery) for delivery in both]
     moved = 0
     while moved < len(ids):
         moved += sum([done.moved for done in await asyncio.gather(*(each.run(100) for each in schedulers))])

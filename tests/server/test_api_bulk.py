@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from holdfast import Holdfast
-from holdfast.services.bulk import BulkWork
+from holdfast.services.bulk import BulkService
 from holdfast.stores.access import AuditFilter
 from holdfast.stores.values import Counted, JobFilter
 from tests.server.asking import asking
@@ -25,7 +25,7 @@ async def stored(app: Holdfast, queues: Sequence[str]) -> list[str]:
 
 async def worked(app: Holdfast) -> None:
     """Do what a leader does until no run has anything left."""
-    service = BulkWork(app.store, app.client.delivery)
+    service = BulkService(app.store, app.client.delivery)
     while (await service.run(2)).has_more:
         pass
 

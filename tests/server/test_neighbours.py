@@ -93,7 +93,7 @@ async def furnish(app: Holdfast, queue: str, word: str, shared: int) -> dict[str
     await store.add_audit(deed)
     await app.queues.pause(queue, actor=word, reason=word)
     await made_token(app, "viewer", queues=(queue,), name=word)
-    await store.lead(f"office-{word}", f"{word}/1/x", None, 600_000)
+    await store.lead(f"lease-{word}", f"{word}/1/x", None, 600_000)
     (group,) = (await app.dead_letters.list(queue=queue)).groups
     given = {"id": failed.id, "job": failed.id, "group": group.id, "queue": queue, "kind": waits.name}
     given |= {"name": name, "worker": str(worker), "escalation": escalation.id, "operation": run.id}

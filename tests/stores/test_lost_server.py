@@ -15,8 +15,8 @@ import pytest
 from holdfast import Holdfast
 from holdfast.delivery.in_store import InStore
 from holdfast.errors import OutcomeUnknown, StoreUnavailable
-from holdfast.services import office
-from holdfast.services.office import Office
+from holdfast.services import runner
+from holdfast.services.runner import ServiceRunner
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sqlite.store import SqliteStore
 from tests.support.moments import Moments, MomentsFile
@@ -84,10 +84,10 @@ async def test_services_say_once_that_the_store_is_away_and_once_that_it_is_back
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(office, "_AFTER_ERROR_S", 0.01)
+    monkeypatch.setattr(runner, "_AFTER_ERROR_S", 0.01)
     caplog.set_level(logging.INFO, "holdfast")
     store: Any = Away(sqlite_memory)
-    async with Office(store, InStore(sqlite_memory), Holdfast("sqlite://").settings, Leads()).open():
+    async with ServiceRunner(store, InStore(sqlite_memory), Holdfast("sqlite://").settings, Leads()).open():
         await moments.wait("served", service="promote")
         store.is_away = True
         await until(lambda: store.asked > 50, "the services have tried again and again")

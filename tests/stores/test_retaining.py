@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from holdfast.services.retaining import Retaining
+from holdfast.services.retention import RetentionService
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.values import WorkerProcess
 from holdfast.transitions import completed
@@ -15,7 +15,7 @@ async def test_what_has_expired_is_deleted_round_by_round_until_nothing_is_left(
     jobs = await sqlite_memory.claim_jobs(request(worker, 50))
     await sqlite_memory.finish_jobs([completed(job.id, job.claim) for job in jobs])
     await sqlite_memory.set_time(datetime.now(UTC) + timedelta(days=8))
-    retaining = Retaining(sqlite_memory)
+    retaining = RetentionService(sqlite_memory)
 
     left, more = [], []
     for _ in range(4):

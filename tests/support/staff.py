@@ -6,8 +6,8 @@ from holdfast import Holdfast
 from holdfast.config import Settings
 from holdfast.policies.channels import Channel, Email, PagerDuty, SignedWebhook, Slack
 from holdfast.policies.escalation import Escalation
-from holdfast.services.escalating import Escalating
-from holdfast.services.sending import Sending
+from holdfast.services.escalations import EscalationsService
+from holdfast.services.notices import NoticesService
 from holdfast.stores.alarms import Alarm, EscalationRow
 from holdfast.stores.store import Store
 from holdfast.webhooks.signature import new_secret
@@ -41,8 +41,8 @@ class Staff:
     def __init__(self, store: Store, *policies: Escalation, to: dict[str, Channel] | None = None) -> None:
         self.store = store
         self.settings = settings_of(*policies, to=to)
-        self.escalating = Escalating(store, self.settings)
-        self.sending = Sending(store, self.settings)
+        self.escalating = EscalationsService(store, self.settings)
+        self.sending = NoticesService(store, self.settings)
 
     async def work(self) -> None:
         """Do one round of both."""

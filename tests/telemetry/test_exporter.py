@@ -14,7 +14,7 @@ import pytest
 from holdfast import ConfigError, Fatal, Holdfast, Queue, Retry, Service, Snooze
 from holdfast.job import JobState
 from holdfast.policies.limits import Limit
-from holdfast.services.exporting import of_lanes
+from holdfast.services.exporter import of_lanes
 from holdfast.stores.values import LaneGauge, QueueRow
 from holdfast.telemetry.settings import TelemetrySettings
 from tests.support.wait import until

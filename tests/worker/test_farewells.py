@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Holdfast, Job, JobNotFound, JobState, Queue
 from holdfast.events import EventType
-from holdfast.services import farewells
+from holdfast.services import retention_callbacks
 from holdfast.stores.postgres.store import PostgresStore
 from tests.support.clock import set_time
 from tests.support.wait import PATIENCE_S, until
@@ -35,7 +35,7 @@ class Days:
 @pytest.fixture(autouse=True)
 def _brisk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for what is to be told all the time."""
-    monkeypatch.setattr(farewells, "_LOOK_S", 0.02)
+    monkeypatch.setattr(retention_callbacks, "_LOOK_S", 0.02)
 
 
 def queues(**changes: Any) -> list[Queue]:

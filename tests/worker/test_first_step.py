@@ -9,7 +9,7 @@ from holdfast.context import LockBlock, TransactionBlock
 from holdfast.duration import Duration
 from holdfast.job import JobRow
 from holdfast.policies.money import Amount
-from holdfast.services.upkeep import crashes
+from holdfast.services.sweeps import crashes
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.values import WorkerProcess
 from holdfast.transitions import Transition, Verb

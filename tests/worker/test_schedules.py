@@ -14,8 +14,8 @@ from holdfast.errors import ScheduleNotFound
 from holdfast.job import JobState
 from holdfast.resources.schedule import ScheduleFire
 from holdfast.schedules import Schedule
-from holdfast.services import upkeep
-from holdfast.services.leader import OFFICE
+from holdfast.services import sweeps
+from holdfast.services.leader import LEASE
 from tests.support.clock import Clock
 from tests.support.wait import until
 from tests.support.workers import MakeApp, working
@@ -319,7 +319,7 @@ async def test_a_due_job_starts_within_milliseconds_also_one_that_is_due_earlier
 async def test_without_a_leader_schedules_fire_two_seconds_late_and_due_jobs_in_time(
     make_shared_app: MakeApp, seen: Seen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "SWEEP_S", 0.02)
+    monkeypatch.setattr(sweeps, "SWEEP_S", 0.02)
     async with make_shared_app(services=ALERT) as app:
         await emptied(app)
         clock = Clock(app.store)
@@ -337,7 +337,7 @@ async def test_without_a_leader_schedules_fire_two_seconds_late_and_due_jobs_in_
         async def is_looked_at() -> bool:
             return any(state.due_at for state in await app.schedules.list())
 
-        term = await app.store.lead(OFFICE, "somebody who does nothing", None, 600_000)
+        term = await app.store.lead(LEASE, "somebody who does nothing", None, 600_000)
         async with working(app):
             await until(is_looked_at, "the worker knows when the schedule fires first")
             await note.using(delay="1s").enqueue()

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast import Holdfast, InvalidValue, Service
-from holdfast.services import office
+from holdfast.services import runner
 from tests.support.wait import until
 from tests.support.workers import MakeApp, working
 from tests.worker.scheduling import emptied
@@ -12,8 +12,8 @@ from tests.worker.scheduling import emptied
 @pytest.fixture
 def alert(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let services be set, and tell what they did, many times a second."""
-    monkeypatch.setattr(office, "_REFRESH_S", 0.1)
-    monkeypatch.setattr(office, "_REPORT_S", 0.1)
+    monkeypatch.setattr(runner, "_REFRESH_S", 0.1)
+    monkeypatch.setattr(runner, "_REPORT_S", 0.1)
 
 
 async def runs(app: Holdfast, name: str) -> int:

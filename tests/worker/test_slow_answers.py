@@ -14,8 +14,8 @@ from holdfast.client.subscription import EventFilter, EventsMissed
 from holdfast.client.watching import Watching
 from holdfast.resources.event import Event
 from holdfast.services.leader import StoreLeader
-from holdfast.services.rescuing import Rescuing
-from holdfast.services.upkeep import NEVER
+from holdfast.services.rescue import RescueService
+from holdfast.services.sweeps import NEVER
 from holdfast.stores.cluster import LockAnswer, LockRequest
 from holdfast.stores.values import Horizon, Renewal, Rescued
 from holdfast.worker.lease import Lease
@@ -41,7 +41,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Give the clock of leases, leaders, locks and rescues to the test; the event loop keeps its own."""
     found = Clock()
-    for module in ("worker.lease", "services.leader", "services.rescuing", "client.lock_keeper", "client.watching"):
+    for module in ("worker.lease", "services.leader", "services.rescue", "client.lock_keeper", "client.watching"):
         fake = SimpleNamespace(monotonic=found.monotonic, monotonic_ns=found.monotonic_ns)
         monkeypatch.setattr(f"holdfast.{module}.time", fake)
     return found
@@ -61,7 +61,7 @@ class SlowStore:
         self.clock.now += self.takes_s
         return Renewal(frozenset(workers), [])
 
-    async def lead(self, office: str, holder: str, term: int | None, lease_ms: int) -> int:
+    async def lead(self, name: str, holder: str, term: int | None, lease_ms: int) -> int:
         """Let anybody lead."""
         self.clock.now += self.takes_s
         return 1
@@ -215,7 +215,7 @@ async def test_a_renewed_lock_is_trusted_from_the_sending_of_its_renewal(clock: 
 @pytest.mark.guards("rescue-slow-look")
 async def test_a_rescuer_that_was_answered_slowly_judges_nobody(clock: Clock) -> None:
     store: Any = SlowStore(clock, 0.1)
-    rescuing = Rescuing(store, cancel_grace_s=30, lease_s=9.0)
+    rescuing = RescueService(store, cancel_grace_s=30, lease_s=9.0)
     for _ in range(4):
         await rescuing.run(100)
         clock.now += 2.0
@@ -233,7 +233,7 @@ async def test_a_rescuer_that_was_answered_slowly_judges_nobody(clock: Clock) ->
 @pytest.mark.guards("rescue-gap")
 async def test_a_rescuer_that_slept_judges_nobody(clock: Clock) -> None:
     store: Any = SlowStore(clock, 0.1)
-    rescuing = Rescuing(store, cancel_grace_s=30, lease_s=9.0)
+    rescuing = RescueService(store, cancel_grace_s=30, lease_s=9.0)
     for _ in range(4):
         await rescuing.run(100)
         clock.now += 2.0

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import Holdfast, JobState, Queue
 from holdfast.events import EventType
-from holdfast.services.courier import AT_ONCE, Courier
+from holdfast.services.webhooks import AT_ONCE, WebhooksService
 from holdfast.stores.deliveries import Message
 from holdfast.webhooks.hosts import AT_ONCE_EACH
 from holdfast.webhooks.settings import WebhookSettings
@@ -107,12 +107,12 @@ async def test_what_was_taken_when_a_worker_leaves_is_still_posted(
         monkeypatch.setattr(store, "claim_deliveries", nothing)
         await drained(app)
         monkeypatch.setattr(store, "claim_deliveries", slowly)
-        courier = Courier(app.store, app.settings)
-        serving = asyncio.create_task(courier.serve())
+        sender = WebhooksService(app.store, app.settings)
+        serving = asyncio.create_task(sender.serve())
         await taken.wait()
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
-        closing = asyncio.create_task(courier.close(PATIENCE_S))
+        closing = asyncio.create_task(sender.close(PATIENCE_S))
         await asyncio.sleep(0)
         answered.set()
         await closing

@@ -13,9 +13,9 @@ from holdfast.cli import locate
 from holdfast.cli.connect import require_kept, require_present
 from holdfast.cli.services import services
 from holdfast.locations import masked
-from holdfast.services.exporting import Exporter
-from holdfast.services.leading import make_leadership
-from holdfast.services.office import Office
+from holdfast.services.exporter import Exporter
+from holdfast.services.leader import make_leadership
+from holdfast.services.runner import ServiceRunner
 from holdfast.services.secrecy import keep_secrets
 from holdfast.telemetry import endpoint, logs
 from holdfast.telemetry.exposition import require_metrics
@@ -55,18 +55,18 @@ async def _serve(app: Holdfast, metrics: str | None) -> None:
     log = logging.getLogger("holdfast")
     async with app, _told() as told:
         settings, store, delivery = app.settings, app.store, app.client.delivery
-        office = Office(store, delivery, settings, make_leadership(settings, store))
-        log.info("services of %s as %s", masked(settings.url), office.leadership.holder)
+        runner = ServiceRunner(store, delivery, settings, make_leadership(settings, store))
+        log.info("services of %s as %s", masked(settings.url), runner.leadership.holder)
         errands = Errands(app.parts, store, delivery)
         exporter = Exporter()
         shown = contextlib.nullcontext() if metrics is None else endpoint.serving(metrics, exporter.text)
         try:
-            with exporter.showing(tuple, store, office):
-                async with shown, office.open():
+            with exporter.showing(tuple, store, runner):
+                async with shown, runner.open():
                     await told.wait()
         finally:
             await errands.close(_FAREWELL_S)
-        for report in office.reports():
+        for report in runner.reports():
             log.info(
                 "%s: %d rounds, %d scanned, %d moved, %d failures, at most %d ms late",
                 report.name,

@@ -31,7 +31,7 @@ class WorkedStore(JobStore, BulkStore, Protocol):
     """What bulk operations need of a store."""
 
 
-class BulkWork:
+class BulkService:
     """Works on the operation whose turn it is."""
 
     name: ClassVar[str] = "bulk"

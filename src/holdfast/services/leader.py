@@ -1,4 +1,4 @@
-"""Who of many processes runs the services: a lease on an office, under a term that the store gives.
+"""Who of many processes runs the services: a lease in the store, or a key at Redis.
 
 Nothing but promptness rests on it: two leaders cost work and never correctness. Any error means "not leader".
 """
@@ -13,12 +13,13 @@ import uuid
 from typing import Protocol
 
 from holdfast import moments
+from holdfast.config import Settings
 from holdfast.errors import HoldfastError
 from holdfast.stores.cluster import LeaderStore
 
 _logger = logging.getLogger("holdfast")
 
-OFFICE = "upkeep"
+LEASE = "upkeep"  # as the last release calls it, whose processes take part in the same election
 LEASE_S = 10.0
 RENEW_S = 3.0
 CAMPAIGN_S = 0.9  # so that a lease that has ended is noticed within a second
@@ -54,7 +55,7 @@ class StoreLeader:
         self,
         store: LeaderStore,
         *,
-        office: str = OFFICE,
+        lease: str = LEASE,
         lease_s: float = LEASE_S,
         renew_s: float = RENEW_S,
         campaign_s: float = CAMPAIGN_S,
@@ -62,7 +63,7 @@ class StoreLeader:
         self.holder = own_name()
         self.term: int | None = None  # of the last lease that was ours, so that a late renewal names it
         self._store = store
-        self._office = office
+        self._lease = lease
         self._lease_s = lease_s
         self._renew_s = renew_s
         self._campaign_s = campaign_s
@@ -82,10 +83,10 @@ class StoreLeader:
             await asyncio.sleep(pause * random.uniform(0.9, 1.0))
 
     async def ask(self) -> None:
-        """Ask once for the office, or to keep it."""
+        """Ask once for the lease, or to keep it."""
         asked_at = time.monotonic()
         try:
-            term = await self._store.lead(self._office, self.holder, self.term, round(self._lease_s * 1_000))
+            term = await self._store.lead(self._lease, self.holder, self.term, round(self._lease_s * 1_000))
         except Exception as error:  # noqa: BLE001 - whatever it is, it means "not leader" until the next answer
             self._until = 0.0
             level = logging.DEBUG if isinstance(error, HoldfastError) else logging.WARNING
@@ -104,7 +105,7 @@ class StoreLeader:
             return
         try:
             async with asyncio.timeout(_FAREWELL_S):
-                await self._store.resign(self._office, self.holder, self.term)
+                await self._store.resign(self._lease, self.holder, self.term)
         except Exception as error:  # noqa: BLE001 - a farewell that fails costs the others some seconds
             _logger.debug("the lease of the leader ends by itself: %s", error)
 
@@ -114,3 +115,12 @@ class StoreLeader:
             moments.reach("elected" if self.is_leader else "deposed", holder=self.holder, term=self.term)
             words = "leads" if self.is_leader else "does not lead any more"
             _logger.info("%s %s (term %s)", self.holder, words, self.term)
+
+
+def make_leadership(settings: Settings, store: LeaderStore) -> Leadership:
+    """Lead by a lease in the store, or by a key at Redis if the settings say so."""
+    if settings.leader is None:
+        return StoreLeader(store)
+    from holdfast.services.redis_leader import RedisLeader  # noqa: PLC0415 - only who uses Redis needs its package
+
+    return RedisLeader(settings.leader)

@@ -1,4 +1,4 @@
-"""Leading by a key at a Redis server, renewed on a thread of its own."""
+"""Leads by a key at a Redis server, renewed on a thread of its own."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What all services are: rounds that can be counted, done by whoever leads."""
+"""What all services of the leader have in common: they do rounds, which are counted."""
 
 from typing import ClassVar, Protocol
 
@@ -8,7 +8,7 @@ import msgspec
 class Round(msgspec.Struct, frozen=True):
     """What one round of a service did.
 
-    `scanned` rows were looked at and `moved` ones changed, `failures` of what had to be done or told could not be;
+    `scanned` rows were looked at and `moved` ones changed, `failures` did not work;
     `lag_ms` is how late the latest was. `next_s` says when the next round is due, if earlier than the interval.
     """
 
@@ -20,7 +20,7 @@ class Round(msgspec.Struct, frozen=True):
     has_more: bool = False
 
 
-class Serving(Protocol):
+class LeaderService(Protocol):
     """One service; any number of processes may run it at once, and one is enough."""
 
     name: ClassVar[str]

@@ -1,4 +1,4 @@
-"""Looking whether queues keep what is promised of their waits, and saying so when they do not."""
+"""Compares the waits of queues with their SLA, and raises an alarm when they break it."""
 
 import logging
 from collections.abc import Sequence
@@ -28,8 +28,8 @@ class WatchedStore(SlaStore, Protocol):
         """Read how long the lanes were when they were last measured."""
 
 
-class Promises:
-    """Watches the waits of queues that have a promise, or whose workers follow from their waits."""
+class SlaService:
+    """Watches the waits of queues that have an SLA, or whose number of workers follows from their waits."""
 
     name: ClassVar[str] = "sla"
 

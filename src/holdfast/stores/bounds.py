@@ -36,7 +36,7 @@ BOUNDS = {
     "items": Bound("10,000 of a set, with their live jobs; folded into the history row"),
     "jobs": Bound("live jobs only: until they end", "enqueued_at"),
     "kinds": Bound("one row of each kind that was ever defined", "published_at"),
-    "leaders": Bound("one row of each office"),
+    "leaders": Bound("one row: the lease of the leader"),
     "ledger": Bound("25 months", "at"),
     "limit_keys": Bound("a day after its key was last seen", "seen_at"),
     "limits": Bound("one row of each limit that is defined", "changed_at"),

@@ -72,9 +72,9 @@ class ServiceReport(msgspec.Struct, frozen=True):
 
 
 class LeaderRow(msgspec.Struct, frozen=True):
-    """Who holds an office, since when, and until when unless it is renewed."""
+    """Who holds the lease, since when, and until when unless it is renewed."""
 
-    office: str
+    name: str
     holder: str
     term: int
     since: datetime
@@ -195,14 +195,14 @@ class SettingStore(Protocol):
 class LeaderStore(Protocol):
     """Who does what one process is enough for; nothing but promptness rests on it."""
 
-    async def lead(self, office: str, holder: str, term: int | None, lease_ms: int) -> int | None:
-        """Take an office that nobody holds, or keep it under the term it was taken with; the answer is the term.
+    async def lead(self, name: str, holder: str, term: int | None, lease_ms: int) -> int | None:
+        """Take a lease that no process holds, or keep it under the term it was taken with; the answer is the term.
 
         Unknown: you do not lead until the next answer says so.
         """
 
-    async def resign(self, office: str, holder: str, term: int) -> None:
-        """Leave an office. Unknown: leave it; the lease ends by itself."""
+    async def resign(self, name: str, holder: str, term: int) -> None:
+        """Give up a lease. Unknown: leave it; it ends by itself."""
 
     async def list_leaders(self) -> list[LeaderRow]:
         """Read who leads."""

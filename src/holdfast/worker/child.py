@@ -23,8 +23,8 @@ from holdfast.client.definitions import read_definitions
 from holdfast.delivery.choosing import make_delivery
 from holdfast.errors import ConfigError, HoldfastError, OutcomeUnknown, StoreUnavailable
 from holdfast.escalation.sender import require_channels
-from holdfast.services.courier import require_http
 from holdfast.services.secrecy import keep_secrets
+from holdfast.services.webhooks import require_http
 from holdfast.stores import make_store
 from holdfast.stores.store import Store
 from holdfast.telemetry import logs

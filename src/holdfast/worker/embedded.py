@@ -13,10 +13,10 @@ from holdfast.client.repeat import until_answered
 from holdfast.delivery.delivery import Delivery
 from holdfast.errors import HoldfastError
 from holdfast.escalation.sender import require_channels
-from holdfast.services.courier import require_http
-from holdfast.services.leading import make_leadership
-from holdfast.services.office import Office
-from holdfast.services.upkeep import Upkeep
+from holdfast.services.leader import make_leadership
+from holdfast.services.runner import ServiceRunner
+from holdfast.services.sweeps import Sweeps
+from holdfast.services.webhooks import require_http
 from holdfast.stores.store import LeaseStore, Store
 from holdfast.stores.values import Renewal
 from holdfast.telemetry.meter import Gauge
@@ -130,7 +130,7 @@ class Embedded:
 
     async def _work(self, worker: Worker, lease: Lease, leases: LeaseStore) -> Left:
         settings = self._parts.settings
-        upkeep = Upkeep(
+        sweeps = Sweeps(
             self._store,
             self._delivery,
             HostMarks(self._folder, self._instance),
@@ -139,9 +139,9 @@ class Embedded:
         )
         if self._is_told is not None:
             worker.drain() if self._is_told == "drain" else worker.stop()
-        office = Office(self._store, self._delivery, settings, make_leadership(settings, self._store))
+        runner = ServiceRunner(self._store, self._delivery, settings, make_leadership(settings, self._store))
         exporter = self._parts.exporter
-        shown = nullcontext() if exporter is None else exporter.showing(self._gauges, self._store, office)
+        shown = nullcontext() if exporter is None else exporter.showing(self._gauges, self._store, runner)
         tuner = Tuner(
             self._store,
             self._instance,
@@ -150,8 +150,8 @@ class Embedded:
             total=self._concurrency,
             apply=worker.set_bounds,
         )
-        beside = _beside(lease.serve, upkeep.serve, tuner.serve, lambda: self._watch(worker, lease, leases))
-        async with beside, office.open():
+        beside = _beside(lease.serve, sweeps.serve, tuner.serve, lambda: self._watch(worker, lease, leases))
+        async with beside, runner.open():
             errands = Errands(self._parts, self._store, self._delivery, lambda: self._id)
             try:
                 await errands.published(settings.deadline_s)
@@ -216,7 +216,7 @@ class Embedded:
 @asynccontextmanager
 async def _beside(*loops: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
     """Let loops go on while the block runs."""
-    tasks = [asyncio.create_task(keep_going(loop), name="holdfast upkeep") for loop in loops]
+    tasks = [asyncio.create_task(keep_going(loop), name="holdfast sweeps") for loop in loops]
     try:
         yield
     finally:

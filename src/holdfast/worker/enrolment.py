@@ -10,7 +10,7 @@ from holdfast import moments
 from holdfast.client.repeat import pauses
 from holdfast.config import Settings
 from holdfast.errors import HoldfastError
-from holdfast.services.upkeep import crashes, report_failed
+from holdfast.services.sweeps import crashes, report_failed
 from holdfast.stores.store import LeaseStore
 from holdfast.transitions import Transition
 from holdfast.worker import identity, marks

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 
 from holdfast.client.definitions import read_definitions
 from holdfast.delivery.delivery import Delivery
-from holdfast.services import courier
-from holdfast.services.courier import Courier
-from holdfast.services.farewells import Farewells
-from holdfast.services.policies import PolicyPublisher
-from holdfast.services.publishing import Publisher, read_plans
+from holdfast.services import webhooks
+from holdfast.services.policy_publisher import PolicyPublisher
+from holdfast.services.retention_callbacks import RetentionCallbacksService
+from holdfast.services.schedule_publisher import SchedulePublisher, read_plans
+from holdfast.services.webhooks import WebhooksService
 from holdfast.stores.store import Store
 from holdfast.worker.loops import keep_going
 from holdfast.worker.parts import Parts
@@ -27,15 +27,15 @@ class Errands:
         definitions = read_definitions(parts.settings, parts.tasks, parts.schedules)
         self._policies = PolicyPublisher(store, delivery, parts.settings, definitions, worker)
         loops: list[Callable[[], Awaitable[None]]] = [
-            Publisher(store, delivery, plans, kinds).serve,
+            SchedulePublisher(store, delivery, plans, kinds).serve,
             self._policies.serve,
         ]
-        self._courier: Courier | None = None
-        if courier.is_wanted(parts.settings):
-            self._courier = Courier(store, parts.settings)
-            loops.append(self._courier.serve)
+        self._webhooks: WebhooksService | None = None
+        if webhooks.is_wanted(parts.settings):
+            self._webhooks = WebhooksService(store, parts.settings)
+            loops.append(self._webhooks.serve)
         if parts.told_queues:
-            loops.append(Farewells(store, parts.farewells, parts.told_queues).serve)
+            loops.append(RetentionCallbacksService(store, parts.retention_callbacks, parts.told_queues).serve)
         self._loops = [asyncio.create_task(keep_going(loop), name="holdfast errand") for loop in loops]
 
     async def published(self, patience_s: float) -> None:
@@ -49,5 +49,5 @@ class Errands:
         for loop in self._loops:
             loop.cancel()
         await asyncio.gather(*self._loops, return_exceptions=True)
-        if self._courier is not None:
-            await self._courier.close(patience_s)
+        if self._webhooks is not None:
+            await self._webhooks.close(patience_s)

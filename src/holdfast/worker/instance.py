@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from holdfast.config import Settings
 from holdfast.delivery.choosing import make_delivery
 from holdfast.locations import masked
-from holdfast.services.exporting import Exporter
-from holdfast.services.leading import make_leadership
-from holdfast.services.office import Office
-from holdfast.services.upkeep import Upkeep
+from holdfast.services.exporter import Exporter
+from holdfast.services.leader import make_leadership
+from holdfast.services.runner import ServiceRunner
+from holdfast.services.sweeps import Sweeps
 from holdfast.stores.store import LeaseStore, Store
 from holdfast.telemetry.meter import Gauge
 from holdfast.worker import marks
@@ -92,14 +92,14 @@ class Instance:
             with contextlib.suppress(OSError):  # without room for it, others may judge our children before we do
                 own_marks = Marks.create(marks.file_of(self._folder, self._instance, 0), 0)
         delivery = make_delivery(self._settings, self._store)
-        upkeep = Upkeep(
+        sweeps = Sweeps(
             self._store,
             delivery,
             HostMarks(self._folder, self._instance),
             cancel_grace_s=self._settings.worker.cancel_grace_s,
             may_judge=lambda: self._watch.lease.is_steady,
         )
-        served = (self._watch.lease.serve, upkeep.serve, self._watch.serve, self._tuner.serve)
+        served = (self._watch.lease.serve, sweeps.serve, self._watch.serve, self._tuner.serve)
         loops = [asyncio.create_task(keep_going(loop)) for loop in served]
         leaving = self._enrolment.leaving = asyncio.create_task(self._leave())
         started: list[Offspring | None] = [first, *others]
@@ -107,11 +107,11 @@ class Instance:
         kept = asyncio.gather(
             *(self._keep(index, child, is_greeted=child is first) for index, child in enumerate(started))
         )
-        office = Office(self._store, delivery, self._settings, make_leadership(self._settings, self._store))
+        runner = ServiceRunner(self._store, delivery, self._settings, make_leadership(self._settings, self._store))
         try:
-            with self._shown(office):
+            with self._shown(runner):
                 # Once everything has to be over, the leader's farewell must not come on top of those of the children.
-                async with office.open(self._enrolment.in_time):
+                async with runner.open(self._enrolment.in_time):
                     await asyncio.wait((kept, leaving), return_when=asyncio.FIRST_COMPLETED)
                 await kept
         finally:
@@ -124,11 +124,11 @@ class Instance:
             if own_marks is not None:
                 own_marks.close()
 
-    def _shown(self, office: Office) -> contextlib.AbstractContextManager[None]:
+    def _shown(self, runner: ServiceRunner) -> contextlib.AbstractContextManager[None]:
         """Show what the children count, if anybody wants to see it."""
         if self._exporter is None:
             return contextlib.nullcontext()
-        return self._exporter.showing(self._gauges, self._store, office)
+        return self._exporter.showing(self._gauges, self._store, runner)
 
     def _gauges(self) -> list[Gauge]:
         return [gauge for child in self._living for gauge in (*child.gauges, *memory_of(child.pid))]

@@ -10,8 +10,8 @@ from holdfast.config import Settings
 from holdfast.context import Around
 from holdfast.errors import ConfigError
 from holdfast.schedules import Schedule
-from holdfast.services.exporting import Exporter
-from holdfast.services.farewells import Callbacks
+from holdfast.services.exporter import Exporter
+from holdfast.services.retention_callbacks import Callbacks
 from holdfast.tasks.registry import Registry
 from holdfast.worker.slots import share
 
@@ -28,7 +28,7 @@ class Parts:
     settings: Settings
     arounds: Sequence[Around]
     lifespan: Callable[[], AbstractAsyncContextManager[Any]]
-    farewells: Callbacks = field(default_factory=dict)
+    retention_callbacks: Callbacks = field(default_factory=dict)
     schedules: Sequence[Schedule] = ()
     exporter: Exporter | None = None
 
@@ -36,7 +36,7 @@ class Parts:
     def told_queues(self) -> tuple[str, ...]:
         """The queues of whose finished jobs somebody wants to hear before they are deleted."""
         told = [queue.name for queue in self.settings.queues.values() if queue.tell_retention]
-        return tuple(dict.fromkeys([*told, *(queue for queue, _ in self.farewells)]))
+        return tuple(dict.fromkeys([*told, *(queue for queue, _ in self.retention_callbacks)]))
 
 
 @runtime_checkable

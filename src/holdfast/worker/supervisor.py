@@ -19,7 +19,7 @@ from holdfast import moments
 from holdfast.config import Settings
 from holdfast.errors import HoldfastError, OutcomeUnknown, StoreUnavailable
 from holdfast.locations import SqliteLocation
-from holdfast.services.exporting import Exporter
+from holdfast.services.exporter import Exporter
 from holdfast.services.secrecy import keep_secrets
 from holdfast.stores import make_store
 from holdfast.stores.store import LeaseStore, Store

@@ -10,7 +10,7 @@ import pytest
 from holdfast.delivery.in_store import InStore
 from holdfast.job import JobState
 from holdfast.resources.bulk import BulkState, BulkVerb
-from holdfast.services.bulk import BulkWork
+from holdfast.services.bulk import BulkService
 from holdfast.stores.bulk import NewBulk
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.values import JobFilter
@@ -24,13 +24,13 @@ JOBS = 60
 PROGRAM = """
 import asyncio, sys
 from holdfast.delivery.in_store import InStore
-from holdfast.services.bulk import BulkWork
+from holdfast.services.bulk import BulkService
 from holdfast.stores.postgres.store import PostgresStore
 
 async def main():
     store = PostgresStore(sys.argv[1], schema=sys.argv[2])
     await store.open()
-    serving = BulkWork(store, InStore(store))
+    serving = BulkService(store, InStore(store))
     while (await serving.run(5)).has_more:
         pass
 
@@ -56,7 +56,7 @@ async def test_a_run_goes_on_after_every_kill(postgres: PostgresStore, dsn: str,
         # Those that were replayed fail again, and are not replayed once more.
         again = await postgres.claim_jobs(request(await register(postgres), JOBS))
         await postgres.finish_jobs([failed(job.id, job.claim, FAILURE) for job in again])
-    serving = BulkWork(postgres, InStore(postgres))
+    serving = BulkService(postgres, InStore(postgres))
     while (await serving.run(5)).has_more:
         pass
     (ended,) = await postgres.list_bulk(1, run=run.id)

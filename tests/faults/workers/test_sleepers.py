@@ -7,9 +7,9 @@ import pytest
 
 from holdfast.delivery.in_store import InStore
 from holdfast.job import JobRow, JobState
-from holdfast.services import rescuing as rescuing_module
-from holdfast.services.rescuing import Rescuing
-from holdfast.services.upkeep import Upkeep
+from holdfast.services import rescue as rescue_module
+from holdfast.services.rescue import RescueService
+from holdfast.services.sweeps import Sweeps
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.values import WorkerProcess
 from holdfast.worker import lease as lease_module
@@ -64,7 +64,7 @@ class Sleeper:
         self.lease = Lease(store, 9.0, dict, lambda renewal, asked_at: None)
         self.interval_s = self.lease.lease_s / RENEWALS
         self.judges: bool | None = None  # as its lease says
-        self.upkeep = Upkeep(
+        self.sweeps = Sweeps(
             store, InStore(store), HostMarks(None, "own"), cancel_grace_s=30, may_judge=lambda: self.may_judge
         )
 
@@ -87,7 +87,7 @@ class Sleeper:
 
     async def is_taken(self, job: JobRow) -> bool:
         """Sweep once, and see whether the job was taken from the worker that is late."""
-        await self.upkeep.sweep()
+        await self.sweeps.sweep()
         (now,) = await self.store.get_jobs([job.id])
         return now.state is not JobState.RUNNING
 
@@ -127,8 +127,8 @@ async def test_the_leader_judges_only_what_it_saw_awake(
 ) -> None:
     """Looks a second apart; the lease of the other one ends between the fifth and the sixth, where all may sleep."""
     now_s = 1_000.0
-    monkeypatch.setattr(rescuing_module, "time", SimpleNamespace(monotonic=lambda: now_s))
-    rescuing = Rescuing(sqlite_memory, cancel_grace_s=30, lease_s=6)
+    monkeypatch.setattr(rescue_module, "time", SimpleNamespace(monotonic=lambda: now_s))
+    rescuing = RescueService(sqlite_memory, cancel_grace_s=30, lease_s=6)
 
     async def is_taken() -> bool:
         nonlocal now_s
@@ -147,8 +147,8 @@ async def test_a_leader_that_looks_seldom_looks_twice(
     sqlite_memory: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = 1_000.0
-    monkeypatch.setattr(rescuing_module, "time", SimpleNamespace(monotonic=lambda: now_s))
-    rescuing = Rescuing(sqlite_memory, cancel_grace_s=30, lease_s=6)
+    monkeypatch.setattr(rescue_module, "time", SimpleNamespace(monotonic=lambda: now_s))
+    rescuing = RescueService(sqlite_memory, cancel_grace_s=30, lease_s=6)
     await Sleeper(sqlite_memory, monkeypatch).other_is_late()
     first = await rescuing.run(10)
     now_s += first.next_s or 60

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Context, Holdfast, WorkerSettings
-from holdfast.services import leader, leading
+from holdfast.services import leader
 
 ENV = os.environ
 LEDGER = Path(ENV.get("CHAOS_LEDGER", os.devnull))
@@ -67,7 +67,7 @@ class Watched(leader.StoreLeader):
 
 
 if "CHAOS_URL" in ENV:  # only in the processes under test
-    leading.StoreLeader = Watched  # type: ignore[attr-defined] # what `holdfast services run` and workers make is watched
+    leader.StoreLeader = Watched  # type: ignore[misc] # what `holdfast services run` and workers make is watched
 
 
 async def work() -> None:

@@ -10,15 +10,15 @@ class SqliteLeaders:
 
     connection: Connection
 
-    async def lead(self, office: str, holder: str, term: int | None, lease_ms: int) -> int | None:
-        asked = {"office": office, "holder": holder, "term": term, "lease_ms": lease_ms}
+    async def lead(self, name: str, holder: str, term: int | None, lease_ms: int) -> int | None:
+        asked = {"name": name, "holder": holder, "term": term, "lease_ms": lease_ms}
         found: int | None = await self.connection.write(
             lambda connection, now: statements.fetch_value(connection, "lead", now=now, **asked)
         )
         return found
 
-    async def resign(self, office: str, holder: str, term: int) -> None:
-        asked = {"office": office, "holder": holder, "term": term}
+    async def resign(self, name: str, holder: str, term: int) -> None:
+        asked = {"name": name, "holder": holder, "term": term}
         await self.connection.write(lambda connection, now: statements.change(connection, "resign", now=now, **asked))
 
     async def list_leaders(self) -> list[LeaderRow]:
@@ -26,6 +26,6 @@ class SqliteLeaders:
             lambda connection, now: statements.fetch(connection, "list_leaders", now=now)
         )
         return [
-            LeaderRow(office, holder, term, rows.moment(since), rows.moment(until))
-            for office, holder, term, since, until in found
+            LeaderRow(name, holder, term, rows.moment(since), rows.moment(until))
+            for name, holder, term, since, until in found
         ]

@@ -1,5 +1,5 @@
 -- name: lead
--- Keep an office under its term, or take one whose lease has ended; no row means that somebody else holds it.
+-- Keep a lease under its term, or take one that has ended; no row means that another process holds it.
 INSERT INTO holdfast.leaders AS l (name, term, holder, since, until)
 VALUES ($1, 1, $2, holdfast.clock(), holdfast.clock() + $4 * interval '1 millisecond')
 ON CONFLICT (name) DO UPDATE
@@ -13,7 +13,7 @@ WHERE (l.holder = excluded.holder AND l.term = $3) OR l.until <= holdfast.clock(
 RETURNING term;
 
 -- name: resign
--- Leave an office.
+-- Give up a lease.
 UPDATE holdfast.leaders SET until = holdfast.clock()
 -- guard: resigned-term, without: WHERE name = $1 AND holder = $2 AND $3 > 0;
 WHERE name = $1 AND holder = $2 AND term = $3;

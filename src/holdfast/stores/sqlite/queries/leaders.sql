@@ -1,7 +1,7 @@
 -- name: lead
--- Keep an office under its term, or take one whose lease has ended; no row means that somebody else holds it.
+-- Keep a lease under its term, or take one that has ended; no row means that another process holds it.
 INSERT INTO holdfast_leaders AS l (name, term, holder, since, until)
-VALUES (:office, 1, :holder, :now, :now + :lease_ms)
+VALUES (:name, 1, :holder, :now, :now + :lease_ms)
 ON CONFLICT (name) DO UPDATE
 SET
     term = CASE WHEN l.holder = excluded.holder AND l.term = :term THEN l.term ELSE l.term + 1 END,
@@ -13,10 +13,10 @@ WHERE (l.holder = excluded.holder AND l.term = :term) OR l.until <= :now  -- gua
 RETURNING term;
 
 -- name: resign
--- Leave an office.
+-- Give up a lease.
 UPDATE holdfast_leaders SET until = :now
--- guard: resigned-term, without: WHERE name = :office AND holder = :holder;
-WHERE name = :office AND holder = :holder AND term = :term;
+-- guard: resigned-term, without: WHERE name = :name AND holder = :holder;
+WHERE name = :name AND holder = :holder AND term = :term;
 
 -- name: list_leaders
 -- Read who leads.

@@ -15,7 +15,7 @@ from holdfast import failure, public_id
 from holdfast import transitions as ends
 from holdfast.delivery.delivery import Delivery
 from holdfast.errors import HoldfastError
-from holdfast.services.firing import FiredStore, Firing
+from holdfast.services.schedules import FiredStore, SchedulesService
 from holdfast.stores.store import LeaseStore, UpkeepStore
 from holdfast.stores.values import Rescued, WorkerRow
 from holdfast.transitions import Transition
@@ -47,7 +47,7 @@ class Vanished(Protocol):
         """Remove what the process left behind."""
 
 
-class Upkeep:
+class Sweeps:
     """The sweeps of one instance."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Upkeep:
         self._vanished = vanished
         self._cancel_grace_ms = round(cancel_grace_s * 1_000)
         self._may_judge = may_judge
-        self._firing = Firing(store, delivery, overdue_s=OVERDUE_S)
+        self._firing = SchedulesService(store, delivery, overdue_s=OVERDUE_S)
         self._looked_at = NEVER
         self._is_failing = False
 
@@ -87,7 +87,7 @@ class Upkeep:
             await self._firing.run(_OVERDUE_FIRES)
         except HoldfastError as error:
             if not self._is_failing:
-                _logger.warning("upkeep could not be done, the next sweep tries again: %s", error)
+                _logger.warning("a sweep failed, the next one tries again: %s", error)
             self._is_failing = True
         else:
             self._is_failing = False

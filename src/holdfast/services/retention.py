@@ -1,4 +1,4 @@
-"""Deletes what has outlived its time, and makes room for what is to come."""
+"""Deletes what has been kept long enough, and makes the partitions of the weeks to come."""
 
 from typing import ClassVar
 
@@ -6,7 +6,7 @@ from holdfast.services.service import Round
 from holdfast.stores.retention import RetainedStore, prune
 
 
-class Retaining:
+class RetentionService:
     """Deletes in short commits."""
 
     name: ClassVar[str] = "retention"

@@ -1,4 +1,4 @@
-"""What one process tells Prometheus: its own work, and, if it leads, the state of the whole store."""
+"""Writes what one process shows to Prometheus: its own work, and, if it leads, the state of the whole store."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from typing import Protocol
 
 from holdfast.errors import HoldfastError
 from holdfast.job import JobState
-from holdfast.services.office import Office
+from holdfast.services.runner import ServiceRunner
 from holdfast.stores.limits import LimitRow, LimitStore, LimitUsage
 from holdfast.stores.store import QueueStore, UpkeepStore
 from holdfast.stores.values import LaneGauge, QueueRow
@@ -54,21 +54,21 @@ class Exporter:
     def __init__(self) -> None:
         self.meter = Meter()
         self._sources: list[Gauges] = []
-        self._offices: list[tuple[GaugedStore, Office]] = []
+        self._runners: list[tuple[GaugedStore, ServiceRunner]] = []
         self._read_at = float("-inf")
         self._of_store: list[Gauge] = []
 
     @contextmanager
-    def showing(self, gauges: Gauges, store: GaugedStore, office: Office) -> Iterator[None]:
+    def showing(self, gauges: Gauges, store: GaugedStore, runner: ServiceRunner) -> Iterator[None]:
         """Show what a worker is busy with and what its services do, while the block runs."""
-        place = (store, office)
+        place = (store, runner)
         self._sources.append(gauges)
-        self._offices.append(place)
+        self._runners.append(place)
         try:
             yield
         finally:
             self._sources.remove(gauges)
-            self._offices.remove(place)
+            self._runners.remove(place)
 
     async def text(self) -> str:
         """Write all of it in the text form of Prometheus."""
@@ -80,9 +80,9 @@ class Exporter:
 
     def _of_services(self, shown: Meter) -> list[Gauge]:
         found: dict[tuple[str, ...], float] = {}
-        for _, office in self._offices:
-            found[LEADER,] = max(found.get((LEADER,), 0.0), float(office.leadership.is_leader))
-            for report in office.reports():
+        for _, runner in self._runners:
+            found[LEADER,] = max(found.get((LEADER,), 0.0), float(runner.leadership.is_leader))
+            for report in runner.reports():
                 for name, by in ((ROUNDS, report.runs), (MOVED, report.moved), (FAILURES, report.failures)):
                     shown.count((name, report.name), by)
                 found[LAG, report.name] = report.lag_ms / 1_000
@@ -90,7 +90,7 @@ class Exporter:
 
     async def _of_the_store(self) -> Sequence[Gauge]:
         """Read what holds for everybody; only one process tells it, or sums over all of them would be too high."""
-        leading = [store for store, office in self._offices if office.leadership.is_leader]
+        leading = [store for store, runner in self._runners if runner.leadership.is_leader]
         if not leading:
             return ()
         if time.monotonic() - self._read_at > _FRESH_S:

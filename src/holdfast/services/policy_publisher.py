@@ -1,4 +1,4 @@
-"""Telling the store what a program says of its kinds, queues, limits and budgets."""
+"""Publishes what a program defines of its kinds, queues, limits and budgets."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from holdfast.errors import HoldfastError
 _logger = logging.getLogger("holdfast")
 
 _AGAIN_S = 1.0
-_LOOKS_S = 30.0  # within which a change takes effect that whoever made it did not live to finish
+_LOOKS_S = 30.0  # within which a change takes effect of a process that died in the middle of it
 
 
 class PolicyPublisher:

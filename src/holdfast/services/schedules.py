@@ -1,4 +1,4 @@
-"""Firing schedules: exactly one record for each nominal time, however many processes do it at once."""
+"""Fires schedules: exactly one record for each nominal time, however many processes do it at once."""
 
 import asyncio
 import logging
@@ -23,11 +23,11 @@ _IN_ONE_COMMIT = 100
 
 
 class FiredStore(ScheduleStore, SettingStore, JobStore, Protocol):
-    """What firing needs of a store."""
+    """What schedules need of a store."""
 
 
-class Firing:
-    """Fires what is due; asleep until the next time."""
+class SchedulesService:
+    """Fires the schedules that are due, and sleeps until the next one is."""
 
     name: ClassVar[str] = "schedules"
 

@@ -1,7 +1,7 @@
-"""Sending messages to channels: from the outbox, several at once, again and again through an outage.
+"""Sends messages to channels: from the outbox, several at once, again and again through an outage.
 
-Any number of processes may do it at once: whoever takes a message has it for the length of a lease. A message that was
-sent and could not be recorded is sent again; the key or id in it lets the receiver tell repeats.
+Any number of processes may do it at once: the process that takes a message has it for the length of a lease. A
+message that was sent and could not be recorded is sent again; the key or id in it lets the receiver tell repeats.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _RECORDING_S = 5.0
 _AGAIN_S = 0.1
 
 
-class Sending:
+class NoticesService:
     """Sends what is due."""
 
     name: ClassVar[str] = "notices"

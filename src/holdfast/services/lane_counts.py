@@ -1,4 +1,4 @@
-"""Counting how long the lanes are, so that nobody else has to."""
+"""Counts how long the lanes are, so that no reader has to."""
 
 from typing import ClassVar
 
@@ -6,8 +6,8 @@ from holdfast.services.service import Round
 from holdfast.stores.store import UpkeepStore
 
 
-class Gauging:
-    """Measures the lanes."""
+class LaneCountsService:
+    """Counts the jobs of each lane."""
 
     name: ClassVar[str] = "gauges"
 

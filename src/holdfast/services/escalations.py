@@ -1,4 +1,4 @@
-"""Escalating: alarms become escalations, escalations become messages, until somebody answers or it is quiet again.
+"""Turns alarms into escalations, and escalations into messages, until a person answers or it is quiet again.
 
 Any number of processes may do it at once: each step is taken under the version of its escalation, each digest under the
 time of the one before, and a message is written in the commit of its step.
@@ -29,7 +29,7 @@ _IN_A_DIGEST = 10_000
 
 
 class EscalatedStore(AlarmStore, JobStore, Protocol):
-    """What escalating needs of a store."""
+    """What escalations need of a store."""
 
 
 class _Look(NamedTuple):
@@ -43,7 +43,7 @@ class _Look(NamedTuple):
         return self.jobs.get(row.jobs[0]) if row.jobs else None
 
 
-class Escalating:
+class EscalationsService:
     """Takes alarms from the inbox and lets escalations go on."""
 
     name: ClassVar[str] = "escalate"

@@ -1,4 +1,4 @@
-"""Telling the store what a program schedules, so that any process can fire it."""
+"""Publishes the schedules of a program, so that any process can fire them."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ def read_plans(schedules: Iterable[Schedule], tasks: Registry, settings: Setting
     return plans
 
 
-class Publisher:
+class SchedulePublisher:
     """Publishes the schedules of one program, once."""
 
     def __init__(self, store: ScheduleStore, delivery: Delivery, plans: dict[str, str], kinds: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""Making due jobs ready, at the moment they are due."""
+"""Queues scheduled jobs when they are due."""
 
 from typing import ClassVar
 
@@ -7,8 +7,8 @@ from holdfast.services.service import Round
 from holdfast.stores.store import UpkeepStore
 
 
-class Promoting:
-    """Promotes and announces what is due; asleep until the next job is."""
+class PromotionService:
+    """Queues and announces jobs that are due, and sleeps until the next one is."""
 
     name: ClassVar[str] = "promote"
 

@@ -1,11 +1,11 @@
-"""Giving back what workers held whose lease has ended, and ending what was cancelled and goes on."""
+"""Requeues the jobs of workers whose lease has ended, and ends cancelled jobs that do not stop."""
 
 import time
 from datetime import datetime
 from typing import ClassVar, NamedTuple, Protocol
 
 from holdfast.services.service import Round
-from holdfast.services.upkeep import NEVER, report
+from holdfast.services.sweeps import NEVER, report
 from holdfast.stores.limits import LimitStore
 from holdfast.stores.store import UpkeepStore
 from holdfast.stores.values import Rescued
@@ -15,7 +15,7 @@ _GAP = 1.5  # parts between two looks: after a longer one this process, and so m
 
 
 class RescuedStore(UpkeepStore, LimitStore, Protocol):
-    """What rescuing needs of a store."""
+    """What the rescue needs of a store."""
 
 
 class _Look(NamedTuple):
@@ -26,8 +26,8 @@ class _Look(NamedTuple):
     looked_at: datetime
 
 
-class Rescuing:
-    """Rescues; workers find what can run again at their next look, as the announcing service does.
+class RescueService:
+    """Rescues jobs; workers find what can run again at their next look, as the service `announcements` does.
 
     A store that did not answer us has not answered the workers either, and where this process slept, they may have
     slept too: after a failure, a slow answer, a gap, and at first, everybody gets the time to renew before anybody is

@@ -1,7 +1,7 @@
-"""Posting the ends of jobs to those who asked for them: from the outbox, several at once, outside the slots of jobs.
+"""Posts the ends of jobs to webhooks: from the outbox, several at once, outside the slots of jobs.
 
-Any number of processes may do it at once: whoever takes a message has it for the length of a lease. A message that was
-posted and could not be recorded is posted again with the same id, by which receivers tell repeats.
+Any number of processes may do it at once: the process that takes a message has it for the length of a lease. A
+message that was posted and could not be recorded is posted again with the same id, by which receivers tell repeats.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _GONE = 410
 _RECORDING_S = 5.0
 
 
-class Courier:
+class WebhooksService:
     """Posts messages until it is closed."""
 
     def __init__(self, store: DeliveryStore, settings: Settings, poster: Poster | None = None) -> None:

@@ -1,6 +1,6 @@
-"""Telling of finished jobs what has to be told before they are deleted: that they are stale, that they go.
+"""Calls the callbacks of finished jobs: when they become stale, and before they are deleted.
 
-What is told is a row in the store, so nothing is forgotten by a restart. A callback that raises is counted and called
+Each call is a row in the store, so a restart forgets none. A callback that raises is counted and called
 again later, and never keeps retention from its work.
 """
 
@@ -22,7 +22,7 @@ _logger = logging.getLogger("holdfast")
 
 Callback = Callable[[Job], Any]
 Callbacks = Mapping[tuple[str, str], Sequence[Callback]]
-"""By queue and by what is told, "stale" or "delete"."""
+"""By queue and by what happens, "stale" or "delete"."""
 
 MOST_TRIES = 5
 _LOOK_S = 5.0
@@ -31,27 +31,27 @@ _LEASE_MS = 60_000
 _FIRST_DELAY_MS = 30_000
 
 
-class Farewells:
-    """Tells what is due."""
+class RetentionCallbacksService:
+    """Makes the calls that are due."""
 
     def __init__(self, store: RetentionStore, callbacks: Callbacks, queues: Sequence[str]) -> None:
         self.failures = 0  # of callbacks
         self._store = store
         self._callbacks = callbacks
-        self._queues = queues  # of others this app knows nothing, and must leave them to those who do
+        self._queues = queues  # other queues belong to other apps
 
     async def serve(self) -> None:
-        """Tell whatever is due, every few seconds."""
+        """Make the calls that are due, every few seconds."""
         while True:
             try:
                 while await self.tell() == _BATCH:
                     continue
             except HoldfastError as error:
-                _logger.debug("what is due of finished jobs is told later: %s", error)
+                _logger.debug("callbacks of finished jobs are called later: %s", error)
             await asyncio.sleep(_LOOK_S)
 
     async def tell(self) -> int:
-        """Tell what is due now; the answer is how much that was."""
+        """Make the calls that are due now, and return how many they were."""
         dues = await self._store.claim_retention(self._queues, _BATCH, _LEASE_MS)
         jobs = {job.id: job for job in await self._store.kept_jobs([due.job_id for due in dues])} if dues else {}
         for due in sorted(dues, key=lambda due: due.what != "stale"):  # before a job is gone
@@ -69,7 +69,7 @@ class Farewells:
         await self._store.end_retention(due)
 
     async def _called(self, job: JobRow, what: str) -> Exception | None:
-        """Call everybody who wants to hear of it; the answer is what the first one that failed has raised."""
+        """Call every callback; the answer is what the first one that failed has raised."""
         first: Exception | None = None
         for callback in self._callbacks.get((job.queue, what), ()):
             try:

@@ -1,4 +1,4 @@
-"""Folding counts: what is old is kept by the minute, then by the half hour, then by the hour, then by the day."""
+"""Adds up old counts: by the minute, then by the half hour, then by the hour, then by the day."""
 
 from typing import ClassVar
 
@@ -6,8 +6,8 @@ from holdfast.services.service import Round
 from holdfast.stores.store import UpkeepStore
 
 
-class Folding:
-    """Folds the roll-ups."""
+class RollupsService:
+    """Adds up the rollups."""
 
     name: ClassVar[str] = "fold"
 
@@ -15,6 +15,6 @@ class Folding:
         self._store = store
 
     async def run(self, batch: int) -> Round:
-        """Fold one batch of groups."""
+        """Add up one batch of groups."""
         folded = await self._store.fold_rollups(batch)
         return Round(scanned=folded, moved=folded, has_more=folded > 0)

@@ -1,4 +1,4 @@
-"""Announcing again: jobs whose ids were lost on the way, or that somebody else has made ready.
+"""Announces jobs again whose ids were lost on the way, or that another process has made ready.
 
 Bounded, so that jobs that honestly wait are not announced over and over. A job is announced again only some seconds
 after it was announced, and only if its id is lost. A delivery that knows its ids is asked for those of the jobs that
@@ -38,7 +38,7 @@ class Searched(Protocol):
         """Find the jobs whose ids are not there, of those that can be looked for now; None if none ever can."""
 
 
-class Announcing:
+class AnnouncementsService:
     """Announces what the delivery does not hold."""
 
     name: ClassVar[str] = "announce"

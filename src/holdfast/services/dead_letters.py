@@ -1,4 +1,4 @@
-"""Folding failures into the groups of dead letters."""
+"""Puts failed jobs into groups of dead letters."""
 
 from typing import ClassVar
 
@@ -6,8 +6,8 @@ from holdfast.services.service import Round
 from holdfast.stores.failures import FailureStore
 
 
-class Burying:
-    """Counts what has failed."""
+class DeadLettersService:
+    """Adds failed jobs to their groups."""
 
     name: ClassVar[str] = "dead_letters"
 
@@ -15,6 +15,6 @@ class Burying:
         self._store = store
 
     async def run(self, batch: int) -> Round:
-        """Fold one batch of failures."""
+        """Add one batch of failed jobs."""
         folded = await self._store.fold_failures(batch)
         return Round(scanned=folded, moved=folded, has_more=folded >= batch)
