@@ -55,14 +55,14 @@ def _interval_ms(interval: Duration | None) -> int:
 
 
 DEFAULTS: Mapping[str, Service] = {
-    "promote": Service(interval="5s", batch=1_000),  # at the latest: it wakes when the next job is due
+    "promotion": Service(interval="5s", batch=1_000),  # at the latest: it wakes when the next job is due
     "schedules": Service(interval="1s", batch=100),
     "rescue": Service(interval="1s", batch=500),
-    "announce": Service(interval="1s", batch=1_000),
+    "announcements": Service(interval="1s", batch=1_000),
     "retention": Service(interval="60s", batch=500),
-    "fold": Service(interval="60s", batch=500),
-    "gauges": Service(interval="10s"),
-    "escalate": Service(interval="1s", batch=500),
+    "rollups": Service(interval="60s", batch=500),
+    "lane_counts": Service(interval="10s"),
+    "escalations": Service(interval="1s", batch=500),
     "notices": Service(interval="1s", batch=8),  # messages to channels, sent at the same time
     "dead_letters": Service(interval="1s", batch=1_000),
     "bulk": Service(interval="1s", batch=500),
@@ -71,15 +71,15 @@ DEFAULTS: Mapping[str, Service] = {
 """Every service, as it runs unless it is set otherwise."""
 
 DESCRIPTIONS: Mapping[str, str] = {
-    "promote": "queues scheduled jobs that are due",
+    "promotion": "queues scheduled jobs that are due",
     "schedules": "fires schedules",
     "rescue": "requeues jobs of dead workers, and ends cancelled jobs that do not stop",
-    "announce": "announces jobs to Redis again whose ids were lost",
+    "announcements": "announces jobs to Redis again whose ids were lost",
     "retention": "deletes what has been kept long enough",
-    "fold": "adds up old counts and rows",
-    "gauges": "counts what waits and runs",
-    "escalate": "makes messages of what went wrong",
-    "notices": "sends these messages",
+    "rollups": "adds up old counts of jobs: by the half hour, the hour, the day",
+    "lane_counts": "counts the jobs of each lane",
+    "escalations": "turns alarms into escalations, and escalations into messages",
+    "notices": "sends the messages of escalations",
     "dead_letters": "puts failed jobs into groups",
     "bulk": "works on bulk operations",
     "sla": "compares waits with the SLA of each queue",

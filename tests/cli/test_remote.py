@@ -356,9 +356,9 @@ def test_settings_budgets_and_tokens(served: Place) -> None:
     (lost,) = json.loads(served.there("budgets", "lost", "ai", "--json").stdout)["lost"]
     assert "is settled" in served.there("budgets", "settle", lost["job"], str(lost["claim"])).stdout
     assert json.loads(served.here("budgets", "lost", "ai", "--json").stdout) == {"lost": []}
-    assert served.there("services", "set", "promote", "--interval", "2s").exit_code == 0
+    assert served.there("services", "set", "promotion", "--interval", "2s").exit_code == 0
     assert "2 s *" in served.here("services", "list").stdout
-    assert served.there("services", "reset", "promote").exit_code == 0
+    assert served.there("services", "reset", "promotion").exit_code == 0
     tried = [one("escalations", "test", "Ops", "--json") for one in (served.here, served.there)]
     assert [(one.exit_code, json.loads(one.stdout)["policy"]) for one in tried] == [(1, "ops"), (1, "ops")]
     assert tried[0].stdout == tried[1].stdout

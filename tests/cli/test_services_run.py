@@ -20,7 +20,7 @@ SOURCE = """
 from holdfast import Holdfast
 from holdfast.cadence import Service
 
-app = Holdfast({url!r}, schema={schema!r}, synchronous="normal", services={{"fold": Service(interval="100ms")}})
+app = Holdfast({url!r}, schema={schema!r}, synchronous="normal", services={{"rollups": Service(interval="100ms")}})
 
 @app.schedule(every="1s", args={{"to": "a"}}, overlap="queue")
 @app.task
@@ -31,7 +31,7 @@ from holdfast import Holdfast, Queue
 from holdfast.cadence import Service
 
 often = Service(interval="50ms")
-services = {{"sla": often, "gauges": often}}
+services = {{"sla": often, "lane_counts": often}}
 app = Holdfast({url!r}, schema={schema!r}, queues=[Queue("high", sla="30s")], services=services)
 
 @app.task(queue="high")
@@ -94,7 +94,7 @@ def test_it_fires_publishes_and_leaves_with_a_report(desk: Desk) -> None:
     said = log.read_text()
     assert f"services of {desk.shop.url.partition(':')[0]}" in said
     assert f"{leader['holder']} leads (term 1)" in said
-    for name in ("promote", "schedules", "rescue", "retention", "fold", "gauges"):
+    for name in ("promotion", "schedules", "rescue", "retention", "rollups", "lane_counts"):
         assert f"INFO holdfast: {name}: " in said
     assert "0 failures" in said
     assert "Traceback" not in said

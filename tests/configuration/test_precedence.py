@@ -27,7 +27,7 @@ store: {url: "sqlite:///file.db", deadline: 3s}
 defaults: {timeout: none, retry: {base: 10s}, max_attempts: 7}
 worker: {concurrency: 20, poll: 500ms}
 limits: {tenant: {concurrency: 5}}
-services: {promote: {batch: 7}}
+services: {promotion: {batch: 7}}
 """)
     app = Holdfast.from_config(
         file,
@@ -45,7 +45,7 @@ services: {promote: {batch: 7}}
     assert (settings.worker.concurrency, settings.worker.processes, settings.worker.poll_s) == (20, 2, 0.5)
     assert (settings.limits["tenant"].concurrency, settings.limits["tenant"].path) == (5, ("payload", "tenant"))
     assert settings.limits["other"].concurrency == 1
-    assert (settings.services["promote"].batch, settings.services["promote"].interval) == (7, "5s")
+    assert (settings.services["promotion"].batch, settings.services["promotion"].interval) == (7, "5s")
 
 
 def test_without_a_file_nothing_changes() -> None:
@@ -250,7 +250,7 @@ limits: {tenant: {rate: 5/s}}
         ("HOLDFAST_LIMITS__TENANT__KINDS", "a,b", (lambda s: s.limits["tenant"].kinds, ("a", "b"))),
         ("HOLDFAST_CHANNELS__CHAT__URL", "https://x.org", (lambda s: s.channels["chat"].url, "https://x.org")),
         ("HOLDFAST_KINDS__RESIZE__QUEUE", "high", (lambda s: s.kinds["resize"].queue, "high")),
-        ("HOLDFAST_SERVICES__PROMOTE__ENABLED", "false", (lambda s: s.services["promote"].enabled, False)),
+        ("HOLDFAST_SERVICES__PROMOTION__ENABLED", "false", (lambda s: s.services["promotion"].enabled, False)),
         ("HOLDFAST_WORKER__POLL", "2", (lambda s: s.worker.poll_s, 2.0)),
         ("HOLDFAST_QUEUES__PRESET", "five", (lambda s: s.queues["bulk"].workers, 8)),
     ],

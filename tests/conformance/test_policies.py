@@ -186,9 +186,9 @@ async def test_budgets_and_queues_are_changed_alike(store: Store) -> None:
 
 async def test_a_service_is_changed_by_its_path_too(store: Store) -> None:
     app = program()
-    await verbs(store, app).set_policy("services.promote.interval", "2s")
-    (promote,) = [row for row in await LocalServices(store, app.settings).list() if row.name == "promote"]
-    assert (promote.interval_ms, promote.changed) == (2_000, ["interval"])
+    await verbs(store, app).set_policy("services.promotion.interval", "2s")
+    (promotion,) = [row for row in await LocalServices(store, app.settings).list() if row.name == "promotion"]
+    assert (promotion.interval_ms, promotion.changed) == (2_000, ["interval"])
 
 
 @pytest.mark.parametrize(

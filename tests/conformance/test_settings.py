@@ -18,34 +18,40 @@ async def _without_settings(store: Store) -> None:
 
 
 async def test_a_setting_is_kept_with_who_and_why(store: Store, clock: Clock) -> None:
-    await store.set_override("services.promote.batch", "100", actor="ada", reason="too many at once")
+    await store.set_override("services.promotion.batch", "100", actor="ada", reason="too many at once")
     assert await store.list_overrides("services.") == [
-        Override("services.promote.batch", "100", "ada", "too many at once", clock.now)
+        Override("services.promotion.batch", "100", "ada", "too many at once", clock.now)
     ]
 
 
 async def test_the_last_change_counts(store: Store, clock: Clock) -> None:
-    await store.set_override("services.promote.batch", "100", actor="ada", reason="more")
+    await store.set_override("services.promotion.batch", "100", actor="ada", reason="more")
     await clock.advance(timedelta(seconds=5))
-    await store.set_override("services.promote.batch", "200", actor=None, reason=None)
-    assert await store.list_overrides("") == [Override("services.promote.batch", "200", None, None, clock.now)]
+    await store.set_override("services.promotion.batch", "200", actor=None, reason=None)
+    assert await store.list_overrides("") == [Override("services.promotion.batch", "200", None, None, clock.now)]
 
 
 async def test_settings_are_found_by_how_their_path_begins(store: Store) -> None:
-    for path in ("services.promote.batch", "services.gauges.enabled", "maintenance.a%", "maintenance_b", "Services.x"):
+    for path in (
+        "services.promotion.batch",
+        "services.lane_counts.enabled",
+        "maintenance.a%",
+        "maintenance_b",
+        "Services.x",
+    ):
         await store.set_override(path, "true", actor=None, reason=None)
     assert [row.path for row in await store.list_overrides("services.")] == [
-        "services.gauges.enabled",
-        "services.promote.batch",
+        "services.lane_counts.enabled",
+        "services.promotion.batch",
     ]
     assert [row.path for row in await store.list_overrides("maintenance.")] == ["maintenance.a%"]
     assert await store.list_overrides("m%") == []
 
 
 async def test_a_setting_goes_back_once(store: Store) -> None:
-    await store.set_override("services.promote.batch", "100", actor=None, reason=None)
-    assert await store.reset_override("services.promote.batch")
-    assert not await store.reset_override("services.promote.batch")
+    await store.set_override("services.promotion.batch", "100", actor=None, reason=None)
+    assert await store.reset_override("services.promotion.batch")
+    assert not await store.reset_override("services.promotion.batch")
     assert await store.list_overrides("") == []
 
 
@@ -58,13 +64,13 @@ async def test_a_value_is_read_as_it_was_written(store: Store, value: str) -> No
 
 async def test_services_tell_what_they_did_and_the_last_word_counts(store: Store, clock: Clock) -> None:
     await store.report_services(
-        [ServiceReport("promote", "a", None, 1, 2, 3, 4, 5), ServiceReport("fold", "a", None, 1, 0, 0, 0, 0)]
+        [ServiceReport("promotion", "a", None, 1, 2, 3, 4, 5), ServiceReport("rollups", "a", None, 1, 0, 0, 0, 0)]
     )
     await clock.advance(timedelta(seconds=10))
-    last = ServiceReport("promote", "b", None, 10, 20, 30, 40, 50, "StoreError: gone")
+    last = ServiceReport("promotion", "b", None, 10, 20, 30, 40, 50, "StoreError: gone")
     await store.report_services([last])
-    fold, promote = await store.list_services()
-    assert promote == msgspec.structs.replace(last, at=clock.now)
-    assert (fold.name, fold.holder, fold.at) == ("fold", "a", clock.now - timedelta(seconds=10))
+    promotion, rollups = await store.list_services()
+    assert promotion == msgspec.structs.replace(last, at=clock.now)
+    assert (rollups.name, rollups.holder, rollups.at) == ("rollups", "a", clock.now - timedelta(seconds=10))
     await store.report_services([])
     assert len(await store.list_services()) == 2

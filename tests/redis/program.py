@@ -25,7 +25,7 @@ def make_app(url: str, schema: str, high: str, low: str) -> Holdfast:
         schema=schema,
         delivery=delivery_of(high, low),
         worker=WorkerSettings(lease="10s", shutdown_grace="10s", poll=ENV.get("REDIS_TEST_POLL", "1s")),
-        services={"announce": Service(enabled="sweep" not in HOLES)},
+        services={"announcements": Service(enabled="sweep" not in HOLES)},
     )
 
     @app.task

@@ -17,7 +17,7 @@ from tests.support.wait import until
 from tests.support.workers import BRISK, Working, ended, working
 
 SELDOM = dataclasses.replace(BRISK, poll="1h")
-NO_SWEEP = {"announce": Service(enabled=False)}
+NO_SWEEP = {"announcements": Service(enabled=False)}
 
 
 def carried(app: Holdfast) -> ByRedis:

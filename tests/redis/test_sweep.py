@@ -219,7 +219,7 @@ async def serving(store: AnyStore, by_redis: ByRedis) -> AsyncIterator[ServiceRu
 
 
 def rounds(runner: ServiceRunner) -> int:
-    return next((report.runs for report in runner.reports() if report.name == "announce"), 0)
+    return next((report.runs for report in runner.reports() if report.name == "announcements"), 0)
 
 
 async def test_a_flushed_server_is_filled_without_repeating(
@@ -229,7 +229,7 @@ async def test_a_flushed_server_is_filled_without_repeating(
     await age(store, 10)
     async with serving(store, by_redis):
         await until(lambda: valkey.ask("ZCARD", settings.key(*LANE)) == 3 * BATCH)
-        await moments.next("served", times=2, service="announce")  # it might go on
+        await moments.next("served", times=2, service="announcements")  # it might go on
     assert by_redis.pushed == 3 * BATCH
 
 
@@ -242,9 +242,9 @@ async def test_a_full_server_is_not_swept_in_a_loop(
     await age(store, 10)
     async with serving(store, by_redis):
         await until(lambda: by_redis.push_failures >= 3)  # from now on no try is made
-        await moments.next("served", service="announce")
+        await moments.next("served", service="announcements")
         began = time.monotonic()
-        await moments.next("served", times=3, service="announce")
+        await moments.next("served", times=3, service="announcements")
         assert time.monotonic() - began > 1.0
 
 

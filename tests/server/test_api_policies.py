@@ -230,5 +230,5 @@ async def test_workers_services_and_tables_are_shown(app: Holdfast) -> None:
         assert {"jobs", "history", "audit"} <= tables.keys()
         assert 0 < tables["history"]["size_bytes"] < system["size_bytes"]
         services = (await web.get("/api/v1/services")).json()["services"]
-        assert {"promote", "rescue"} & {one["name"] for one in services}
+        assert {"promotion", "rescue"} & {one["name"] for one in services}
         assert (await web.get("/api/v1/webhooks")).json() == {"endpoints": []}

@@ -280,7 +280,7 @@ async def test_tokens_are_shown_once_and_revoked(town: Holdfast, web: httpx2.Asy
 
 async def test_the_system_is_examined(town: Holdfast, web: httpx2.AsyncClient) -> None:
     text = (await shown(web, "/system")).text
-    for word in ("schema", "SQLite", "high is paused", "promote"):
+    for word in ("schema", "SQLite", "high is paused", "promotion"):
         assert word in text, word
     tables = (await shown(web, "/system/tables")).text
     assert "history" in tables

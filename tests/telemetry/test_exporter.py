@@ -29,7 +29,7 @@ def make_app(url: str, **more: Any) -> Holdfast:
         telemetry=ON,
         queues=[Queue("shots", workers=2)],
         limits=[Limit(name="shots", queue="shots", concurrency=2, scope="instance", metric="shots_in_use")],
-        services={"gauges": Service(interval="50ms")},
+        services={"lane_counts": Service(interval="50ms")},
         **more,
     )
 
@@ -108,7 +108,7 @@ async def test_the_leader_shows_the_store_and_each_worker_its_own_slots(app: Hol
             assert counted(text, "holdfast_running_jobs") == {'queue="shots"': 2.0}
             assert counted(text, "holdfast_leader") == {"": 1.0}
             assert counted(text, "holdfast_queue_paused")['queue="default"'] == 1.0
-            assert counted(text, "holdfast_service_rounds_total")['service="gauges"'] >= 1
+            assert counted(text, "holdfast_service_rounds_total")['service="lane_counts"'] >= 1
         finally:
             working.cancel()
             with contextlib.suppress(asyncio.CancelledError):

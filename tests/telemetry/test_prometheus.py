@@ -36,7 +36,7 @@ app = Holdfast(
     queues=[Queue("screenshot", workers=3), Queue("bulk")],
     limits=[Limit(name="screenshot", queue="screenshot", concurrency=3, scope="instance",
                   metric="screenshot_concurrency_utilization")],
-    services={{"gauges": Service(interval="1s")}},
+    services={{"lane_counts": Service(interval="1s")}},
 )
 
 @app.task(queue="bulk")

@@ -9,9 +9,9 @@ from holdfast.cadence import DEFAULTS, overridden, read_services
 
 
 def test_what_is_left_out_stays_as_it_is_by_default() -> None:
-    services = read_services({"promote": Service(batch=50), "fold": Service(enabled=False)})
-    assert (services["promote"].interval_s, services["promote"].batch) == (5.0, 50)
-    assert (services["fold"].interval_s, services["fold"].enabled) == (60.0, False)
+    services = read_services({"promotion": Service(batch=50), "rollups": Service(enabled=False)})
+    assert (services["promotion"].interval_s, services["promotion"].batch) == (5.0, 50)
+    assert (services["rollups"].interval_s, services["rollups"].enabled) == (60.0, False)
     assert services["rescue"] == DEFAULTS["rescue"]
     assert list(services) == list(DEFAULTS)
 
@@ -36,9 +36,9 @@ def test_what_no_service_can_be_is_refused(options: dict[str, Any], expected: st
 @pytest.mark.parametrize(
     "services, expected",
     [
-        ({"nobody": Service()}, "expected one of promote, schedules"),
-        ({"promote": {"batch": 5}}, r"expected Service\(...\) for 'promote'"),
-        ({"gauges": Service(batch=5)}, "'gauges' takes no batch"),
+        ({"nobody": Service()}, "expected one of promotion, schedules"),
+        ({"promotion": {"batch": 5}}, r"expected Service\(...\) for 'promotion'"),
+        ({"lane_counts": Service(batch=5)}, "'lane_counts' takes no batch"),
     ],
 )
 def test_an_app_refuses_what_it_cannot_mean(services: dict[str, Any], expected: str) -> None:
@@ -47,7 +47,7 @@ def test_an_app_refuses_what_it_cannot_mean(services: dict[str, Any], expected: 
 
 
 def test_what_people_set_is_applied() -> None:
-    changed = overridden(DEFAULTS["promote"], {"interval": "0.5", "batch": "7", "enabled": "false"})
+    changed = overridden(DEFAULTS["promotion"], {"interval": "0.5", "batch": "7", "enabled": "false"})
     assert (changed.interval_s, changed.batch, changed.enabled) == (0.5, 7, False)
 
 
@@ -56,4 +56,4 @@ def test_what_people_set_is_applied() -> None:
 )
 def test_what_cannot_be_read_is_refused_as_one_error(changes: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="service: "):
-        overridden(DEFAULTS["promote"], changes)
+        overridden(DEFAULTS["promotion"], changes)

@@ -34,7 +34,7 @@ def told(make_app: MakeApp, receiver: Receiver) -> Holdfast:
         queues=[Queue("default", escalation="ops")],
         channels={"pager": PagerDuty(key=KEY, url=receiver.url("/v2/enqueue"))},
         escalations=[OPS],
-        services={"escalate": Service(interval="20ms"), "notices": Service(interval="20ms")},
+        services={"escalations": Service(interval="20ms"), "notices": Service(interval="20ms")},
     )
 
     @app.task(max_attempts=1, max_crashes=1)

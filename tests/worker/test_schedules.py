@@ -21,7 +21,7 @@ from tests.support.wait import until
 from tests.support.workers import MakeApp, working
 from tests.worker.scheduling import Seen, emptied
 
-ALERT = {"schedules": Service(interval="10ms"), "promote": Service(interval="10ms")}
+ALERT = {"schedules": Service(interval="10ms"), "promotion": Service(interval="10ms")}
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from holdfast.cli.output import Cell, Column
 from holdfast.resources.service import ServiceInfo, ServiceList
 
 
-@click.group("services", cls=Noun, examples=("list", "run", "set promote --interval 2s"))
+@click.group("services", cls=Noun, examples=("list", "run", "set promotion --interval 2s"))
 def services() -> None:
     """Look at the services, run and change them."""
 
@@ -60,7 +60,7 @@ def _row(service: ServiceInfo) -> list[Cell]:
     ]
 
 
-@services.command("set", examples=("promote --interval 2s --reason 'fewer looks'", "gauges --off"))
+@services.command("set", examples=("promotion --interval 2s --reason 'fewer looks'", "lane_counts --off"))
 @click.argument("name")
 @click.option("--interval", metavar="TIME", help="The longest time between two rounds: 500ms, 5s.")
 @click.option("--batch", type=int, metavar="N", help="What one round does at most.")
@@ -95,7 +95,7 @@ def set_service(
     output.line(f"{name} is set")
 
 
-@services.command("reset", examples=("promote",))
+@services.command("reset", examples=("promotion",))
 @click.argument("name")
 @click.pass_context
 def reset(ctx: click.Context, *, name: str) -> None:

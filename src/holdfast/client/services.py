@@ -42,7 +42,7 @@ class Services(Protocol):
     ) -> ServiceInfo:
         """Change how a service runs for all programs, within five seconds and until it is reset.
 
-        await app.services.set("promote", interval="2s", reason="fewer looks")
+        await app.services.set("promotion", interval="2s", reason="fewer looks")
         """
 
     async def reset(self, name: str) -> ServiceInfo:

@@ -13,7 +13,7 @@ from holdfast.resources.examples import MOMENT
 class ServiceInfo:
     """A service: how it is set, which settings were changed at run time, and what it did under the current leader."""
 
-    name: Annotated[str, About("Name of the service.", "promote")]
+    name: Annotated[str, About("Name of the service.", "promotion")]
     description: Annotated[str, About("What it does.", "queues scheduled jobs that are due")]
     interval_ms: Annotated[int, about(Service, "interval", 5_000)]
     batch: Annotated[int | None, about(Service, "batch")] = None

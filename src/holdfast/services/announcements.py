@@ -41,7 +41,7 @@ class Searched(Protocol):
 class AnnouncementsService:
     """Announces what the delivery does not hold."""
 
-    name: ClassVar[str] = "announce"
+    name: ClassVar[str] = "announcements"
 
     def __init__(self, store: AnnounceStore, delivery: Delivery, measured: Measured) -> None:
         self._store = store

@@ -46,7 +46,7 @@ class _Look(NamedTuple):
 class EscalationsService:
     """Takes alarms from the inbox and lets escalations go on."""
 
-    name: ClassVar[str] = "escalate"
+    name: ClassVar[str] = "escalations"
 
     def __init__(self, store: EscalatedStore, settings: Settings) -> None:
         self._store = store

@@ -9,7 +9,7 @@ from holdfast.stores.store import UpkeepStore
 class LaneCountsService:
     """Counts the jobs of each lane."""
 
-    name: ClassVar[str] = "gauges"
+    name: ClassVar[str] = "lane_counts"
 
     def __init__(self, store: UpkeepStore) -> None:
         self._store = store

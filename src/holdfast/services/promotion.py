@@ -10,7 +10,7 @@ from holdfast.stores.store import UpkeepStore
 class PromotionService:
     """Queues and announces jobs that are due, and sleeps until the next one is."""
 
-    name: ClassVar[str] = "promote"
+    name: ClassVar[str] = "promotion"
 
     def __init__(self, store: UpkeepStore, delivery: Delivery) -> None:
         self._store = store

@@ -9,7 +9,7 @@ from holdfast.stores.store import UpkeepStore
 class RollupsService:
     """Adds up the rollups."""
 
-    name: ClassVar[str] = "fold"
+    name: ClassVar[str] = "rollups"
 
     def __init__(self, store: UpkeepStore) -> None:
         self._store = store

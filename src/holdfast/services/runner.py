@@ -148,7 +148,7 @@ class ServiceRunner:
     def _hinted(self, name: str) -> None:
         if name.startswith("!") and name != SCHEDULES_HINT:  # no queue: a lock was released, a job cancelled
             return
-        wanted = {"schedules"} if name == SCHEDULES_HINT else {"promote", "announce"}
+        wanted = {"schedules"} if name == SCHEDULES_HINT else {"promotion", "announcements"}
         for rounds in self._services:
             if rounds.service.name in wanted:
                 rounds.looks.set()

@@ -47,7 +47,7 @@ async def system_page(request: Request, sight: Seen) -> Response:
         schema=next((check.message for check in found if check.name == "schema"), None),
         told=await recent(sight.store, "software", _LOOK_S, sight.store.diagnose),
         is_delivered=here.settings.delivery is not None,
-        announced=by_name["announce"],
+        announced=by_name["announcements"],
         retention=by_name["retention"],
         endpoints=await sight.webhooks.list(),
         services=services,
