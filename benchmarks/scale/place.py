@@ -41,7 +41,7 @@ class Place:
 
     def store(self) -> AnyStore:
         """Make the store itself, not open yet, with one connection and patience."""
-        return make_store(self.app(pool_size=1, deadline="60s").settings)
+        return make_store(self.app(pool_size=1, deadline="60s").config)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[AnyStore]:

@@ -69,12 +69,12 @@ class Holdfast(Working):
         self.schedule_definitions = ScheduleDefinitions(self.configuration.schedules if self.configuration else {})
         for schedule in options.schedules:
             self.schedule_definitions.add(schedule)
-        self.settings: Settings = read_settings(options)
+        self.config: Settings = read_settings(options)
         self._arounds: list[Around] = []
         self._farewells: dict[tuple[str, str], list[Callback]] = {}
         self._lifespan = options.lifespan
-        self._exporter = Exporter() if self.settings.telemetry.metrics else None
-        self._door = Door(self.settings, self.tasks)
+        self._exporter = Exporter() if self.config.telemetry.metrics else None
+        self._door = Door(self.config, self.tasks)
 
     @classmethod
     def from_config(cls, path: str | Path | None = None, **options: Any) -> Self:
@@ -87,12 +87,12 @@ class Holdfast(Working):
         return cls(config=files.required() if path is None else path, **options)
 
     def __repr__(self) -> str:
-        return f"Holdfast({masked(self.settings.url)!r})"
+        return f"Holdfast({masked(self.config.url)!r})"
 
     @property
     def task(self) -> TaskDecorator:
         """Register a function or a Pipeline: `@app.task`, or `@app.task(queue="high")`."""
-        return TaskDecorator(self.tasks, self.settings, self)
+        return TaskDecorator(self.tasks, self.config, self)
 
     def schedule(self, **options: Unpack[ScheduleOptions]) -> Callable[[Scheduled], Scheduled]:
         """Let a task run by itself, above `@app.task`: `@app.schedule(cron="0 3 * * *", tz="Europe/Berlin")`.
@@ -177,11 +177,11 @@ class Holdfast(Working):
         return HoldfastQueueBackend(self)
 
     async def _connect(self) -> ClientStore:
-        return await self._published(await open_store(self.settings))
+        return await self._published(await open_store(self.config))
 
     async def _published(self, store: ClientStore) -> ClientStore:
         """Let the store know what holds for the finished jobs of the queues defined here."""
-        if terms := read_terms(self.settings, (queue for queue, _ in self._farewells)):
+        if terms := read_terms(self.config, (queue for queue, _ in self._farewells)):
             try:
                 await store.define_queues(terms)
             except BaseException:
@@ -197,7 +197,7 @@ class Holdfast(Working):
         lifespan = self._lifespan
         return Parts(
             self.tasks,
-            self.settings,
+            self.config,
             self._arounds,
             lambda: nullcontext() if lifespan is None else lifespan(self),
             self._farewells,
@@ -250,7 +250,7 @@ class Holdfast(Working):
             require_metrics()
             self._exporter = Exporter()
         return Served(
-            self.settings,
+            self.config,
             server,
             opened,
             visit.end,
@@ -268,6 +268,6 @@ class Holdfast(Working):
         from holdfast.resources.setting import SettingList  # noqa: PLC0415 - as above
 
         told = self.configuration
-        origins, defaults = None if told is None else told.origins, Holdfast("sqlite://").settings
-        rows = settings_of(self.settings, defaults, self.schedule_definitions.values(), origins, server)
+        origins, defaults = None if told is None else told.origins, Holdfast("sqlite://").config
+        rows = settings_of(self.config, defaults, self.schedule_definitions.values(), origins, server)
         return SettingList(file=None if told is None else str(told.file), settings=rows)

@@ -188,7 +188,7 @@ def arq_worker_settings(
     """
     delivery = _delivery_of(app)
     _check(options)
-    chosen = app.settings.worker.concurrency if max_jobs is None else names.count(max_jobs, "max_jobs", MOST_CONCURRENT)
+    chosen = app.config.worker.concurrency if max_jobs is None else names.count(max_jobs, "max_jobs", MOST_CONCURRENT)
     timeout_s = milliseconds(job_timeout, "job_timeout") / 1_000
     runner = Runner(
         app,
@@ -217,7 +217,7 @@ def arq_worker_settings(
 
 
 def _delivery_of(app: Holdfast) -> ArqDelivery:
-    delivery = app.settings.delivery
+    delivery = app.config.delivery
     if not isinstance(delivery, ArqDelivery):
         message = "arq_worker_settings(...): expected an app with delivery=ArqDelivery(url), got one whose ids go"
         message += " another way; Arq would never be told of its jobs"

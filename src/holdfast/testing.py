@@ -113,7 +113,7 @@ class Jobs:
 @asynccontextmanager
 async def in_memory(app: Holdfast) -> AsyncIterator[Jobs]:
     """Let the app work on a fresh store in memory; code under test may say `async with app` as usual."""
-    settings = dataclasses.replace(app.settings, url="sqlite://", location=SqliteLocation(None))
+    settings = dataclasses.replace(app.config, url="sqlite://", location=SqliteLocation(None))
     async with app.open_on(make_store(settings)):
         yield Jobs(app, _clock_of(app))
 

@@ -26,7 +26,7 @@ from holdfast.cli import bench_page, bench_view
 
 async def test_a_schema_that_cannot_be_dropped_is_named(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_postgres, "_REMOVE_S", 0.3)
-    place = PostgresPlace(Holdfast(dsn).settings)
+    place = PostgresPlace(Holdfast(dsn).config)
     await place.open()
     schema = (await place.fresh()).schema
     with psycopg.connect(dsn) as connection:
@@ -154,7 +154,7 @@ def report(load: float, settings: dict[str, str], *rounds: float) -> Report:
 
 def shown(capsys: pytest.CaptureFixture[str], found: Report) -> str:
     plan = Plan(parts=frozenset({Part.INSERT, Part.DRAIN}))
-    bench_page.write(found, plan, Holdfast("postgresql://app:secret@db/shop").settings)
+    bench_page.write(found, plan, Holdfast("postgresql://app:secret@db/shop").config)
     return capsys.readouterr().out
 
 

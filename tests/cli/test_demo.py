@@ -246,8 +246,8 @@ def test_the_plan_shows_every_sort_of_job() -> None:
     planned, found = stored()
     assert {one.call.kind for one in planned.values()} == {task.kind for task in shop.app.tasks} - {"count_stock"}
     assert {schedule.kind for schedule in shop.app.schedule_definitions.values()} == {"count_stock"}
-    assert {job.queue for job in found.values()} == set(shop.app.settings.queues)
-    assert len({job.priority for job in found.values()}) == len(shop.app.settings.queues)
+    assert {job.queue for job in found.values()} == set(shop.app.config.queues)
+    assert len({job.priority for job in found.values()}) == len(shop.app.config.queues)
     assert {one.state for one in [*planned.values(), plan.unwanted()]} == {
         JobState.COMPLETED,
         JobState.COMPLETED_WITH_ERRORS,

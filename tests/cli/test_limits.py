@@ -98,7 +98,7 @@ def test_one_that_is_not_there(shop: Shop) -> None:
 
 async def test_available_is_one_number(store: Any) -> None:
     await used(store)
-    settings = Holdfast("sqlite://").settings
+    settings = Holdfast("sqlite://").config
     limits = LocalLimits(store, 10, PolicyVerbs(store, settings, LocalServices(store, settings)))
     assert (await limits.get("shots")).available == 1
     assert (await limits.get("Tenants", "b")).available == 0

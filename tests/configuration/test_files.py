@@ -27,7 +27,7 @@ exclude = [2026-12-25]
 def test_toml(write: Write, name: str, prefix: str) -> None:
     write(TOML.format(prefix), name)
     app = Holdfast.from_config()
-    assert (app.settings.queues["high"].max_workers, app.settings.queues["high"].timeout_ms) == (9, None)
+    assert (app.config.queues["high"].max_workers, app.config.queues["high"].timeout_ms) == (9, None)
     assert app.schedule_definitions["night"].times.hours.window == (120, 300)
     assert app.configuration is not None
     assert app.configuration.file.name == name
@@ -76,5 +76,5 @@ def test_yaml_means_what_people_mean() -> None:
 
 
 def test_an_empty_file_says_nothing(write: Write) -> None:
-    assert Holdfast("sqlite://", config=write("# nothing\n")).settings.url == "sqlite://"
+    assert Holdfast("sqlite://", config=write("# nothing\n")).config.url == "sqlite://"
     assert [error.path for error in errors_of(write(""))] == ["store.url"]

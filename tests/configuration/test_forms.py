@@ -139,7 +139,7 @@ def test_every_key_is_described_to_editors() -> None:
 
 def test_the_village_says_what_its_seed_says() -> None:
     app = Holdfast(config=VILLAGE)
-    settings = app.settings
+    settings = app.config
     assert {name: (q.priority, q.colour, q.workers, q.sla, q.poll) for name, q in settings.queues.items()} == {
         "high": (0, "salmon", 20, "30s", "5s"),
         "default": (5, "blue", 10, "5m", "10s"),

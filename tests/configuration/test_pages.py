@@ -17,7 +17,7 @@ PAGE = DOCS / "operate" / "configure.md"
 
 @pytest.mark.parametrize("block", blocks(PAGE, "yaml"), ids=lambda block: str(block.line))
 def test_files_on_the_page_have_no_errors(write: Write, block: Block) -> None:
-    assert Holdfast(config=write(block.code)).settings.url == "sqlite:///jobs.db"
+    assert Holdfast(config=write(block.code)).config.url == "sqlite:///jobs.db"
 
 
 def keys(hint: Any) -> set[str]:

@@ -16,7 +16,7 @@ def test_default_code_file_environment(write: Write, monkeypatch: pytest.MonkeyP
     code = Queue("high", priority=1, workers=2, sla="1m", colour="red")
     file = write("store: sqlite:///jobs.db\nqueues: {high: {workers: 3, sla: 2m}}\n")
     monkeypatch.setenv("HOLDFAST_QUEUES__HIGH__SLA", "3m")
-    queue = Holdfast("sqlite://", config=file, queues=[code]).settings.queues["high"]
+    queue = Holdfast("sqlite://", config=file, queues=[code]).config.queues["high"]
     assert (queue.poll, queue.priority, queue.workers, queue.sla_ms) == (None, 1, 3, 180_000)
     assert queue.colour == "red"
 
@@ -38,7 +38,7 @@ services: {promotion: {batch: 7}}
         worker=WorkerSettings(concurrency=4, processes=2),
         limits=[Limit(name="tenant", key="payload.tenant", concurrency=2), Limit(name="other", concurrency=1)],
     )
-    settings = app.settings
+    settings = app.config
     assert (settings.url, settings.deadline_s) == ("sqlite:///file.db", 3.0)
     assert (settings.max_attempts, settings.max_crashes, settings.timeout_ms) == (7, 4, None)
     assert (settings.retry.base_ms, settings.retry.factor) == (10_000, 3)
@@ -51,12 +51,12 @@ services: {promotion: {batch: 7}}
 def test_without_a_file_nothing_changes() -> None:
     app = Holdfast("sqlite://", queues=(queue for queue in [Queue("high")]))
     assert app.configuration is None
-    assert list(app.settings.queues) == ["high"]
+    assert list(app.config.queues) == ["high"]
 
 
 def test_the_preset(write: Write) -> None:
     file = write("store: sqlite:///jobs.db\nqueues: {preset: five, low: {workers: 6}, mine: {}}\n")
-    queues = Holdfast(config=file, queues=[Queue("high", workers=1)]).settings.queues
+    queues = Holdfast(config=file, queues=[Queue("high", workers=1)]).config.queues
     assert list(queues) == ["high", "default", "screenshot", "low", "bulk", "mine"]
     assert (queues["high"].workers, queues["high"].sla) == (1, None), "what code defines stays as it is"
     assert (queues["low"].workers, queues["low"].sla) == (6, "30m")
@@ -87,7 +87,7 @@ queues:
   b: {{workers: 4, retention: forever, retry: 7s}}
 """
     )
-    queues = Holdfast(config=file, queues=[Queue("b", workers=1, max_workers=9)]).settings.queues
+    queues = Holdfast(config=file, queues=[Queue("b", workers=1, max_workers=9)]).config.queues
     a, b = queues["a"], queues["b"]
     assert (a.workers, a.max_workers, a.age_after_ms, a.age_share) == (2, 20, 180_000, 4)
     assert (a.webhook, a.webhook_events, len(a.webhook_keys)) == ("https://example.org/x", ("job:failed",), 1)
@@ -119,7 +119,7 @@ escalations:
     then: pager
   pager: {channels: hook}
 """)
-    settings = Holdfast(config=file, channels={"pager": PagerDuty(key="k")}).settings
+    settings = Holdfast(config=file, channels={"pager": PagerDuty(key="k")}).config
     assert settings.limits["tenant"].kinds == ("resize", "crop")
     assert settings.budgets["ai"].ceiling == (2_000_000 * 10**6, "tokens")
     assert list(settings.budgets["ai"].thresholds) == [(0.75, "reduce"), (0.9, "defer"), (1.0, "alert"), (1.0, "stop")]
@@ -142,7 +142,7 @@ escalations:
 )
 def test_delivery(write: Write, text: str, expected: str) -> None:
     file = write(f"store: sqlite:///jobs.db\ndelivery: {text}\nleader: redis://h/2\n")
-    settings = Holdfast(config=file).settings
+    settings = Holdfast(config=file).config
     shown = str(settings.delivery)
     assert expected.strip("[]") in shown
     assert str(settings.leader) == "holdfast:leader at redis://h/2"
@@ -218,7 +218,7 @@ limits: {a: {rate: 1/s}, b: {rate: 1/s}}
 """)
     for name, value in {"WORKERS": "7", "EMPTY": "", "TELL": "on", "LIMITS": "a, b"}.items():
         monkeypatch.setenv(name, value)
-    settings = Holdfast(config=file).settings
+    settings = Holdfast(config=file).config
     high = settings.queues["high"]
     assert settings.url == "sqlite:////tmp/jobs.db"
     assert (high.workers, high.priority, high.description) == (7, 3, "a ${b} c")
@@ -260,7 +260,7 @@ def test_variables_override_any_path(
 ) -> None:
     read, expected = expectation
     monkeypatch.setenv(name, text)
-    assert read(Holdfast(config=write(FILE)).settings) == expected
+    assert read(Holdfast(config=write(FILE)).config) == expected
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ app = Holdfast.from_config("holdfast.yaml")
 
 @app.task
 async def who() -> int:
-    return app.settings.max_attempts
+    return app.config.max_attempts
 
 @app.task
 async def sit() -> None:

@@ -207,7 +207,7 @@ async def test_services_are_begun_anew_after_what_nobody_expected(
     sqlite_memory: SqliteStore, caplog: pytest.LogCaptureFixture, moments: Moments
 ) -> None:
     leadership, delivery = Stumbling(), InStore(sqlite_memory)
-    runner = ServiceRunner(sqlite_memory, delivery, Holdfast("sqlite://").settings, leadership)
+    runner = ServiceRunner(sqlite_memory, delivery, Holdfast("sqlite://").config, leadership)
     async with runner.open():
         await until(lambda: leadership.begun >= 2, "the election is begun again")
         await moments.next("served")

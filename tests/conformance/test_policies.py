@@ -44,13 +44,13 @@ def program(*, queue: str = "default", task: dict[str, Any] | None = None, **opt
 
 async def started(store: Store, app: Holdfast) -> list[str]:
     """Publish as a worker does at its start."""
-    definitions = read_definitions(app.settings, app.tasks, app.schedule_definitions.values())
-    return await publish(store, app.settings, definitions)
+    definitions = read_definitions(app.config, app.tasks, app.schedule_definitions.values())
+    return await publish(store, app.config, definitions)
 
 
 def verbs(store: Store, app: Holdfast) -> PolicyVerbs:
     """What operators can do."""
-    return PolicyVerbs(store, app.settings, LocalServices(store, app.settings))
+    return PolicyVerbs(store, app.config, LocalServices(store, app.config))
 
 
 TENANT = Limit(name="tenant", key="payload.tenant", concurrency=3)
@@ -144,7 +144,7 @@ async def test_a_program_forgets_nothing_of_another(store: Store) -> None:
 def test_a_name_that_nothing_has_is_refused_before_anything_starts(task: dict[str, Any], words: str) -> None:
     app = program(task=task, limits=[TENANT], budgets=[Budget(name="ai", amount="$5")])
     with pytest.raises(ConfigError, match=words):
-        read_definitions(app.settings, app.tasks, ())
+        read_definitions(app.config, app.tasks, ())
 
 
 # ---- changes at run time -------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ async def test_budgets_and_queues_are_changed_alike(store: Store) -> None:
 async def test_a_service_is_changed_by_its_path_too(store: Store) -> None:
     app = program()
     await verbs(store, app).set_policy("services.promotion.interval", "2s")
-    (promotion,) = [row for row in await LocalServices(store, app.settings).list() if row.name == "promotion"]
+    (promotion,) = [row for row in await LocalServices(store, app.config).list() if row.name == "promotion"]
     assert (promotion.interval_ms, promotion.changed) == (2_000, ["interval"])
 
 
@@ -297,7 +297,7 @@ async def test_configuration_lies_over_code(store: Store) -> None:
 async def test_a_worker_is_noted_with_what_it_was_started_with(store: Store) -> None:
     app = program(limits=[TENANT])
     worker = await register(store)
-    await store.note_policies(worker, read_definitions(app.settings, app.tasks, ()).fingerprints())
+    await store.note_policies(worker, read_definitions(app.config, app.tasks, ()).fingerprints())
     noted = msgspec.json.decode((await store.worker_policies())[worker])
     assert set(noted) == {"limits.tenant", "kinds.work"}
 

@@ -78,7 +78,7 @@ async def test_prune_leaves_nothing_to_the_retention_service(store: Store, clock
     await fill(store, clock)
     await clock.advance(days=900)
     watched: Any = Watched(store)
-    client = Client(watched, Holdfast("sqlite://").settings)
+    client = Client(watched, Holdfast("sqlite://").config)
     assert await client.prune() >= len(EVERY_VERB)
     assert watched.deleting == EVERY_VERB
     assert (await RetentionService(store).run(BATCH)).scanned == 0

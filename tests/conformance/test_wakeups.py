@@ -104,7 +104,7 @@ async def test_an_enqueue_wakes(store: AnyStore) -> None:
     @app.task(queue="bulk")
     async def many(number: int) -> None: ...
 
-    client = Client(store, app.settings)
+    client = Client(store, app.config)
     async with listening(store, heard, "high", "bulk"):
         await client.enqueue(work.call(1))
         await heard.wait_for("high")

@@ -105,7 +105,7 @@ class PageRunner:
         await eval(code, vars(self._module))  # noqa: S307 - this project's own pages
 
     def _is_reachable(self, app: Holdfast) -> bool:
-        return app.settings.url == self._database or isinstance(app.settings.location, SqliteLocation)
+        return app.config.url == self._database or isinstance(app.config.location, SqliteLocation)
 
     def _close_app(self) -> None:
         if self._open_app is not None:

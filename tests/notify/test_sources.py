@@ -50,7 +50,7 @@ async def test_a_leader_that_comes_late_tells_what_it_has_missed(store: Store, c
     await store.define_queues({"default": escalated()})
     plan = plan_of(Schedule(name="nightly", kind="work", every="1h"), new_job(1, kind="work"))
     await store.define_schedules({"nightly": msgspec.json.encode(plan).decode()}, [])
-    firing, staff = SchedulesService(store, make_delivery(Holdfast("sqlite://").settings, store)), Staff(store, OPS)
+    firing, staff = SchedulesService(store, make_delivery(Holdfast("sqlite://").config, store)), Staff(store, OPS)
     await firing.run(100)
     for hours, told in ((1, 0), (1, 0), (5, 1)):
         await clock.advance((clock.now + timedelta(hours=hours)).replace(minute=0, second=1) - clock.now)

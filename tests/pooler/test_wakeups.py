@@ -73,5 +73,5 @@ def test_the_address_to_listen_at_is_checked_and_kept_secret() -> None:
     with pytest.raises(ConfigError, match=r"listen_dsn: .* escape special characters"):
         Holdfast("postgresql://h/d", listen_dsn="postgresql://u:hunter2@h:port/d")
     app = Holdfast("postgresql://h/d", listen_dsn="postgresql://u:hunter2@h/d")
-    assert app.settings.listen_dsn == "postgresql://u:hunter2@h/d"
-    assert "hunter2" not in repr(app.settings)
+    assert app.config.listen_dsn == "postgresql://u:hunter2@h/d"
+    assert "hunter2" not in repr(app.config)

@@ -213,7 +213,7 @@ class Leads:
 @asynccontextmanager
 async def serving(store: AnyStore, by_redis: ByRedis) -> AsyncIterator[ServiceRunner]:
     """Let the services run beside the block."""
-    runner = ServiceRunner(store, by_redis, Holdfast("sqlite://").settings, Leads())
+    runner = ServiceRunner(store, by_redis, Holdfast("sqlite://").config, Leads())
     async with runner.open():
         yield runner
 

@@ -93,7 +93,7 @@ async def test_what_the_last_release_stored_is_run_by_this_one(last_release: Pat
     await run(last_release, place, "work")
     await run(last_release, place, "enqueue")
     app = Holdfast(place[0], schema=place[1])
-    await make_store(app.settings).migrator.up()
+    await make_store(app.config).migrator.up()
     assert await run(ROOT / "src", place, "work") == __version__
     async with app:
         jobs = [job async for job in app.jobs.iterate()]
@@ -116,7 +116,7 @@ async def test_the_last_release_goes_on_beside_the_new_schema(last_release: Path
     old = await started(last_release, place, "stay")
     assert old.stdout is not None
     assert await asyncio.wait_for(old.stdout.readline(), 30) == b"works\n"
-    await make_store(Holdfast(place[0], schema=place[1]).settings).migrator.up()
+    await make_store(Holdfast(place[0], schema=place[1]).config).migrator.up()
     await run(ROOT / "src", place, "enqueue")
     async with Holdfast(place[0], schema=place[1]) as app:  # the old worker takes what the new client stores
         for job in [job async for job in app.jobs.iterate()]:

@@ -80,7 +80,7 @@ async def test_the_server_says_that_it_lives_beside_an_attack(
             await app.tasks.get("tree").enqueue(Branch(text="a" * LARGE))
         secret = await made_token(app, "operator")
     took_s: list[float] = []
-    where = ("--store", app.settings.url, "--schema", app.settings.schema)
+    where = ("--store", app.config.url, "--schema", app.config.schema)
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(program(tmp_path, "serve", *where, "--port", "0"))
         address = server.address()

@@ -134,7 +134,7 @@ async def test_nothing_that_one_is_shown_depends_on_the_queues_of_others(
     async with app:
         both = WorkerProcess(instance="both", host="both", pid=1, version="1", queues=(MINE, THEIRS), concurrency=9)
         shared = await app.store.register_worker(both, 600_000)
-        await publish(app.store, app.settings, read_definitions(app.settings, app.tasks, []))
+        await publish(app.store, app.config, read_definitions(app.config, app.tasks, []))
         await app.store.define_escalations(["ops"])
         given = await furnish(app, MINE, "mine", shared)
         mine = bearing(await made_token(app, "admin", queues=(MINE,), name="me"))

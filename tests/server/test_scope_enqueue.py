@@ -25,7 +25,7 @@ async def shop(make_sqlite_memory: MakeApp) -> AsyncIterator[Holdfast]:
         async def work() -> None: ...
 
     async with app:
-        await publish(app.store, app.settings, read_definitions(app.settings, app.tasks, []))
+        await publish(app.store, app.config, read_definitions(app.config, app.tasks, []))
         yield app
 
 

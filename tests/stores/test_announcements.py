@@ -80,7 +80,7 @@ async def test_a_client_takes_another_delivery() -> None:
     async def work() -> None: ...
 
     await store.open()
-    client = Client(store, app.settings, InStore(cast("WakeStore", other)))
+    client = Client(store, app.config, InStore(cast("WakeStore", other)))
     await client.enqueue(work.call())
     await client.enqueue_many([work.call()])
     await client.close()

@@ -87,7 +87,7 @@ async def test_services_say_once_that_the_store_is_away_and_once_that_it_is_back
     monkeypatch.setattr(runner, "_AFTER_ERROR_S", 0.01)
     caplog.set_level(logging.INFO, "holdfast")
     store: Any = Away(sqlite_memory)
-    async with ServiceRunner(store, InStore(sqlite_memory), Holdfast("sqlite://").settings, Leads()).open():
+    async with ServiceRunner(store, InStore(sqlite_memory), Holdfast("sqlite://").config, Leads()).open():
         await moments.wait("served", service="promote")
         store.is_away = True
         await until(lambda: store.asked > 50, "the services have tried again and again")

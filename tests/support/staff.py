@@ -32,7 +32,7 @@ def channels(receiver: Receiver | None = None, mailbox: Mailbox | None = None) -
 
 
 def settings_of(*policies: Escalation, to: dict[str, Channel] | None = None) -> Settings:
-    return Holdfast("sqlite://", channels=channels() if to is None else to, escalations=policies).settings
+    return Holdfast("sqlite://", channels=channels() if to is None else to, escalations=policies).config
 
 
 class Staff:

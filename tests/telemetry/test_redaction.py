@@ -25,7 +25,7 @@ def _forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_names_stay_readable_that_are_the_text_of_a_password(url: str) -> None:
-    keep_secrets(Holdfast(url).settings)
+    keep_secrets(Holdfast(url).config)
     credentials, _, rest = url.rpartition("@")
     start = credentials.rpartition(":")[0]
     user, database = start.rpartition("/")[2], rest.rpartition("/")[2]
@@ -39,7 +39,7 @@ def test_names_stay_readable_that_are_the_text_of_a_password(url: str) -> None:
 
 
 def test_a_password_that_is_also_a_name_is_covered_where_a_password_stands() -> None:
-    keep_secrets(Holdfast("postgresql://postgres:postgres@localhost/jobs").settings)
+    keep_secrets(Holdfast("postgresql://postgres:postgres@localhost/jobs").config)
     assert hide("user=postgres password=postgres dbname=jobs") == f"user=postgres password={COVER} dbname=jobs"
     assert hide("{'user': 'postgres', 'password': 'postgres'}") == f"{{'user': 'postgres', 'password': '{COVER}'}}"
 
@@ -50,5 +50,5 @@ def test_a_secret_that_begins_with_a_name_is_covered_whole() -> None:
 
 
 def test_other_secrets_are_covered_wherever_they_stand() -> None:
-    keep_secrets(Holdfast("postgresql://ada:s3cr3t-word@localhost/jobs").settings)
+    keep_secrets(Holdfast("postgresql://ada:s3cr3t-word@localhost/jobs").config)
     assert hide("xs3cr3t-wordx, s3cr3t-word") == f"x{COVER}x, {COVER}"

@@ -180,9 +180,9 @@ def test_every_secret_of_an_app_is_known_to_what_covers_them() -> None:
     )
     expected = {"dsnp%40ss-17", "dsnp@ss-17", "listen-17", REDIS, HOOK, HOOK[6:], "QUJD" * 8, "WFla" * 8}
     expected |= {PAGER, SLACK, MAIL, "signed-secret-1"}
-    assert expected <= set(_secrets_of(app.settings))
+    assert expected <= set(_secrets_of(app.config))
     for secret in expected:
-        assert secret not in repr(app.settings)
+        assert secret not in repr(app.config)
 
 
 def test_json_without_secrets_is_shown_as_it_is() -> None:

@@ -82,7 +82,7 @@ def test_masked(url: str, shown: str) -> None:
 def test_no_repr_shows_the_password() -> None:
     app = Holdfast("postgresql://u:hunter2@host/db")
     assert repr(app) == "Holdfast('postgresql://u:***@host/db')"
-    assert "hunter2" not in repr(app.settings)
+    assert "hunter2" not in repr(app.config)
     assert "hunter2" not in repr(app.__dict__)
 
 
@@ -113,7 +113,7 @@ def test_wrong_options_are_refused(options: dict[str, Any], reason: str) -> None
 
 
 def test_options_are_converted() -> None:
-    settings = Holdfast("sqlite://", deadline="1m", timeout=None, queues=[Queue("Bulk", priority=9)]).settings
+    settings = Holdfast("sqlite://", deadline="1m", timeout=None, queues=[Queue("Bulk", priority=9)]).config
     assert (settings.deadline_s, settings.timeout_ms) == (60.0, None)
     assert (settings.queue_of("bulk").priority, settings.queue_of("other").priority) == (9, 5)
 

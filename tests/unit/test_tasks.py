@@ -447,7 +447,7 @@ def test_no_timeout_differs_from_a_timeout_that_is_not_given() -> None:
     @app.task(timeout="5m", max_attempts=2, priority=3)
     def short() -> None: ...
 
-    new_job = partial(making.new_job, settings=app.settings)
+    new_job = partial(making.new_job, settings=app.config)
     assert (new_job(plain.call(), 1).timeout_ms, new_job(plain.using(timeout=None).call(), 1).timeout_ms) == (
         7_200_000,
         None,

@@ -316,7 +316,7 @@ async def test_a_job_of_another_process_starts_long_before_the_poll(make_shared_
 
         async with working(app):
             other = subprocess.Popen(
-                [sys.executable, "-c", ENQUEUE, app.settings.url, app.settings.schema],
+                [sys.executable, "-c", ENQUEUE, app.config.url, app.config.schema],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 cwd=ROOT,

@@ -66,7 +66,7 @@ async def test_every_failure_is_told(make_app: MakeApp, receiver: Receiver) -> N
         gone = failure.from_text("WorkerLost", "killed")
         await app.store.release_worker(worker, [ends.crashed(job.id, job.claim, gone)])
         assert [(await handle.get()).state for handle in (*handles, lost)] == [JobState.FAILED] * 4
-        staff = Staff(app.store, OPS, to=dict(app.settings.channels))
+        staff = Staff(app.store, OPS, to=dict(app.config.channels))
         await staff.work()
         by_job = {body["payload"]["custom_details"]["job"]: body["payload"] for body in receiver.bodies}
         for handle, how, error in zip(
@@ -133,8 +133,8 @@ def test_a_supervisor_gets_channels_and_policies_whole() -> None:
     app = Holdfast("sqlite://", channels=channels, escalations=policies)
     line = msgspec.json.encode(wire_of(app.parts))
     got = settings_of(msgspec.json.decode(line, type=Wire))
-    assert got.channels == app.settings.channels
-    for name, policy in app.settings.escalations.items():
+    assert got.channels == app.config.channels
+    for name, policy in app.config.escalations.items():
         read = got.escalations[name]
         assert (read.channels, read.respond_ms, read.then, read.most, read.sources, read.fields, read.link) == (
             policy.channels,

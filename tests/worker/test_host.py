@@ -103,7 +103,7 @@ class Ended(NamedTuple):
 def run(app: Holdfast, program: str) -> Ended:
     """Run a program to its end; the seconds count from when it meant to leave."""
     done = subprocess.run(
-        [sys.executable, "-c", HEAD + program, app.settings.url, app.settings.schema],
+        [sys.executable, "-c", HEAD + program, app.config.url, app.config.schema],
         cwd=ROOT,
         env={**os.environ, "PYTHONWARNINGS": ""},
         capture_output=True,

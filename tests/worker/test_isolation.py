@@ -25,7 +25,7 @@ async def module(make_shared_app: MakeApp, tmp_path: Path, monkeypatch: pytest.M
     """Give the module of plain tasks on each store that other processes can reach, its app open."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    settings = make_shared_app().settings
+    settings = make_shared_app().config
     found: Any = suspects.write(tmp_path, settings.url, settings.schema)
     monkeypatch.setattr(processes, "BOOT_S", 3_600.0)  # however busy the machine is
     async with found.app:

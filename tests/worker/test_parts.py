@@ -72,8 +72,8 @@ def test_queues_and_bounds_come_from_the_app() -> None:
 
     assert queues_of(app.parts, None) == ("b", "a", "c", "default")
     assert queues_of(app.parts, ["X", "x", "y"]) == ("x", "y")
-    assert bounds_of(app.settings, 2, 0) == {"b": 2}
-    assert bounds_of(app.settings, 2, 1) == {"b": 1}
+    assert bounds_of(app.config, 2, 0) == {"b": 2}
+    assert bounds_of(app.config, 2, 1) == {"b": 1}
 
 
 # ---- pump ------------------------------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ async def test_a_closed_pump_wants_nothing_and_most_is_an_end(job: JobRow) -> No
 @pytest.fixture
 def settings() -> Settings:
     """Give what an app knows by default."""
-    return Holdfast("sqlite://").settings
+    return Holdfast("sqlite://").config
 
 
 def make_run(job: JobRow, why: Why | None = None, **changes: Any) -> Run:

@@ -392,7 +392,7 @@ async def work(key: str) -> None:
 async def test_a_process_has_the_same_phases(
     make_shared_app: MakeApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, settings = f"away_{os.getpid()}_{tmp_path.name}", make_shared_app().settings
+    name, settings = f"away_{os.getpid()}_{tmp_path.name}", make_shared_app().config
     (tmp_path / f"{name}.py").write_text(AWAY.format(url=settings.url, schema=settings.schema), encoding="utf-8")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setattr(sys, "dont_write_bytecode", True)

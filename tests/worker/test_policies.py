@@ -67,12 +67,12 @@ def test_a_queue_says_what_its_tasks_leave_out(make_sqlite_memory: MakeApp) -> N
     slow = backoff("fixed", "7s")
     queue = Queue("low", timeout="2m", max_attempts=9, retry=slow, priority=8, poll="20ms")
     app = with_task(make_sqlite_memory(queues=[queue]), queue="low")
-    job = new_job(app.tasks.get("call").call("a"), 1, app.settings)
+    job = new_job(app.tasks.get("call").call("a"), 1, app.config)
     assert (job.timeout_ms, job.max_attempts, job.priority) == (120_000, 9, 8)
-    assert app.settings.retry_of("low") is slow
-    assert app.settings.poll_s_of(["default", "low"]) == 0.02
+    assert app.config.retry_of("low") is slow
+    assert app.config.poll_s_of(["default", "low"]) == 0.02
     own = with_task(make_sqlite_memory(queues=[queue]), queue="low", timeout=None, max_attempts=2)
-    job = new_job(own.tasks.get("call").call("a"), 1, own.settings)
+    job = new_job(own.tasks.get("call").call("a"), 1, own.config)
     assert (job.timeout_ms, job.max_attempts) == (None, 2)
 
 
@@ -80,7 +80,7 @@ def test_configuration_of_a_kind_lies_over_its_task(make_sqlite_memory: MakeApp)
     kind = Kind(name="Call", queue="low", timeout="5s", max_attempts=3, estimate="$0.50")
     app = with_task(make_sqlite_memory(kinds=[kind]), queue="high", max_attempts=1)
     task = app.tasks.get("call")
-    job = new_job(task.call("a"), 1, app.settings)
+    job = new_job(task.call("a"), 1, app.config)
     assert (job.queue, job.timeout_ms, job.max_attempts) == ("low", 5_000, 3)
     assert task.policy.estimate is not None
     assert task.policy.estimate.micro == 500_000

@@ -30,7 +30,7 @@ def no_leftovers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 async def module(make_shared_app: MakeApp, tmp_path: Path, no_leftovers: None) -> AsyncIterator[Any]:
     """Give the module of errands on each store that other processes can reach, its app open."""
-    settings = make_shared_app().settings
+    settings = make_shared_app().config
     found: Any = errands.write(tmp_path, settings.url, settings.schema, os.getpid())
     async with found.app:
         yield found

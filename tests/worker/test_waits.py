@@ -234,7 +234,7 @@ async def test_the_children_of_an_instance_get_their_shares_when_a_number_change
     async with make_sqlite_memory(queues=[Queue("default", workers=2)]) as app:
         hello = hello_of(app.parts, Start(app="x", processes=2, concurrency=8))
         given: Any = object()  # the parent, and the way to leases, which are not asked
-        instance = Instance(given, app.store, given, settings=app.settings, hello=hello, start=Start(app="x"))
+        instance = Instance(given, app.store, given, settings=app.config, hello=hello, start=Start(app="x"))
         children: Any = [Listener(0), Listener(1)]
         family = Family(instance, children)
         assert family.bounds() == [{"default": 1}, {"default": 1}]

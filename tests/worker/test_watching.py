@@ -258,7 +258,7 @@ asyncio.run(main())
 
 async def test_what_another_process_does_is_heard_here(make_shared_app: MakeApp) -> None:
     async with make_shared_app() as app, app.events() as events:
-        command = [sys.executable, "-c", OTHER, app.settings.url, app.settings.schema]
+        command = [sys.executable, "-c", OTHER, app.config.url, app.config.schema]
         run = partial(subprocess.run, command, capture_output=True, text=True, timeout=50, check=False)
         done = await asyncio.to_thread(run)
         assert done.returncode == 0, done.stderr

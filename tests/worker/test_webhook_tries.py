@@ -107,7 +107,7 @@ async def test_what_was_taken_when_a_worker_leaves_is_still_posted(
         monkeypatch.setattr(store, "claim_deliveries", nothing)
         await drained(app)
         monkeypatch.setattr(store, "claim_deliveries", slowly)
-        sender = WebhooksService(app.store, app.settings)
+        sender = WebhooksService(app.store, app.config)
         serving = asyncio.create_task(sender.serve())
         await taken.wait()
         serving.cancel()

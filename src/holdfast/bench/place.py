@@ -63,7 +63,7 @@ def settings_on(url: str, like: Settings, schema: str = "holdfast") -> Settings:
     """Say how to reach the bench's own store, with what the user has set for their own."""
     return Holdfast(
         url, schema=schema, synchronous=like.synchronous, pool_size=like.pool_size, deadline=DEADLINE_S
-    ).settings
+    ).config
 
 
 async def rate(most: int, do: Callable[[int], Awaitable[object]]) -> float:

@@ -78,10 +78,10 @@ def bench(
         message = "holdfast bench starts `holdfast worker`, which needs Linux or macOS"
         raise Refusal(message, Exit.ERROR)
     app, _ = locate.app_or_store(ctx)
-    connect.require_kept(app.settings)
+    connect.require_kept(app.config)
     parts = _USUAL.parts if only is None else read_parts(only)
     plan = Plan(jobs, rounds, concurrency, processes, parts)
-    run = _Run(plan, app.settings)
+    run = _Run(plan, app.config)
     try:
         report = asyncio.run(run.measured())
     except RunFailed as failed:
@@ -90,7 +90,7 @@ def bench(
         raise Refusal(message, Exit.ERROR, kind="RunFailed", detail="\n".join(more) or None) from failed
     if report is None:
         ctx.exit(run.exit_code)
-    (bench_page.write_json if as_json else bench_page.write)(report, plan, app.settings)
+    (bench_page.write_json if as_json else bench_page.write)(report, plan, app.config)
     if run.left:
         message = "not everything that the bench had made could be removed; see above"
         raise Refusal(message, Exit.ERROR, kind="NotRemoved")

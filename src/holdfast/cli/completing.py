@@ -62,7 +62,7 @@ async def _locks(session: Session) -> Iterable[str]:
 
 
 kinds: Completion = _named(_kinds, lambda app: [task.name for task in app.tasks])
-queues: Completion = _named(_queues, lambda app: [*app.settings.queues, *(task.queue for task in app.tasks)])
+queues: Completion = _named(_queues, lambda app: [*app.config.queues, *(task.queue for task in app.tasks)])
 schedules: Completion = _named(_schedules, lambda app: app.schedule_definitions)
 limits: Completion = _named(_limits)
 budgets: Completion = _named(_budgets)

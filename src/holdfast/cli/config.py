@@ -95,7 +95,7 @@ def check(ctx: click.Context, *, file: Path | None, as_json: bool) -> None:
 def _note_strangers(app: Holdfast) -> None:
     """Name what the file says of tasks that the app does not have; those of another program may share it."""
     told = {} if app.configuration is None else app.configuration.schedules
-    strangers = [f"kinds.{kind}" for kind in app.settings.kinds if kind not in app.tasks]
+    strangers = [f"kinds.{kind}" for kind in app.config.kinds if kind not in app.tasks]
     strangers += [f"schedules.{name}" for name in told if told[name].get("kind", name) not in app.tasks]
     for path in strangers:
         output.note(f"{path}: the app has no such task")

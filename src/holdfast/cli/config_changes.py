@@ -26,7 +26,7 @@ def apply(ctx: click.Context) -> None:
     published.
     """
     app, _ = locate.app_or_store(ctx)
-    definitions = read_definitions(app.settings, app.tasks, app.schedule_definitions.values())
+    definitions = read_definitions(app.config, app.tasks, app.schedule_definitions.values())
     moved = asyncio.run(_apply(app, definitions))
     sorts = [path.partition(".")[0] for path in definitions.policies]
     counts = [f"{sorts.count(sort)} {sort}" for sort in ("queues", "limits", "budgets")]
@@ -36,8 +36,8 @@ def apply(ctx: click.Context) -> None:
 
 
 async def _apply(app: Holdfast, definitions: Definitions) -> list[str]:
-    async with session(app.settings) as opened:
-        moved = await publish(opened.store, app.settings, definitions)
+    async with session(app.config) as opened:
+        moved = await publish(opened.store, app.config, definitions)
         await settle(opened.store, is_forced=True)
         if moved:
             opened.client.delivery.hint(moved)

@@ -57,7 +57,7 @@ def with_store(ctx: click.Context, work: Callable[[Session], Awaitable[T]]) -> T
 def with_database(ctx: click.Context, work: Callable[[Session], Awaitable[T]]) -> T:
     """Run a command that no server can be asked for."""
     app, _ = locate.app_or_store(ctx)
-    return asyncio.run(_opened(app.settings, work))
+    return asyncio.run(_opened(app.config, work))
 
 
 def within(ctx: click.Context, work: Callable[[Session], Awaitable[T]], seconds: float) -> T:
@@ -67,7 +67,7 @@ def within(ctx: click.Context, work: Callable[[Session], Awaitable[T]], seconds:
         async with asyncio.timeout(seconds):
             if (named := locate.server(ctx)) is not None:
                 return await _asked(named, work)
-            return await _opened(locate.store_alone(ctx).settings, work)
+            return await _opened(locate.store_alone(ctx).config, work)
 
     return asyncio.run(run())
 
@@ -77,7 +77,7 @@ def _work(ctx: click.Context, work: Callable[[Session], Awaitable[T]]) -> Corout
     if (named := locate.server(ctx)) is not None:
         return _asked(named, work)
     app, _ = locate.app_or_store(ctx)
-    return _opened(app.settings, work)
+    return _opened(app.config, work)
 
 
 async def _opened(settings: Settings, work: Callable[[Session], Awaitable[T]]) -> T:

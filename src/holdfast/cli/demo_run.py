@@ -48,7 +48,7 @@ class Demo:
     """One run of the demo; one that stays goes on after the story, until a person ends it."""
 
     def __init__(self, url: str, folder: Path, view: View, *, stays: bool = False) -> None:
-        self._settings = Holdfast(url, synchronous="normal").settings
+        self._settings = Holdfast(url, synchronous="normal").config
         self._folder = folder
         self._view = view
         self._began = time.monotonic()

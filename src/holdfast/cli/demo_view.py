@@ -156,7 +156,7 @@ def _queues(jobs: Sequence[Job]) -> RenderableType:
     for _ in _COLUMNS:
         table.add_column(justify="right")
     table.add_row(Text("queue", "bold"), *(Text(state, STATE_STYLES[state]) for state in _COLUMNS))
-    for queue in shop.app.settings.queues.values():
+    for queue in shop.app.config.queues.values():
         numbers = (counts[queue.name, state] for state in _COLUMNS)
         table.add_row(Text(f"{queue.name} (priority {queue.priority})"), *(Text(f"{n}" if n else ".") for n in numbers))
     return table

@@ -87,7 +87,7 @@ def kubernetes(
     if lines or suspend:
         chosen["cronjobs"] = _cronjobs(chosen.get("cronjobs", {}), lines, suspend)
     values = read_values(chosen, ctx.command_path if values_file is None else str(values_file))
-    if isinstance(app.settings.location, SqliteLocation):
+    if isinstance(app.config.location, SqliteLocation):
         output.note(f"the app's store is SQLite here; in the cluster {values.url_variable} has to lead to PostgreSQL")
     objects = manifests(values, _facts(named.app, app, values.queues), app.schedule_definitions.values())
     click.echo(text(objects), nl=False)
@@ -96,10 +96,10 @@ def kubernetes(
 def _facts(spelled: str, app: Holdfast, queues: Sequence[str]) -> Facts:
     return Facts(
         app=spelled,
-        schema=app.settings.schema,
+        schema=app.config.schema,
         queues=queues_of(app.parts, queues or None),
-        concurrency=app.settings.worker.concurrency,
-        grace_s=app.settings.worker.shutdown_grace_s,
+        concurrency=app.config.worker.concurrency,
+        grace_s=app.config.worker.shutdown_grace_s,
     )
 
 

@@ -56,7 +56,7 @@ def _safe(message: str) -> str:
 
 async def examine(app: Holdfast, *, knows_tasks: bool) -> HealthReport:
     """Look at everything that can be looked at; what fails ends only what needs it."""
-    settings = app.settings
+    settings = app.config
     try:
         connect.require_kept(settings)
         connect.require_present(settings)

@@ -73,7 +73,7 @@ def enqueue(
         request = Request(kind, pairs, args, given, Watch((), timeout_s) if wait else None)
         ctx.exit(remote_enqueue.run(ctx, request, as_json=as_json))
     app = locate.app_with_tasks(ctx)
-    require_kept(app.settings)
+    require_kept(app.config)
     task = app.tasks.get(kind)
     encoded = arguments.read_pairs(task, pairs) if args is None else arguments.read_args(args)
     call = _call(task, encoded, given)

@@ -39,7 +39,7 @@ def list_kinds(ctx: click.Context, *, stored: bool, form: listing.Form) -> None:
     if stored or locate.server(ctx) is not None or not (app := locate.app_or_store(ctx))[1]:
         found = with_store(ctx, lambda session: session.client.kinds.list())
     else:
-        definitions = read_definitions(app[0].settings, app[0].tasks, app[0].schedule_definitions.values())
+        definitions = read_definitions(app[0].config, app[0].tasks, app[0].schedule_definitions.values())
         found = sorted(map(kind_info, definitions.kinds), key=lambda kind: kind.name)
     empty = "there are none: is the module that defines the tasks imported, or has a worker been started?"
     listing.write(form, KindList(kinds=found), *_KINDS.of(found), empty=empty)

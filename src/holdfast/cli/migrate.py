@@ -146,8 +146,8 @@ def read_plan(settings: Settings, *, seed_views: bool = False) -> Plan:
 
 def _settings(ctx: click.Context) -> Settings:
     app, _ = locate.app_or_store(ctx)
-    require_kept(app.settings)
-    return app.settings
+    require_kept(app.config)
+    return app.config
 
 
 def _steps(plan: Plan) -> list[str]:

@@ -133,7 +133,7 @@ async def _opened(settings: Settings, *, is_source: bool) -> AsyncIterator[Side]
 
 def _settings(ctx: click.Context, url: str, schema: str) -> Settings:
     try:
-        settings = Holdfast(url, schema=schema, deadline=_DEADLINE).settings
+        settings = Holdfast(url, schema=schema, deadline=_DEADLINE).config
     except ConfigError as error:
         message = str(error).removeprefix("Holdfast(...): ")
         raise click.UsageError(message, ctx) from error

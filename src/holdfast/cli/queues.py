@@ -243,7 +243,7 @@ def purge(ctx: click.Context, /, *, name: str, **given: Any) -> None:
 
 
 def _named_by(app: Holdfast | None) -> set[str]:
-    return set() if app is None else {*app.settings.queues, *(task.queue for task in app.tasks)}
+    return set() if app is None else {*app.config.queues, *(task.queue for task in app.tasks)}
 
 
 def _write(queue: QueueInfo, done: str, *, as_json: bool) -> None:

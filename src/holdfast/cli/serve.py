@@ -49,10 +49,10 @@ def serve(ctx: click.Context, /, *, metrics: bool, link: bool, log_level: str, l
     """
     require_server()
     app, knows_tasks = locate.app_or_store(ctx)
-    connect.require_kept(app.settings)
+    connect.require_kept(app.config)
     if not knows_tasks:
-        connect.require_present(app.settings)
-    keep_secrets(app.settings)
+        connect.require_present(app.config)
+    keep_secrets(app.config)
     settings = replace(app.server_settings(), **_given(options))
     logs.set_up(log_level.upper(), log_format)
     asyncio.run(_serve(app, settings, knows_tasks=knows_tasks, is_metered=metrics, has_link=link))

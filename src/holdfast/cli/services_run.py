@@ -41,20 +41,20 @@ def run(ctx: click.Context, *, metrics: str | None, log_level: str, log_format: 
     eleven seconds. Every worker does the same beside its jobs.
     """
     app = locate.app_with_tasks(ctx)
-    require_kept(app.settings)
-    require_present(app.settings)
+    require_kept(app.config)
+    require_present(app.config)
     if metrics is not None:
         endpoint.read_address(metrics)
         require_metrics()
     logs.set_up(log_level.upper(), log_format)
-    keep_secrets(app.settings)
+    keep_secrets(app.config)
     asyncio.run(_serve(app, metrics))
 
 
 async def _serve(app: Holdfast, metrics: str | None) -> None:
     log = logging.getLogger("holdfast")
     async with app, _told() as told:
-        settings, store, delivery = app.settings, app.store, app.client.delivery
+        settings, store, delivery = app.config, app.store, app.client.delivery
         runner = ServiceRunner(store, delivery, settings, make_leadership(settings, store))
         log.info("services of %s as %s", masked(settings.url), runner.leadership.holder)
         errands = Errands(app.parts, store, delivery)

@@ -7,10 +7,10 @@ from holdfast import Context, Holdfast
 from tests.support import ledger_app as work
 
 app = Holdfast(
-    work.app.settings.url,
-    schema=work.app.settings.schema,
-    retry=work.app.settings.retry,
-    worker=work.app.settings.worker,
+    work.app.config.url,
+    schema=work.app.config.schema,
+    retry=work.app.config.retry,
+    worker=work.app.config.worker,
 )
 
 
