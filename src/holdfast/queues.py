@@ -26,6 +26,17 @@ Workers = Annotated[int, Meta(ge=1, le=MOST_CONCURRENT)]
 MOST_SHARE = 1_000
 AgeShare = Annotated[int, Meta(ge=1, le=MOST_SHARE)]
 
+SPELLING: Mapping[str, tuple[str, ...]] = {
+    "workers": ("workers", "min"),
+    "max_workers": ("workers", "max"),
+    "age_after": ("ageing", "after"),
+    "age_share": ("ageing", "share"),
+    "webhook": ("webhook", "url"),
+    "webhook_events": ("webhook", "events"),
+    "webhook_secret": ("webhook", "secret"),
+}
+"""Fields that files and lists of settings spell otherwise than code."""
+
 _RETENTION: Mapping[Outcome, Duration] = {
     "completed": "7d",
     "completed_with_errors": "7d",

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.client.client import Client
+from holdfast.client.client import LocalClient
 from holdfast.client.subscription import EventFilter, EventsMissed, Numbered, Subscription, read_filter
 from holdfast.errors import HoldfastError
 from holdfast.job import LIVE
@@ -53,7 +53,7 @@ class EventStream:
 
     def __init__(
         self,
-        client: Client,
+        client: LocalClient,
         *,
         job: int | str | None = None,
         queues: Iterable[str] = (),

@@ -1,14 +1,14 @@
 """Running the jobs of an app in the program at hand, in its event loop or in a thread beside it."""
 
 import asyncio
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Self
 
-from holdfast.asking import Asking
 from holdfast.client.blocking import BlockingClient
+from holdfast.client.client import LocalClient
 from holdfast.errors import ShutdownTimeout
 from holdfast.worker.embedded import Embedded
 from holdfast.worker.leaving import Left, Until
@@ -16,8 +16,13 @@ from holdfast.worker.parts import Parts
 from holdfast.worker.threaded import ThreadedWorker
 
 
-class Working(Asking):
+class Working(ABC):
     """Works for whoever can be opened and has the parts of a worker."""
+
+    @property
+    @abstractmethod
+    def client(self) -> LocalClient:
+        """The client."""
 
     @property
     @abstractmethod

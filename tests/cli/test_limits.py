@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.client.limits import LocalLimits
-from holdfast.client.policies import PolicyVerbs
+from holdfast.client.policies import Policies
 from holdfast.client.services import LocalServices
 from holdfast.errors import LimitNotFound
 from holdfast.stores.limits import LimitRow
@@ -99,7 +99,7 @@ def test_one_that_is_not_there(shop: Shop) -> None:
 async def test_available_is_one_number(store: Any) -> None:
     await used(store)
     settings = Holdfast("sqlite://").config
-    limits = LocalLimits(store, 10, PolicyVerbs(store, settings, LocalServices(store, settings)))
+    limits = LocalLimits(store, 10, Policies(store, settings.deadline_s, LocalServices(store, settings)))
     assert (await limits.get("shots")).available == 1
     assert (await limits.get("Tenants", "b")).available == 0
     assert (await limits.get("calls")).available is None, "it does not bound what runs"

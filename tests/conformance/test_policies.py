@@ -8,8 +8,9 @@ import pytest
 
 from holdfast.app import Holdfast
 from holdfast.client.definitions import read_definitions
-from holdfast.client.policies import PolicyVerbs
+from holdfast.client.policies import Policies
 from holdfast.client.services import LocalServices
+from holdfast.client.settings import LocalSettings
 from holdfast.client.settling import publish, settle
 from holdfast.errors import ConfigError, InvalidValue
 from holdfast.job import JobState
@@ -48,9 +49,10 @@ async def started(store: Store, app: Holdfast) -> list[str]:
     return await publish(store, app.config, definitions)
 
 
-def verbs(store: Store, app: Holdfast) -> PolicyVerbs:
+def verbs(store: Store, app: Holdfast) -> LocalSettings:
     """What operators can do."""
-    return PolicyVerbs(store, app.config, LocalServices(store, app.config))
+    policies = Policies(store, app.config.deadline_s, LocalServices(store, app.config))
+    return LocalSettings(policies, app.describe_settings)
 
 
 TENANT = Limit(name="tenant", key="payload.tenant", concurrency=3)
@@ -153,18 +155,18 @@ def test_a_name_that_nothing_has_is_refused_before_anything_starts(task: dict[st
 async def test_a_change_holds_at_once_outlives_a_start_and_ends_with_its_reset(store: Store) -> None:
     app = program(task={"limits": "tenant"}, limits=[TENANT])
     await started(store, app)
-    await verbs(store, app).set_policy("limits.tenant.concurrency", 5, actor="anna", reason="slow supplier")
+    await verbs(store, app).set("limits.tenant.concurrency", 5, actor="anna", reason="slow supplier")
     assert [limit.concurrency for limit in await store.list_limits()] == [5]
     await started(store, program(task={"limits": "tenant"}, limits=[Limit(name="tenant", concurrency=8)]))
     (limit,) = await store.list_limits()
     assert (limit.concurrency, msgspec.json.decode(limit.definition)["concurrency"]) == (5, 8)
     (change,) = await verbs(store, app).overrides()
-    assert (change.path, change.value, change.actor, change.reason) == (
-        *("limits.tenant.concurrency", "5", "anna", "slow supplier"),
+    assert (change.path, change.value, change.changed_by, change.changed_reason) == (
+        *("limits.tenant.concurrency", 5, "anna", "slow supplier"),
     )
-    assert await verbs(store, app).reset_policy("limits.tenant.concurrency")
+    assert await verbs(store, app).reset("limits.tenant.concurrency")
     assert [limit.concurrency for limit in await store.list_limits()] == [8]
-    assert not await verbs(store, app).reset_policy("limits.tenant.concurrency")
+    assert not await verbs(store, app).reset("limits.tenant.concurrency")
 
 
 async def test_budgets_and_queues_are_changed_alike(store: Store) -> None:
@@ -175,18 +177,31 @@ async def test_budgets_and_queues_are_changed_alike(store: Store) -> None:
     )
     await started(store, app)
     operator = verbs(store, app)
-    await operator.set_policy("budgets.ai.amount", "$7.50")
-    await operator.set_policy("queues.default.workers", 6)
-    await operator.set_policy("queues.default.sla", "90s")
+    await operator.set("budgets.ai.amount", "$7.50")
+    await operator.set("queues.default.workers", 6)
+    await operator.set("queues.default.sla", "90s")
     _, (budget,) = await store.read_budgets()
     assert budget.ceiling == 7_500_000
     held = msgspec.json.decode((await store.list_queue_policies())["default"])
     assert (held["workers"], held["max_workers"], held["sla_ms"]) == (6, 6, 90_000)
 
 
+async def test_a_setting_is_changed_and_reset_by_the_path_that_lists_show(store: Store) -> None:
+    app = program(queues=[Queue("mail.eu", workers=2, max_workers=4)])
+    await started(store, app)
+    operator = verbs(store, app)
+    made = await operator.set("queues.mail.eu.max_workers", 9)
+    assert (made.path, made.value, made.default, made.origin) == ("queues.mail.eu.workers.max", 9, None, "override")
+    assert await operator.overrides() == [made]
+    assert made in (await operator.list()).settings
+    assert (await operator.set(made.path, 7)).value == 7
+    assert await operator.reset(made.path)
+    assert await operator.overrides() == []
+
+
 async def test_a_service_is_changed_by_its_path_too(store: Store) -> None:
     app = program()
-    await verbs(store, app).set_policy("services.promotion.interval", "2s")
+    await verbs(store, app).set("services.promotion.interval", "2s")
     (promotion,) = [row for row in await LocalServices(store, app.config).list() if row.name == "promotion"]
     assert (promotion.interval_ms, promotion.changed) == (2_000, ["interval"])
 
@@ -208,14 +223,14 @@ async def test_what_makes_no_sense_is_refused_and_changes_nothing(
     app = program(task={"limits": "tenant"}, limits=[TENANT], queues=[Queue("default")])
     await started(store, app)
     with pytest.raises(InvalidValue, match=words):
-        await verbs(store, app).set_policy(path, value)
+        await verbs(store, app).set(path, value)
     assert await verbs(store, app).overrides() == []
 
 
 async def test_a_change_that_fits_no_more_is_left_out(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     app = program(task={"limits": "tenant"}, limits=[Limit(name="tenant", concurrency=3, throttle="5/s")])
     await started(store, app)
-    await verbs(store, app).set_policy("limits.tenant.concurrency", None)
+    await verbs(store, app).set("limits.tenant.concurrency", None)
     await started(store, program(task={"limits": "tenant"}, limits=[Limit(name="tenant", concurrency=4)]))
     assert [limit.concurrency for limit in await store.list_limits()] == [4]  # without it nothing would be bounded
     assert "fits it no more" in caplog.text

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from holdfast import Holdfast
-from holdfast.client.client import Client
+from holdfast.client.client import LocalClient
 from holdfast.resources.bulk import BulkState, BulkVerb
 from holdfast.services.retention import RetentionService
 from holdfast.stores.access import NewToken
@@ -78,7 +78,7 @@ async def test_prune_leaves_nothing_to_the_retention_service(store: Store, clock
     await fill(store, clock)
     await clock.advance(days=900)
     watched: Any = Watched(store)
-    client = Client(watched, Holdfast("sqlite://").config)
+    client = LocalClient(watched, (app := Holdfast("sqlite://")).config, app.describe_settings)
     assert await client.prune() >= len(EVERY_VERB)
     assert watched.deleting == EVERY_VERB
     assert (await RetentionService(store).run(BATCH)).scanned == 0

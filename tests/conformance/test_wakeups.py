@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client.client import Client
+from holdfast.client.client import LocalClient
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.store import Listening, Store
@@ -104,7 +104,7 @@ async def test_an_enqueue_wakes(store: AnyStore) -> None:
     @app.task(queue="bulk")
     async def many(number: int) -> None: ...
 
-    client = Client(store, app.config)
+    client = LocalClient(store, app.config, app.describe_settings)
     async with listening(store, heard, "high", "bulk"):
         await client.enqueue(work.call(1))
         await heard.wait_for("high")

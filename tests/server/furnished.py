@@ -82,4 +82,4 @@ async def furnish(app: Holdfast, said: str = PLAIN) -> None:
     theirs = await store.register_worker(other, 3_600_000)
     await store.renew_workers([theirs], 3_600_000, {theirs: 48_234_496})
     await store.disable_endpoint(f"https://hooks.example.org/{said}", said)
-    await app.set_policy("queues.high.description", said, actor=said[:60], reason=said)
+    await app.settings.set("queues.high.description", said, actor=said[:60], reason=said)

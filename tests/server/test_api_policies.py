@@ -95,8 +95,12 @@ async def test_a_setting_of_a_limit_is_set_and_reset(app: Holdfast) -> None:
         path = "/api/v1/limits/shots/settings/concurrency"
         assert (await web.put(path, json={"value": 7, "reason": "slow"})).json()["concurrency"] == 7
         assert (await app.limits.get("shots")).concurrency == 7
-        (override,) = await app.overrides()
-        assert (override.path, override.actor, override.reason) == ("limits.shots.concurrency", "admin", "slow")
+        (override,) = await app.settings.overrides()
+        assert (override.path, override.changed_by, override.changed_reason) == (
+            "limits.shots.concurrency",
+            "admin",
+            "slow",
+        )
         before = (await web.delete(path)).json()
         assert before == (await web.get("/api/v1/limits/shots")).json()
         assert before["concurrency"] != 7
@@ -137,7 +141,7 @@ async def test_secrets_of_settings_are_covered(app: Holdfast) -> None:
     transport_app = app.asgi()
     assert transport_app is not None
     async with app:
-        text = str(app.served(app.server_settings()).described())
+        text = str(app.describe_settings())
     assert "channels.hook.secret" in text
     assert "c2VjcmV0LW9mLXRoZS1ob29rLXRoYXQtaXMtbG9uZw==" not in text
 

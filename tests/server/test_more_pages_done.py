@@ -44,13 +44,13 @@ async def test_queues_are_paused_and_changed(town: Holdfast, web: httpx2.AsyncCl
     assert "too hot" in (await shown(web, "/queues/high")).text
     answer = await sent(web, "/queues/high", "/queues/high/set", field="max_workers", value="12", reason="sale")
     assert answer.status_code == 303
-    assert {found.path: found.value for found in await town.overrides()}["queues.high.max_workers"] == "12"
+    assert {found.path: found.value for found in await town.settings.overrides()}["queues.high.workers.max"] == 12
     answer = await sent(web, "/queues/high", "/queues/high/set", field="max_workers", value='"many"')
     assert answer.status_code == 422
     resets = [form for form in (await shown(web, "/queues/high")).forms if form.action.endswith("/reset")]
     for form in resets:
         assert (await posted(web, form)).status_code == 303
-    assert await town.overrides() == []
+    assert await town.settings.overrides() == []
     deeds = await town.store.list_audit(AuditFilter(action="set_queue_here"), limit=9)
     assert [(deed.status, deed.queue) for deed in deeds] == [(422, "high"), (303, "high")]
 
@@ -200,7 +200,7 @@ async def test_budgets_show_how_far_they_are_and_are_raised(town: Holdfast, web:
 
 async def test_jobs_held_by_a_budget_and_a_limit_are_named(town: Holdfast, web: httpx2.AsyncClient) -> None:
     await town.queues.resume("high")
-    await town.set_policy("budgets.ai.amount", "$8.51")
+    await town.settings.set("budgets.ai.amount", "$8.51")
     task = next(task for task in town.tasks if task.name == "shoot")
     held = await town.enqueue(task.call())
     await drained(town)
@@ -299,7 +299,7 @@ async def test_the_system_is_examined(town: Holdfast, web: httpx2.AsyncClient) -
     assert (await sent(web, "/system/webhooks", "/enable")).status_code == 303
     assert all(endpoint.enabled for endpoint in await town.webhooks.list())
     assert (await sent(web, "/system/settings", "/reset")).status_code == 303
-    assert await town.overrides() == []
+    assert await town.settings.overrides() == []
 
 
 async def test_the_audit_goes_page_by_page(town: Holdfast, web: httpx2.AsyncClient) -> None:

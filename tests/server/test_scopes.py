@@ -296,7 +296,7 @@ async def test_a_setting_of_a_queue_reaches_no_queue_whose_name_goes_on_after_a_
     app = make_sqlite_memory(queues=[Queue("mail", workers=2), Queue("mail.eu", workers=2)])
     async with app, visit(app) as web:
         await drained(app)  # a worker publishes the queues
-        await app.set_policy("queues.mail.eu.workers", 3, reason="theirs")
+        await app.settings.set("queues.mail.eu.workers", 3, reason="theirs")
         mine = bearing(await made_token(app, "admin", queues=("mail",)))
         answers = [
             await web.put("/api/v1/queues/mail/settings/eu.workers", headers=mine, json={"value": 9}),
@@ -305,10 +305,10 @@ async def test_a_setting_of_a_queue_reaches_no_queue_whose_name_goes_on_after_a_
             await web.post("/queues/mail/reset", headers=mine, data={"field": "eu.workers"}),
         ]
         assert [answer.status_code for answer in answers] == [422] * 4
-        assert [row.path for row in await app.client.overrides()] == ["queues.mail.eu.workers"]
+        assert [row.path for row in await app.settings.overrides()] == ["queues.mail.eu.workers.min"]
         assert "theirs" not in (await web.get("/queues/mail", headers=mine)).text
-        await app.set_policy("queues.mail.workers", 4)
-        assert {row.path: row.value for row in await app.client.overrides()} == {
-            "queues.mail.eu.workers": "3",
-            "queues.mail.workers": "4",
+        await app.settings.set("queues.mail.workers", 4)
+        assert {row.path: row.value for row in await app.settings.overrides()} == {
+            "queues.mail.eu.workers.min": 3,
+            "queues.mail.workers.min": 4,
         }

@@ -10,7 +10,6 @@ from pydantic import SecretStr
 from holdfast import Holdfast
 from holdfast.failure import Failure
 from holdfast.job import JobState
-from holdfast.server.settings import ServerSettings
 from holdfast.stores.values import JobFilter, WorkerProcess
 from holdfast.telemetry import redaction
 from holdfast.transitions import failed as ended_failed
@@ -76,6 +75,6 @@ async def test_no_page_and_no_answer_shows_what_the_server_knows_to_be_secret(to
 @pytest.mark.guards("store-password")
 def test_no_setting_shows_the_password_of_the_store() -> None:
     app = Holdfast("postgresql://me:s3cr3t-word@db.example/jobs", listen_dsn="postgresql://me:s3cr3t-word@db2/jobs")
-    shown = {setting.path: setting.value for setting in app.served(ServerSettings()).described().settings}
+    shown = {setting.path: setting.value for setting in app.describe_settings().settings}
     assert shown["store.url"].startswith("postgresql://me:")
     assert "s3cr3t" not in str(shown)

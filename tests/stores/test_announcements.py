@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from holdfast import Holdfast
-from holdfast.client.client import Client
+from holdfast.client.client import LocalClient
 from holdfast.delivery import in_store
 from holdfast.delivery.in_store import InStore
 from holdfast.stores.sqlite.store import SqliteStore
@@ -80,7 +80,7 @@ async def test_a_client_takes_another_delivery() -> None:
     async def work() -> None: ...
 
     await store.open()
-    client = Client(store, app.config, InStore(cast("WakeStore", other)))
+    client = LocalClient(store, app.config, app.describe_settings, InStore(cast("WakeStore", other)))
     await client.enqueue(work.call())
     await client.enqueue_many([work.call()])
     await client.close()

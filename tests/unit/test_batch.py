@@ -12,7 +12,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.client.batch import LARGEST_BATCH, Batcher
 from holdfast.client.blocking import BlockingClient, BlockingHandle
-from holdfast.client.client import Client
+from holdfast.client.client import LocalClient
 from holdfast.client.hints import announce_inserted
 from holdfast.client.ids import BLOCK, IdBlocks
 from holdfast.client.repeat import until_answered
@@ -505,12 +505,12 @@ def _verbs(cls: type) -> dict[str, Any]:
 
 
 def test_the_app_and_the_blocking_client_offer_every_verb_of_the_client() -> None:
-    verbs = _verbs(Client).keys() - {"close", "replay_as"}  # the latter is the CLI's, which has checked the arguments
+    verbs = _verbs(LocalClient).keys() - {"close", "now"}  # the time is what the command line and pages need
     assert verbs <= _verbs(Holdfast).keys()
     verbs -= {"events", "subscribe"}  # which call back while a block runs: for programs with an event loop
     assert verbs == _verbs(BlockingClient).keys()
     for name in verbs - {"enqueue", "enqueue_many", "iterate", "limit", "lock", "watch"}:
-        assert inspect.signature(_verbs(BlockingClient)[name]) == inspect.signature(_verbs(Client)[name])
+        assert inspect.signature(_verbs(BlockingClient)[name]) == inspect.signature(_verbs(LocalClient)[name])
 
 
 def test_a_blocking_handle_offers_every_verb_of_a_handle() -> None:

@@ -144,7 +144,7 @@ async def test_a_deferred_job_waits_for_the_next_period_or_a_raise(make_app: Mak
         await drained(app, concurrency=1)
         first, second = [await handle.get() for handle in handles]
         assert (first.state, second.state, second.attempt) == (JobState.COMPLETED, JobState.HELD, 0)
-        await app.set_policy("budgets.ai.amount", "$20")
+        await app.settings.set("budgets.ai.amount", "$20")
         assert (await ran(app, handles[1]))[0].state is JobState.COMPLETED
 
 

@@ -107,7 +107,7 @@ async def test_what_was_secret_inside_an_argument_stays_so(make_sqlite_memory: M
         job = await call.enqueue([{"a": SecretStr(SECRET)}], {"ann": {"key": SecretStr(SECRET)}})
         await job.cancel()
         changes = {"logins": [{"a": "new"}], "by": {"ann": {"key": "**********", "more": "x"}}}
-        args = (await app.client.jobs.clone(job.id, changes, check=unchecked)).args
+        args = (await app.client.jobs.clone_checked(job.id, changes, unchecked, None)).args
     assert args["logins"] == [{"a": {"$secret": "new"}}], "also where nobody knows the task any more"
     assert args["by"] == {"ann": {"key": {"$secret": SECRET}, "more": "x"}}
 

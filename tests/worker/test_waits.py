@@ -176,7 +176,7 @@ async def test_a_poll_that_somebody_sets_takes_effect_at_run_time(make_app: Make
         stop = asyncio.Event()
         running = asyncio.create_task(app.run_worker(stop=stop))
         await ended(await work.enqueue())
-        await app.set_policy("queues.default.poll", "2s")
+        await app.settings.set("queues.default.poll", "2s")
         (policy,) = [policy for policy in await app.store.queue_policies() if policy.queue == "default"]
         assert policy.poll_ms == 2_000
         stop.set()
@@ -202,7 +202,7 @@ async def test_workers_of_a_queue_that_somebody_sets_take_effect_at_run_time(
         async with working(app) as running:
             await until(lambda: now[0] == 1, "one runs")
             await until(lambda: _is_published(app), "its definition is published")
-            await app.set_policy("queues.default.workers", 3)
+            await app.settings.set("queues.default.workers", 3)
             await until(lambda: now[0] == 3, "three run")
             gate.set()
             await running.moments.wait("finished", times=6)

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from holdfast import payload
-from holdfast.errors import ArgumentError
+from holdfast.client.kinds import Kinds
+from holdfast.errors import ArgumentError, UnknownKind
 from holdfast.tasks.pipeline import PipelineTask
 from holdfast.tasks.signature import resolved_hints
 from holdfast.tasks.task import FunctionTask, Task
@@ -122,3 +123,11 @@ def _is_json(value: str) -> bool:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return False
     return True
+
+
+async def schema_of(kinds: Kinds, kind: str) -> dict[str, Any]:
+    """Read the JSON Schema of the arguments of a kind; one that no program has published takes any arguments."""
+    try:
+        return (await kinds.get(kind)).args_schema
+    except UnknownKind:
+        return {}

@@ -20,7 +20,7 @@ from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell
 from holdfast.cli.tables import Attribute, ResourceTable, counted
 from holdfast.client.bulk import filter_of
-from holdfast.client.client import Client
+from holdfast.client.protocol import Client
 from holdfast.errors import InvalidValue
 from holdfast.remote import filters
 from holdfast.resources.bulk import BulkOperation, BulkOperationList, BulkState

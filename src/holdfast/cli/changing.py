@@ -11,8 +11,8 @@ from holdfast.cli import many, moments, naming, options, output
 from holdfast.cli.connect import with_store
 from holdfast.cli.exits import Exit, code_of, show_error
 from holdfast.cli.grammar import Verb
-from holdfast.client.client import Client
 from holdfast.client.jobs import Jobs
+from holdfast.client.protocol import Client
 from holdfast.duration import milliseconds
 from holdfast.errors import HoldfastError
 from holdfast.job import Answer

@@ -7,7 +7,6 @@ from typing import Any
 import click
 import msgspec
 
-from holdfast.app import Holdfast
 from holdfast.cli import arguments, locate, naming, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Verb
@@ -77,28 +76,12 @@ def write_clone(ctx: click.Context, job: str, changes: Changes, actor: str | Non
 
     async def change(session: Session) -> Job:
         old = await session.client.jobs.get(job)
-        if app is not None:
-            return await _cloned(session, app, old, changes, actor)
-        remote: Any = session.client  # a RemoteClient, whose server checks the arguments
-        schema = None if changes.args is not None else await remote.schema_of(old.kind)
-        made: Job = await remote.jobs.clone(job, changes.read(old, None, schema), actor=actor)
-        return made
+        task = app.tasks.get(old.kind) if app is not None and old.kind in app.tasks else None
+        schema = await arguments.schema_of(session.client.kinds, old.kind) if task is None else None
+        return await session.client.jobs.clone(old.id, changes.read(old, task, schema), actor=actor)
 
     made = with_store(ctx, change)
     if as_json:
         output.write_json(made)
     else:
         output.line(made.id)
-
-
-async def _cloned(session: Session, app: Holdfast, old: Job, changes: Changes, actor: str | None) -> Job:
-    """Clone a job of the store; a task that is known checks its arguments."""
-    if old.kind in app.tasks:
-        task = app.tasks.get(old.kind)
-
-        async def check(_: str, encoded: str) -> str:
-            return task.arguments.check(encoded)
-
-        return await session.client.jobs.clone(old.id, changes.read(old, task, None), actor=actor, check=check)
-    schemas = {kind.name: kind.args_schema for kind in await session.client.kinds.list()}
-    return await session.client.jobs.clone(old.id, changes.read(old, None, schemas.get(old.kind)), actor=actor)

@@ -16,7 +16,6 @@ from holdfast.cli.output import Cell
 from holdfast.cli.tables import Attribute, ResourceTable
 from holdfast.errors import HoldfastError, InvalidConfig, WrongSetting
 from holdfast.resources.setting import Setting, SettingList
-from holdfast.stores.cluster import Override
 
 _DEFAULT = "default"
 _STYLES = {_DEFAULT: "bright_black"}
@@ -112,7 +111,7 @@ def show(ctx: click.Context, *, path: str | None, changed: bool, as_json: bool) 
     From the lowest: default, code, preset or file, environment, override (stored with `config set`). With PATH, only
     what lies below it. Secrets are not shown.
     """
-    found = _asked(ctx) if locate.server(ctx) is not None else _own(ctx)
+    found = _in_force(ctx)
     rows = [row for row in found.settings if _is_below(row, path)]
     if path is not None and not rows:
         message = f"there is no setting {path}; `config show` lists all"
@@ -125,37 +124,19 @@ def show(ctx: click.Context, *, path: str | None, changed: bool, as_json: bool) 
     output.table(*_SETTINGS.of(rows))
 
 
-def _asked(ctx: click.Context) -> SettingList:
-    """Read what holds for the app of a server."""
+def _in_force(ctx: click.Context) -> SettingList:
+    """Read what holds; a database that cannot be asked does not keep the app's own settings from being shown."""
 
     async def read(session: Session) -> SettingList:
-        client: Any = session.client  # a RemoteClient
-        found: SettingList = await client.settings_in_force()
-        return found
-
-    return with_store(ctx, read)
-
-
-def _own(ctx: click.Context) -> SettingList:
-    """Read what holds for the app here, and the file that it comes from."""
-    from holdfast.configuration.showing import overridden  # noqa: PLC0415 - other commands do without
-
-    app, _ = locate.app_or_store(ctx)
-    found = app.served(app.server_settings()).described()
-    return replace(found, settings=overridden(found.settings, _overrides(ctx)))
-
-
-def _overrides(ctx: click.Context) -> list[Override]:
-    """Read what is stored; a store that cannot be asked does not keep the rest from being shown."""
-
-    async def read(session: Session) -> list[Override]:
-        return await session.store.list_overrides("")
+        return await session.client.settings.list()
 
     try:
         return with_store(ctx, read)
     except (HoldfastError, OSError) as error:
+        if locate.server(ctx) is not None:
+            raise
         output.note(f"what is set in the store is not shown: {output.without_passwords(str(error))}")
-        return []
+        return locate.app_or_store(ctx)[0].describe_settings()
 
 
 def _is_below(row: Setting, path: str | None) -> bool:

@@ -36,7 +36,7 @@ def apply(ctx: click.Context) -> None:
 
 
 async def _apply(app: Holdfast, definitions: Definitions) -> list[str]:
-    async with session(app.config) as opened:
+    async with session(app) as opened:
         moved = await publish(opened.store, app.config, definitions)
         await settle(opened.store, is_forced=True)
         if moved:
@@ -58,7 +58,7 @@ def set_value(ctx: click.Context, *, path: str, value: str, reason: str | None, 
     """
 
     async def change(opened: Session) -> None:
-        await opened.client.set_policy(path, _read(value), actor=actor, reason=reason)
+        await opened.client.settings.set(path, _read(value), actor=actor, reason=reason)
 
     with_store(ctx, change)
     output.line(f"{path} is set")
@@ -71,7 +71,7 @@ def reset(ctx: click.Context, *, path: str) -> None:
     """Let a setting be again what programs and their files say."""
 
     async def change(opened: Session) -> bool:
-        return await opened.client.reset_policy(path)
+        return await opened.client.settings.reset(path)
 
     was_changed = with_store(ctx, change)
     output.line(f"{path} is reset" if was_changed else f"{path} was not changed")

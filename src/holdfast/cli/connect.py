@@ -4,15 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from msgspec import MsgspecError
 
+from holdfast.app import Holdfast
 from holdfast.cli import locate
-from holdfast.client.client import Client
+from holdfast.client.client import LocalClient
+from holdfast.client.protocol import Client
 from holdfast.config import Settings
 from holdfast.errors import ConfigError, HoldfastError, StoreUnavailable, shown
 from holdfast.locations import SqliteLocation
@@ -21,6 +22,7 @@ from holdfast.services.secrecy import keep_secrets
 from holdfast.stores import open_store
 
 if TYPE_CHECKING:
+    from holdfast.remote.client import RemoteClient
     from holdfast.stores.postgres.store import PostgresStore
     from holdfast.stores.sqlite.store import SqliteStore
 
@@ -29,24 +31,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Session:
-    """An open store, its client and its settings."""
+    """What most commands work on: the client of a database or of a server."""
 
     client: Client
-    store: "PostgresStore | SqliteStore"
-    settings: Settings
-
-    async def now(self) -> datetime:
-        """What time it is where the jobs are."""
-        return (await self.store.diagnose()).now
 
 
 @dataclass(frozen=True)
-class RemoteSession(Session):
-    """A server that is asked instead of a store; what only a store has says so when it is asked for."""
+class DatabaseSession:
+    """What commands work on that no server can be asked for: an open store, its client and the app's settings."""
 
-    async def now(self) -> datetime:
-        """What time the server had when it answered last."""
-        return self.client.now()  # type: ignore[attr-defined,no-any-return] # it is a RemoteClient, see `_asked`
+    client: LocalClient
+    store: "PostgresStore | SqliteStore"
+    settings: Settings
 
 
 def with_store(ctx: click.Context, work: Callable[[Session], Awaitable[T]]) -> T:
@@ -54,10 +50,20 @@ def with_store(ctx: click.Context, work: Callable[[Session], Awaitable[T]]) -> T
     return asyncio.run(_work(ctx, work))
 
 
-def with_database(ctx: click.Context, work: Callable[[Session], Awaitable[T]]) -> T:
-    """Run a command that no server can be asked for."""
+def with_database(ctx: click.Context, work: Callable[[DatabaseSession], Awaitable[T]]) -> T:
+    """Run a command that no server can be asked for; where one is named, this says so before anything begins."""
     app, _ = locate.app_or_store(ctx)
-    return asyncio.run(_opened(app.config, work))
+
+    async def run() -> T:
+        async with session(app) as opened:
+            return await work(opened)
+
+    return asyncio.run(run())
+
+
+def with_server(named: locate.Server, work: Callable[["RemoteClient"], Awaitable[T]]) -> T:
+    """Run a command in the form that only a server can be asked for."""
+    return asyncio.run(_asked(named, work))
 
 
 def within(ctx: click.Context, work: Callable[[Session], Awaitable[T]], seconds: float) -> T:
@@ -66,8 +72,8 @@ def within(ctx: click.Context, work: Callable[[Session], Awaitable[T]], seconds:
     async def run() -> T:
         async with asyncio.timeout(seconds):
             if (named := locate.server(ctx)) is not None:
-                return await _asked(named, work)
-            return await _opened(locate.store_alone(ctx).config, work)
+                return await _asked(named, lambda client: work(Session(client)))
+            return await _opened(locate.store_alone(ctx), work)
 
     return asyncio.run(run())
 
@@ -75,24 +81,23 @@ def within(ctx: click.Context, work: Callable[[Session], Awaitable[T]], seconds:
 def _work(ctx: click.Context, work: Callable[[Session], Awaitable[T]]) -> Coroutine[Any, Any, T]:
     """Choose what is asked; whatever is wrong with the choice is said before anything begins."""
     if (named := locate.server(ctx)) is not None:
-        return _asked(named, work)
+        return _asked(named, lambda client: work(Session(client)))
     app, _ = locate.app_or_store(ctx)
-    return _opened(app.config, work)
+    return _opened(app, work)
 
 
-async def _opened(settings: Settings, work: Callable[[Session], Awaitable[T]]) -> T:
-    async with session(settings) as opened:
-        return await work(opened)
+async def _opened(app: Holdfast, work: Callable[[Session], Awaitable[T]]) -> T:
+    async with session(app) as opened:
+        return await work(Session(opened.client))
 
 
-async def _asked(named: locate.Server, work: Callable[[Session], Awaitable[T]]) -> T:
+async def _asked(named: locate.Server, work: Callable[["RemoteClient"], Awaitable[T]]) -> T:
     from holdfast.remote.client import RemoteClient  # noqa: PLC0415 - only who names a server needs it
     from holdfast.remote.link import Link, ServerRefused  # noqa: PLC0415 - as above
 
     link = Link(named.url, named.token)
-    client: Any = RemoteClient(link)  # it has the verbs that commands use, and no store or settings
     try:
-        return await work(RemoteSession(client, client, client))
+        return await work(RemoteClient(link))
     except HoldfastError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, MsgspecError) as error:
@@ -105,15 +110,16 @@ async def _asked(named: locate.Server, work: Callable[[Session], Awaitable[T]]) 
 
 
 @asynccontextmanager
-async def session(settings: Settings) -> AsyncIterator[Session]:
+async def session(app: Holdfast) -> AsyncIterator[DatabaseSession]:
     """Connect; unlike an app that is opened, this publishes no definitions, so that a look changes nothing."""
+    settings = app.config
     require_kept(settings)
     require_present(settings)
     keep_secrets(settings)
     store = await open_store(settings)
-    client = Client(store, settings)
+    client = LocalClient(store, settings, app.describe_settings, tasks=app.tasks)
     try:
-        yield Session(client, store, settings)
+        yield DatabaseSession(client, store, settings)
     finally:
         await client.close()
         await store.close()

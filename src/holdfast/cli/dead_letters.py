@@ -24,7 +24,7 @@ from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun, Verb
 from holdfast.cli.output import Cell
 from holdfast.cli.tables import Attribute, ResourceTable, counted
-from holdfast.client.client import Client
+from holdfast.client.protocol import Client
 from holdfast.resources.bulk import BulkVerb
 from holdfast.resources.dead_letter import DeadLetterGroup, FailedJobs
 from holdfast.resources.job import Job

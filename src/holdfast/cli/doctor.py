@@ -69,7 +69,7 @@ async def examine(app: Holdfast, *, knows_tasks: bool) -> HealthReport:
     found = health.of_store(settings, plan)
     if plan.is_empty:  # opening a SQLite store would bring an old schema up to date, and a look changes nothing
         with health.reported(found):
-            async with connect.session(settings) as session:
+            async with connect.session(app) as session:
                 tasks = app.tasks if knows_tasks else None
                 found += await health.examine(session.client, session.store, settings, tasks)
                 found += await health.examine_tables(session.store)

@@ -69,9 +69,9 @@ def enqueue(
         message = "--wait-timeout goes with --wait; --timeout bounds an attempt of the job"
         raise click.UsageError(message, ctx)
     timeout_s = waiting.read_timeout(wait_timeout, "--wait-timeout")
-    if locate.server(ctx) is not None:
+    if (named := locate.server(ctx)) is not None:
         request = Request(kind, pairs, args, given, Watch((), timeout_s) if wait else None)
-        ctx.exit(remote_enqueue.run(ctx, request, as_json=as_json))
+        ctx.exit(remote_enqueue.run(named, request, as_json=as_json))
     app = locate.app_with_tasks(ctx)
     require_kept(app.config)
     task = app.tasks.get(kind)

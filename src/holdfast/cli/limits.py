@@ -73,7 +73,7 @@ def show_limit(ctx: click.Context, name: str, key: str | None, *, as_json: bool)
     """
 
     async def read(session: Session) -> tuple[LimitInfo, datetime]:
-        return await session.client.limits.get(name, key), await session.now()
+        return await session.client.limits.get(name, key), await session.client.now()
 
     limit, now = with_store(ctx, read)
     if as_json:

@@ -37,7 +37,7 @@ def list_locks(ctx: click.Context, *, form: listing.Form) -> None:
     """
 
     async def read(session: Session) -> tuple[list[LockInfo], datetime]:
-        return await session.client.locks.list(), await session.now()
+        return await session.client.locks.list(), await session.client.now()
 
     found, now = with_store(ctx, read)
     listing.write(form, LockList(locks=found), *_LOCKS.of(found, now), empty="no lock is held")

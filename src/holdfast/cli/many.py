@@ -11,7 +11,7 @@ from holdfast import ages, filtering
 from holdfast.cli import bulk, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.exits import Exit
-from holdfast.client.client import Client
+from holdfast.client.protocol import Client
 from holdfast.resources.bulk import BulkOperation, BulkState, BulkVerb
 from holdfast.resources.queue import JobCount
 from holdfast.stores.values import JobFilter

@@ -13,7 +13,7 @@ from holdfast.cli.connect import Session, with_store
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell
 from holdfast.cli.tables import Attribute, ResourceTable
-from holdfast.client.client import Client
+from holdfast.client.protocol import Client
 from holdfast.health.checks import paused_by
 from holdfast.job import WAITING, JobState
 from holdfast.resources.bulk import BulkVerb

@@ -2,18 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import click
 import msgspec
 
 from holdfast.cli import arguments, moments, output, waiting
-from holdfast.cli.connect import Session, with_store
+from holdfast.cli.connect import with_server
 from holdfast.cli.exits import Exit
+from holdfast.cli.locate import Server
 from holdfast.cli.waiting import Watch
+from holdfast.client.kinds import Kinds
 from holdfast.errors import ArgumentError
 from holdfast.resources.enqueue import EnqueueRequest
 from holdfast.resources.job import EnqueuedJob
+
+if TYPE_CHECKING:
+    from holdfast.remote.client import RemoteClient
 
 
 @dataclass(frozen=True)
@@ -27,14 +31,13 @@ class Request:
     watch: Watch | None
 
 
-def run(ctx: click.Context, request: Request, *, as_json: bool) -> int:
+def run(named: Server, request: Request, *, as_json: bool) -> int:
     """Store the job, and wait for its end if that is wanted; the answer is the exit code."""
     watch = request.watch
     stored: list[EnqueuedJob] = []
 
-    async def store(session: Session) -> None:
-        client: Any = session.client  # a RemoteClient
-        job: EnqueuedJob = await client.jobs.enqueue(await _body(client, request))
+    async def store(client: "RemoteClient") -> None:
+        job = await client.jobs.enqueue(await _body(client.kinds, request))
         stored.append(job)
         if not as_json:
             write(job)
@@ -43,21 +46,21 @@ def run(ctx: click.Context, request: Request, *, as_json: bool) -> int:
             await waiting.until_ended(client, watch)
 
     if watch is None:
-        with_store(ctx, store)
+        with_server(named, store)
         if as_json:
             output.write_json(stored[0])
         return int(Exit.OK)
     with waiting.interruptible(watch):
-        with_store(ctx, store)
+        with_server(named, store)
     code = waiting.tell(watch, as_json=as_json, is_named=False)
     for job in stored if as_json else ():
         output.write_json(watch.seen.get(job.id, job).enqueued(created=job.created))
     return code
 
 
-async def _body(client: Any, request: Request) -> EnqueueRequest:
+async def _body(kinds: Kinds, request: Request) -> EnqueueRequest:
     if request.args is None:
-        schema = await client.schema_of(request.kind)
+        schema = await arguments.schema_of(kinds, request.kind)
         encoded = arguments.read_pairs(None, request.pairs, schema)
     else:
         encoded = arguments.read_args(request.args)

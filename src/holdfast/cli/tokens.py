@@ -72,7 +72,7 @@ def list_tokens(ctx: click.Context, *, form: listing.Form) -> None:
     """
 
     async def read(session: Session) -> tuple[list[Token], datetime]:
-        return await session.client.tokens.list(), await session.now()
+        return await session.client.tokens.list(), await session.client.now()
 
     found, now = with_store(ctx, read)
     empty = "there is no token; make one with `tokens create --name me --role admin`"

@@ -54,7 +54,7 @@ async def look(session: Session) -> Seen:
     page = await client.jobs.list(JobFilter(states=(JobState.RUNNING,)), limit=_RUNNING)
     running = await client.jobs.get_many([job.id for job in page.jobs])
     return Seen(
-        at=await session.now(),
+        at=await session.client.now(),
         queues=await client.queues.list(),
         running=[job for job in running.values() if job.state is JobState.RUNNING],
         failures=(await client.dead_letters.list(limit=_FAILURES)).groups,

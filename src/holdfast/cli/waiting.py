@@ -13,8 +13,8 @@ from rich.live import Live
 
 from holdfast.cli import bars, job_page, output
 from holdfast.cli.exits import Exit, show_error
-from holdfast.client.client import Client
 from holdfast.client.jobs import missing
+from holdfast.client.protocol import Client
 from holdfast.duration import milliseconds
 from holdfast.errors import HoldfastError, OutcomeUnknown, StoreUnavailable
 from holdfast.job import JobState

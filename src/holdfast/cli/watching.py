@@ -10,7 +10,7 @@ import click
 from holdfast import ages
 from holdfast.cli import output
 from holdfast.cli.exits import Exit, show_error
-from holdfast.client.client import Client
+from holdfast.client.protocol import Client
 from holdfast.events import TERMINAL_EVENTS, EventType
 from holdfast.resources.event import Event
 from holdfast.resources.job import Job

@@ -58,7 +58,7 @@ def list_workers(ctx: click.Context, *, with_dead: bool, form: listing.Form) -> 
     """
 
     async def read(session: Session) -> tuple[list[WorkerInfo], datetime]:
-        return await session.client.workers.list(dead=True), await session.now()
+        return await session.client.workers.list(dead=True), await session.client.now()
 
     found, now = with_store(ctx, read)
     listed = [worker for worker in found if with_dead or worker.dead_at is None]

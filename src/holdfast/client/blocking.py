@@ -5,9 +5,9 @@ Only the caller's own synchronous connection stays on the caller's thread, becau
 
 import asyncio
 import functools
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, TypeVar
 
 from holdfast.client.blocking_namespaces import (
     BlockingAudit,
@@ -22,11 +22,12 @@ from holdfast.client.blocking_namespaces import (
     BlockingQueues,
     BlockingSchedules,
     BlockingServices,
+    BlockingSettings,
     BlockingTokens,
     BlockingWebhooks,
     BlockingWorkers,
 )
-from holdfast.client.client import Client
+from holdfast.client.client import LocalClient
 from holdfast.client.lock_block import LockBlock
 from holdfast.client.lock_keeper import LockKeeper
 from holdfast.client.loop_thread import follow, run_on
@@ -40,10 +41,8 @@ from holdfast.resources.job import Job
 from holdfast.resources.job_parts import Why
 from holdfast.tasks.call import Call
 
-P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-T = TypeVar("T")
 
 
 class BlockingHandle(Generic[R_co]):
@@ -96,22 +95,10 @@ class BlockingHandle(Generic[R_co]):
         return run_on(self._loop, self._handle.why)
 
 
-def _waits_for(
-    verb: Callable[Concatenate[Client, P], Coroutine[Any, Any, T]],
-) -> "Callable[Concatenate[BlockingClient, P], T]":
-    """Make the blocking form of an async verb: same name, same parameters, same answer."""
-
-    @functools.wraps(verb)
-    def blocking(self: "BlockingClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return run_on(self.loop, lambda: verb(self.client, *args, **kwargs))
-
-    return blocking
-
-
 class BlockingClient:
     """What `with app.blocking() as queue` gives: the client's verbs, each waiting for its answer."""
 
-    def __init__(self, client: Client, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, client: LocalClient, loop: asyncio.AbstractEventLoop) -> None:
         self.client = client
         self.loop = loop
         self.budgets = BlockingBudgets(client.budgets, loop)
@@ -122,6 +109,7 @@ class BlockingClient:
         self.webhooks = BlockingWebhooks(client.webhooks, loop)
         self.kinds = BlockingKinds(client.kinds, loop)
         self.services = BlockingServices(client.services, loop)
+        self.settings = BlockingSettings(client.settings, loop)
         self.tokens = BlockingTokens(client.tokens, loop)
         self.audit = BlockingAudit(client.audit, loop)
         self.workers = BlockingWorkers(client.workers, loop)
@@ -156,6 +144,10 @@ class BlockingClient:
 
         return LockBlock(keeper, name_of(parts), timeout, wait_for=functools.partial(run_on, self.loop))
 
+    def prune(self) -> int:
+        """Delete now what has outlived its time; the answer is how much."""
+        return run_on(self.loop, self.client.prune)
+
     def _stays_here(self, connection: Any) -> bool:
         if connection is None:
             return False
@@ -163,8 +155,3 @@ class BlockingClient:
             message = "an asynchronous connection belongs to its own event loop; use `await task.using(connection=...)`"
             raise ConfigError(message)
         return True
-
-    overrides = _waits_for(Client.overrides)
-    prune = _waits_for(Client.prune)
-    reset_policy = _waits_for(Client.reset_policy)
-    set_policy = _waits_for(Client.set_policy)

@@ -19,6 +19,7 @@ from holdfast.client.loop_thread import follow, run_on
 from holdfast.client.queues import Queues
 from holdfast.client.schedules import Schedules
 from holdfast.client.services import Services
+from holdfast.client.settings import RuntimeSettings
 from holdfast.client.tokens import Tokens
 from holdfast.client.webhooks import Webhooks
 from holdfast.client.workers import Workers
@@ -160,6 +161,15 @@ class BlockingServices(Blocking[Services]):
     leaders = _waits_for(Services.leaders)
     set = _waits_for(Services.set)
     reset = _waits_for(Services.reset)
+
+
+class BlockingSettings(Blocking[RuntimeSettings]):
+    """`queue.settings`: see `RuntimeSettings`."""
+
+    list = _waits_for(RuntimeSettings.list)
+    overrides = _waits_for(RuntimeSettings.overrides)
+    set = _waits_for(RuntimeSettings.set)
+    reset = _waits_for(RuntimeSettings.reset)
 
 
 class BlockingTokens(Blocking[Tokens]):

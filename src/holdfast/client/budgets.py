@@ -6,7 +6,7 @@ from typing import Any, Protocol, get_args
 from holdfast import names, public_id
 from holdfast.client.in_force import policy_path
 from holdfast.client.jobs import LARGEST_PAGE, JobId, job_id
-from holdfast.client.policies import PolicyVerbs
+from holdfast.client.policies import Policies
 from holdfast.client.repeat import until_answered
 from holdfast.errors import BudgetNotFound, InvalidValue, shown
 from holdfast.policies.allowance import level_of
@@ -67,7 +67,7 @@ class Budgets(Protocol):
 class LocalBudgets:
     """The budgets of one store."""
 
-    def __init__(self, store: BudgetStore, deadline_s: float, policies: PolicyVerbs) -> None:
+    def __init__(self, store: BudgetStore, deadline_s: float, policies: Policies) -> None:
         self._store = store
         self._deadline_s = deadline_s
         self._policies = policies
@@ -120,13 +120,13 @@ class LocalBudgets:
     ) -> BudgetInfo:
         """Change a setting of a budget for all programs, until it is reset; jobs that wait for the budget go on."""
         _, row = await self._row(name)
-        await self._policies.set_policy(policy_path("budgets", row.name, setting), value, actor=actor, reason=reason)
+        await self._policies.set(policy_path("budgets", row.name, setting), value, actor=actor, reason=reason)
         return await self.get(row.name)
 
     async def reset(self, name: str, setting: str) -> BudgetInfo:
         """Let a setting of a budget be again what programs and their configuration say."""
         _, row = await self._row(name)
-        await self._policies.reset_policy(policy_path("budgets", row.name, setting))
+        await self._policies.reset(policy_path("budgets", row.name, setting))
         return await self.get(row.name)
 
     async def _rows(self) -> tuple[datetime, List[BudgetRow]]:

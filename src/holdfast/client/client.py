@@ -1,10 +1,11 @@
-"""The client of one opened store: all verbs together."""
+"""The client of one opened store."""
 
 import asyncio
 import inspect
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from holdfast.client.audit import Audit, LocalAudit
@@ -20,10 +21,11 @@ from holdfast.client.local_jobs import LocalJobs
 from holdfast.client.lock_block import LockBlock
 from holdfast.client.lock_keeper import LockKeeper
 from holdfast.client.locks import LocalLocks, Locks
-from holdfast.client.policies import PolicyVerbs
+from holdfast.client.policies import Policies
 from holdfast.client.queues import LocalQueues, Queues
 from holdfast.client.schedules import LocalSchedules, Schedules
 from holdfast.client.services import LocalServices, Services
+from holdfast.client.settings import Describe, LocalSettings, RuntimeSettings
 from holdfast.client.subscription import EventsMissed, Subscription, read_filter
 from holdfast.client.tokens import LocalTokens, Tokens
 from holdfast.client.transactional import CallerStore
@@ -53,13 +55,14 @@ class ClientStore(Store, CallerStore, Protocol):
     """A store as an app has it: all verbs, also on connections that are not its own."""
 
 
-class Client(PolicyVerbs):
-    """All verbs on one store, within one event loop."""
+class LocalClient:
+    """The client on one store, within one event loop; `describe` lists the settings of the app that it is of."""
 
     def __init__(
         self,
         store: ClientStore,
         settings: Settings,
+        describe: Describe,
         delivery: Delivery | None = None,
         tasks: Registry | None = None,
     ) -> None:
@@ -69,11 +72,12 @@ class Client(PolicyVerbs):
         known = Registry() if tasks is None else tasks
         self.jobs = LocalJobs(store, settings, self.delivery, self.watching, known)
         self.services: Services = LocalServices(store, settings)
-        PolicyVerbs.__init__(self, store, settings, self.services)
-        self.budgets: Budgets = LocalBudgets(store, settings.deadline_s, self)
-        self.limits: Limits = LocalLimits(store, settings.deadline_s, self)
+        self.policies = Policies(store, settings.deadline_s, self.services)
+        self.settings: RuntimeSettings = LocalSettings(self.policies, describe)
+        self.budgets: Budgets = LocalBudgets(store, settings.deadline_s, self.policies)
+        self.limits: Limits = LocalLimits(store, settings.deadline_s, self.policies)
         self.locks: Locks = LocalLocks(store, settings.deadline_s, self.delivery)
-        self.queues: Queues = LocalQueues(store, settings.deadline_s, self.delivery, self)
+        self.queues: Queues = LocalQueues(store, settings.deadline_s, self.delivery, self.policies)
         self.webhooks: Webhooks = LocalWebhooks(store, settings.deadline_s, settings.webhooks.allowed)
         self.kinds: Kinds = LocalKinds(store, settings.deadline_s)
         self.tokens: Tokens = LocalTokens(store, settings.deadline_s)
@@ -97,6 +101,10 @@ class Client(PolicyVerbs):
     async def enqueue_many(self, calls: Iterable[Call[R]], connection: Any = None) -> list[JobHandle[R]]:
         """Store many jobs in one round trip; the answers map one to one to the calls."""
         return await self.enqueuing.many(calls, connection)
+
+    async def now(self) -> datetime:
+        """Read what time the database has."""
+        return (await self.store.diagnose()).now
 
     async def prune(self) -> int:
         """Delete now all that the retention service would delete within the next minute; the answer is how much.

@@ -10,7 +10,7 @@ from holdfast.client.definitions import encoded, fingerprint
 from holdfast.errors import ConfigError, InvalidValue, shown
 from holdfast.policies.budgets import Budget
 from holdfast.policies.limits import Limit
-from holdfast.queues import Queue
+from holdfast.queues import SPELLING, Queue
 from holdfast.stores.budgets import SHARE, BudgetRow
 from holdfast.stores.cluster import Override
 from holdfast.stores.limits import LimitRow
@@ -34,6 +34,8 @@ CHANGEABLE: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """What people may change at run time, by the sort of thing; all else belongs to programs."""
+
+_SPELLED = {"queues": {field: ".".join(SPELLING[field]) for field in CHANGEABLE["queues"] if field in SPELLING}}
 
 _QUEUE_TIMES = ("sla", "poll", "age_after")
 
@@ -104,6 +106,18 @@ def policy_path(sort: str, name: str, field: str) -> str:
         message = f"{sort}: at run time these can be changed: {', '.join(CHANGEABLE[sort])}; got {shown(field)}"
         raise InvalidValue(message)
     return f"{sort}.{name}.{field}"
+
+
+def split_field(sort: str, rest: str) -> tuple[str, str]:
+    """Split what follows the sort of a path into a name, which may have dots, and a field, spelled as in code or files.
+
+    No part of the spelling in a file is a field itself, so that only one reading is possible.
+    """
+    for field, spelled in _SPELLED.get(sort, {}).items():
+        if rest.endswith(f".{spelled}"):
+            return rest.removesuffix(f".{spelled}"), field
+    name, _, field = rest.rpartition(".")
+    return name, field
 
 
 def changes_of(overrides: Iterable[Override], sort: str, name: str) -> list[Override]:

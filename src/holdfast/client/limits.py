@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 from holdfast import names, public_id
 from holdfast.client.in_force import policy_path
-from holdfast.client.policies import PolicyVerbs
+from holdfast.client.policies import Policies
 from holdfast.client.repeat import until_answered
 from holdfast.errors import LimitNotFound, shown
 from holdfast.resources.limit import LimitInfo, LimitKey, SlotHolder
@@ -41,7 +41,7 @@ class Limits(Protocol):
 class LocalLimits:
     """The limits of one store."""
 
-    def __init__(self, store: LimitStore, deadline_s: float, policies: PolicyVerbs) -> None:
+    def __init__(self, store: LimitStore, deadline_s: float, policies: Policies) -> None:
         self._store = store
         self._deadline_s = deadline_s
         self._policies = policies
@@ -68,13 +68,13 @@ class LocalLimits:
     ) -> LimitInfo:
         """Change a setting of a limit for all programs, within five seconds and until it is reset."""
         limit = await self.get(name)
-        await self._policies.set_policy(policy_path("limits", limit.name, setting), value, actor=actor, reason=reason)
+        await self._policies.set(policy_path("limits", limit.name, setting), value, actor=actor, reason=reason)
         return await self.get(limit.name)
 
     async def reset(self, name: str, setting: str) -> LimitInfo:
         """Let a setting of a limit be again what programs and their configuration say."""
         limit = await self.get(name)
-        await self._policies.reset_policy(policy_path("limits", limit.name, setting))
+        await self._policies.reset(policy_path("limits", limit.name, setting))
         return await self.get(limit.name)
 
     async def _rows(self) -> List[LimitRow]:

@@ -112,18 +112,23 @@ class LocalJobs:
                 return
             after = page.next
 
-    async def count(self, which: Which = EVERY_JOB, *, most: int = COUNT_CAP) -> JobCount:
-        """Count the jobs that fit a filter, at most so many and for a moment."""
-        names.count(most, "most")
+    async def count(self, which: Which = EVERY_JOB) -> JobCount:
+        """Count the jobs that fit a filter, for a moment."""
         wanted = meant(which)
-        counted = await self._read(lambda: self._store.count_found(wanted, most=most, budget_ms=COUNTING_MS), "count")
+        counted = await self._read(
+            lambda: self._store.count_found(wanted, most=COUNT_CAP, budget_ms=COUNTING_MS), "count"
+        )
         return JobCount(jobs=counted.jobs, capped=counted.capped)
 
     async def counts(self) -> dict[str, dict[JobState, JobCount]]:
         """Count the live jobs of each queue by state."""
         return added_up(await self._read(self._store.count_jobs, "counts"))
 
-    async def why(self, job: JobId, *, naming: bool = True) -> Why:
+    async def why(self, job: JobId) -> Why:
+        """Say why a job stands where it stands."""
+        return await self.explain(job, naming=True)
+
+    async def explain(self, job: JobId, *, naming: bool) -> Why:
         """Say why a job stands where it stands; without `naming`, no other job is named."""
         wanted, before = job_id(job), datetime.now(UTC)
         evidence = await self._read(lambda: self._store.explain_job(wanted), "why")
@@ -201,12 +206,13 @@ class LocalJobs:
         """Move a waiting job to another priority, behind those that wait there."""
         return await self._changed(await self.reprioritise_many([job], priority))
 
-    async def clone(
-        self, job: JobId, changes: Mapping[str, Any], *, actor: str | None = None, check: Check | None = None
-    ) -> Job:
-        """Enqueue a changed copy of a finished job; `check` checks its arguments, or else a task that is known."""
-        old = await self._row(job)
-        return await self.get(await self._cloner.clone(old, changes, actor, check or self._check))
+    async def clone(self, job: JobId, changes: Mapping[str, Any], *, actor: str | None = None) -> Job:
+        """Enqueue a changed copy of a finished job."""
+        return await self.clone_checked(job, changes, self._check, actor)
+
+    async def clone_checked(self, job: JobId, changes: Mapping[str, Any], check: Check, actor: str | None) -> Job:
+        """Enqueue a changed copy of a finished job, whose arguments `check` checks."""
+        return await self.get(await self._cloner.clone(await self._row(job), changes, actor, check))
 
     # ---- many jobs -------------------------------------------------------------------------------------------------
 

@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 from holdfast.client.blocking import BlockingClient
-from holdfast.client.client import Client, ClientStore
+from holdfast.client.client import ClientStore, LocalClient
 from holdfast.client.loop_thread import LoopThread, run_on, running_loop
+from holdfast.client.settings import Describe
 from holdfast.config import Settings
 from holdfast.errors import ConfigError, NotOpen
 from holdfast.tasks.registry import Registry
@@ -21,11 +22,12 @@ _ELSEWHERE = "the app is open in another event loop; from other threads use `wit
 class Opening:
     """One time of being open: the first user connects, the last one disconnects."""
 
-    def __init__(self, settings: Settings, tasks: Registry, connect: Connect) -> None:
+    def __init__(self, settings: Settings, describe: Describe, tasks: Registry, connect: Connect) -> None:
         self.loop = asyncio.get_running_loop()
         self.thread: LoopThread | None = None
-        self.client: Client | None = None
+        self.client: LocalClient | None = None
         self._settings = settings
+        self._describe = describe
         self._tasks = tasks
         self._connect = connect
         self._pid = os.getpid()
@@ -42,13 +44,13 @@ class Opening:
         """Whether its event loop runs here: a forked child has no threads of its parent."""
         return os.getpid() == self._pid
 
-    async def join(self) -> Client:
+    async def join(self) -> LocalClient:
         """Count one user more, and connect unless another has."""
         self._users += 1
         try:
             async with self._turn:
                 if self.client is None:
-                    self.client = Client(await self._connect(), self._settings, tasks=self._tasks)
+                    self.client = LocalClient(await self._connect(), self._settings, self._describe, tasks=self._tasks)
                 return self.client
         except BaseException:
             self._users -= 1
@@ -71,8 +73,9 @@ class Opening:
 class Door:
     """The way into and out of an app."""
 
-    def __init__(self, settings: Settings, tasks: Registry) -> None:
+    def __init__(self, settings: Settings, describe: Describe, tasks: Registry) -> None:
         self._settings = settings
+        self._describe = describe
         self._tasks = tasks
         self._opening: Opening | None = None
         self._entering = threading.Lock()
@@ -87,7 +90,7 @@ class Door:
         """Whether whoever is inside is connected."""
         return self._opening is not None and self._opening.is_usable and self._opening.client is not None
 
-    def client(self) -> Client:
+    def client(self) -> LocalClient:
         """The client, for the event loop that opened it."""
         if self._opening is None or not self._opening.is_usable or self._opening.client is None:
             message = "the app is not open; use it inside `async with app:` or `with app.blocking() as queue:`"
@@ -96,7 +99,7 @@ class Door:
             raise NotOpen(_ELSEWHERE)
         return self._opening.client
 
-    async def enter(self, connect: Connect) -> Client:
+    async def enter(self, connect: Connect) -> LocalClient:
         """Come in; the first one connects."""
         return await self._usable(connect).join()
 
@@ -127,8 +130,8 @@ class Door:
             if opening.thread is not None and not opening.is_usable:
                 opening.thread.stop()
 
-    def _enter_from_thread(self, connect: Connect) -> tuple[Opening, Client]:
-        async def enter() -> tuple[Opening, Client]:
+    def _enter_from_thread(self, connect: Connect) -> tuple[Opening, LocalClient]:
+        async def enter() -> tuple[Opening, LocalClient]:
             opening = self._usable(connect)
             return opening, await opening.join()
 
@@ -145,7 +148,7 @@ class Door:
 
     def _usable(self, connect: Connect) -> Opening:
         if self._opening is None or not self._opening.is_usable:
-            self._opening = Opening(self._settings, self._tasks, connect)
+            self._opening = Opening(self._settings, self._describe, self._tasks, connect)
         elif self._opening.loop is not asyncio.get_running_loop():
             raise ConfigError(_ELSEWHERE)
         return self._opening
@@ -159,7 +162,7 @@ class Visit:
         self._connect = connect
         self._entries = 0
 
-    async def client(self) -> Client:
+    async def client(self) -> LocalClient:
         """The client of the open app."""
         if not self._door.is_open:
             self._entries = 0  # an event loop that is gone has taken earlier ones with it

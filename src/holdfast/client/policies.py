@@ -1,4 +1,4 @@
-"""What operators change of policies at run time."""
+"""Changing settings of limits, budgets, queues and services at run time."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -7,12 +7,11 @@ import msgspec
 
 from holdfast.cadence import require_service
 from holdfast.client.definitions import encoded, require_known
-from holdfast.client.in_force import CHANGEABLE, changes_of, with_change
+from holdfast.client.in_force import CHANGEABLE, changes_of, split_field, with_change
 from holdfast.client.jobs import checked_actor, checked_reason
 from holdfast.client.repeat import until_answered
 from holdfast.client.services import Services, ServiceStores, refusing
 from holdfast.client.settling import SettledStore, settle
-from holdfast.config import Settings
 from holdfast.errors import ConfigError, InvalidValue, shown
 from holdfast.stores.cluster import Override
 
@@ -21,68 +20,63 @@ _SERVICE_FIELDS = ("interval", "batch", "enabled")
 _SORTS = (*CHANGEABLE, _SERVICES)
 
 
-class PolicyVerbStore(ServiceStores, SettledStore, Protocol):
-    """What policies need of a store."""
+class PolicyStores(ServiceStores, SettledStore, Protocol):
+    """What changes of settings need of a store."""
 
 
-class PolicyVerbs:
-    """The verbs of policies, on one store."""
+class Policies:
+    """The settings that people change at run time, on one store."""
 
-    def __init__(self, store: PolicyVerbStore, settings: Settings, services: Services) -> None:
+    def __init__(self, store: PolicyStores, deadline_s: float, services: Services) -> None:
         self._services = services
-        self._policy_store = store
-        self._settled_within_s = settings.deadline_s
+        self._store = store
+        self._deadline_s = deadline_s
 
-    async def set_policy(self, path: str, value: Any, *, actor: str | None = None, reason: str | None = None) -> None:
-        """Change a policy for everybody, within five seconds and until it is reset, whatever programs say meanwhile.
-
-            await app.set_policy("limits.tenant.concurrency", 5, reason="the supplier is slow")
-
-        It is checked as if it stood in the definition.
-        """
+    async def set(self, path: str, value: Any, *, actor: str | None = None, reason: str | None = None) -> str:
+        """Change a setting for all programs, checked as if it stood in the definition; gives the path in the store."""
         sort, name, field = _read_path(path)
+        stored = f"{sort}.{name}.{field}"
         who, why = checked_actor(actor), checked_reason(reason)
         if sort == _SERVICES:
             with refusing():
                 require_service(name)
             given: dict[str, Any] = {field: value}
             await self._services.set(name, actor=who, reason=why, **given)
-            return
+            return stored
         with refusing():
             await self._check(sort, name, field, value)
         written = encoded(value)
         await until_answered(
-            lambda _: self._policy_store.set_override(f"{sort}.{name}.{field}", written, actor=who, reason=why),
-            self._settled_within_s,
+            lambda _: self._store.set_override(stored, written, actor=who, reason=why),
+            self._deadline_s,
             f"set {path}",
         )
         await self._settle(path)
+        return stored
 
-    async def reset_policy(self, path: str) -> bool:
-        """Let a policy hold again as programs say; False when nobody had changed it."""
+    async def reset(self, path: str) -> bool:
+        """Let a setting be again what programs say; False when it had not been changed."""
         sort, name, field = _read_path(path)
         was_changed = await until_answered(
-            lambda _: self._policy_store.reset_override(f"{sort}.{name}.{field}"),
-            self._settled_within_s,
-            f"reset {path}",
+            lambda _: self._store.reset_override(f"{sort}.{name}.{field}"), self._deadline_s, f"reset {path}"
         )
         if sort != _SERVICES:
             await self._settle(path)
         return was_changed
 
-    async def overrides(self) -> list[Override]:
-        """Read what people have changed at run time, by path: who, when and why."""
-        return await self._policy_store.list_overrides("")
+    async def changes(self) -> list[Override]:
+        """Read what people have changed, by path."""
+        return await self._store.list_overrides("")
 
     async def _settle(self, path: str) -> None:
-        await until_answered(lambda _: settle(self._policy_store), self._settled_within_s, f"settle {path}")
+        await until_answered(lambda _: settle(self._store), self._deadline_s, f"settle {path}")
 
     async def _check(self, sort: str, name: str, field: str, value: Any) -> None:
-        published = {row.path: row for row in await self._policy_store.list_policies()}
+        published = {row.path: row for row in await self._store.list_policies()}
         names = [path.partition(".")[2] for path in published if path.startswith(f"{sort}.")]
         require_known(name, names, sort.removesuffix("s"), f"{sort}.{name}")
         definition = msgspec.json.decode(published[f"{sort}.{name}"].definition)
-        for override in changes_of(await self._policy_store.list_overrides(f"{sort}.{name}."), sort, name):
+        for override in changes_of(await self._store.list_overrides(f"{sort}.{name}."), sort, name):
             definition[override.path.rpartition(".")[2]] = msgspec.json.decode(override.value)
         try:
             with_change(encoded(definition), sort, field, value)
@@ -94,7 +88,7 @@ class PolicyVerbs:
 def _read_path(path: str) -> tuple[str, str, str]:
     """Take a path apart: a sort of thing, a name (which may have dots), a field."""
     sort, _, rest = path.partition(".")
-    name, _, field = rest.rpartition(".")
+    name, field = split_field(sort, rest)
     if sort not in _SORTS or not name:
         message = f"path: expected one like limits.tenant.concurrency, of {', '.join(_SORTS)}, got {shown(path)}"
         raise InvalidValue(message)

@@ -10,7 +10,7 @@ import msgspec
 from holdfast import names
 from holdfast.client.in_force import policy_path
 from holdfast.client.jobs import checked_actor, checked_reason
-from holdfast.client.policies import PolicyVerbs
+from holdfast.client.policies import Policies
 from holdfast.client.repeat import until_answered
 from holdfast.delivery.delivery import Delivery
 from holdfast.errors import QueueNotFound
@@ -62,7 +62,7 @@ class QueueStores(JobStore, QueueStore, UpkeepStore, SlaStore, TuningStore, Poli
 class LocalQueues:
     """The queues of one store."""
 
-    def __init__(self, store: QueueStores, deadline_s: float, delivery: Delivery, policies: PolicyVerbs) -> None:
+    def __init__(self, store: QueueStores, deadline_s: float, delivery: Delivery, policies: Policies) -> None:
         self._store = store
         self._deadline_s = deadline_s
         self._delivery = delivery
@@ -109,13 +109,13 @@ class LocalQueues:
         """Change a setting of a queue for all programs, within five seconds and until it is reset."""
         queue = await self.get(name)
         path = policy_path("queues", queue.name, setting)
-        await self._policies.set_policy(path, value, actor=actor, reason=reason)
+        await self._policies.set(path, value, actor=actor, reason=reason)
         return await self.get(queue.name)
 
     async def reset(self, name: str, setting: str) -> QueueInfo:
         """Let a setting of a queue be again what programs and their configuration say."""
         queue = await self.get(name)
-        await self._policies.reset_policy(policy_path("queues", queue.name, setting))
+        await self._policies.reset(policy_path("queues", queue.name, setting))
         return await self.get(queue.name)
 
     async def _counts(self) -> dict[str, dict[JobState, JobCount]]:

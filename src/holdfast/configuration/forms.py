@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import msgspec
 from msgspec import Meta, UnsetType
 
+from holdfast import queues
 from holdfast.about import About
 from holdfast.formats import OR_NONE, Format
 from holdfast.policies.budgets import Action, Budget, Share
@@ -17,15 +18,7 @@ from holdfast.queues import Queue
 from holdfast.retry import Backoff, backoff
 
 SPELLING: Mapping[type, Mapping[str, tuple[str, ...]]] = {
-    Queue: {
-        "workers": ("workers", "min"),
-        "max_workers": ("workers", "max"),
-        "age_after": ("ageing", "after"),
-        "age_share": ("ageing", "share"),
-        "webhook": ("webhook", "url"),
-        "webhook_events": ("webhook", "events"),
-        "webhook_secret": ("webhook", "secret"),
-    },
+    Queue: queues.SPELLING,
     BusinessHours: {"from_": ("from",)},
 }
 """Fields that a file spells otherwise than code."""

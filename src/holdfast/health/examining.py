@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast import ages
-from holdfast.client.client import Client
+from holdfast.client.client import LocalClient
 from holdfast.client.definitions import fingerprint
 from holdfast.config import Settings
 from holdfast.errors import HoldfastError
@@ -40,7 +40,7 @@ def of_store(settings: Settings, plan: Plan) -> list[HealthCheck]:
 
 
 async def examine(
-    client: Client, store: Store, settings: Settings, tasks: Registry | None, *, quoting: bool = True
+    client: LocalClient, store: Store, settings: Settings, tasks: Registry | None, *, quoting: bool = True
 ) -> list[HealthCheck]:
     """Look at a store, its queues and its workers, and (if they are known) whether tasks cover the jobs that wait.
 

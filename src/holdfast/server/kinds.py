@@ -12,10 +12,10 @@ import msgspec
 from msgspec import UNSET
 
 from holdfast import names, payload
+from holdfast.client.clone import Check
 from holdfast.client.definitions import read_definitions
 from holdfast.client.kinds import unknown_kind
 from holdfast.errors import InvalidValue, shown
-from holdfast.resources.job import Job
 from holdfast.server import schemas
 from holdfast.server.bodies import SMALL
 from holdfast.server.served import Served
@@ -53,7 +53,7 @@ class KindRegistry:
         """Make a call: the task checks the arguments, or what is published of them does."""
         name = names.name(kind, "kind")
         task = self._task(name)
-        row = None if task is not None else await self._row(sight, name)
+        row = None if task is not None else await self._row(sight.store, name)
         if not _is_known(sight, task, row, options.get("queue")):  # guard: scope-enqueue-home
             await self._refuse(sight, name)
         if task is not None:
@@ -72,16 +72,16 @@ class KindRegistry:
         sight.require_queue(call.queue)  # guard: scope-enqueue-queue
         return call
 
-    async def clone(self, sight: "Sight", job: str, changes: Mapping[str, Any]) -> Job:
-        """Clone a finished job with some arguments changed, checked as those of a new one are."""
+    def check_on(self, store: PolicyStore) -> Check:
+        """Make the check of the arguments of a clone: they are checked as those of a new job are."""
 
         async def check(kind: str, arguments: str) -> str:
             if (task := self._task(kind)) is not None:
                 return await asyncio.to_thread(task.arguments.check, arguments)
-            row = await self._row(sight, kind)
+            row = await self._row(store, kind)
             return arguments if row is None else await self._checked(row, msgspec.json.decode(arguments))
 
-        return await sight.jobs.clone(job, changes, check=check)
+        return check
 
     def _task(self, name: str) -> AnyTask | None:
         tasks = self._served.tasks
@@ -93,11 +93,11 @@ class KindRegistry:
             self._own = list(read_definitions(served.settings, tasks, served.schedules).kinds)
         return self._own
 
-    async def _row(self, sight: "Sight", name: str) -> KindRow | None:
+    async def _row(self, store: PolicyStore, name: str) -> KindRow | None:
         """Find what is published of a kind; before one is called unknown, it is looked for again."""
-        await self._read(sight.store)
+        await self._read(store)
         if name not in self._rows:
-            await self._read(sight.store, anew=True)
+            await self._read(store, anew=True)
         return self._rows.get(name)
 
     async def _read(self, store: PolicyStore, *, anew: bool = False) -> None:

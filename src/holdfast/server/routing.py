@@ -222,7 +222,8 @@ def _who(request: Request) -> Principal:
 
 
 async def _sight(request: Request) -> Sight:
-    return Sight(await served(request).opened(), _who(request), request.app.state.kinds)
+    here = served(request)
+    return Sight(await here.opened(), here.describe, _who(request), request.app.state.kinds)
 
 
 Who = Annotated[Principal, Depends(_who)]

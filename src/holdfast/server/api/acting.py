@@ -12,7 +12,6 @@ from holdfast.resources.job_requests import (
     RescheduleRequest,
     RetryRequest,
 )
-from holdfast.server.api.enqueueing import kinds
 from holdfast.server.api.jobs import Id
 from holdfast.server.pages.rendering import url
 from holdfast.server.roles import Permission
@@ -83,7 +82,7 @@ async def clone_job(
     job = await sight.jobs.get(id)
     changes = {} if asked is None else asked.args
     noted(request, queue=job.queue, kind=job.kind, changed=sorted(changes))
-    new = await kinds(request).clone(sight, job.id, changes)
+    new = await sight.jobs.clone(job.id, changes)
     noted(request, job=new.id)
     response.headers["location"] = url(request, "api", "v1", "jobs", new.id)
     return new

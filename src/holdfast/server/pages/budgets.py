@@ -8,7 +8,6 @@ from fastapi import Form, Query, Request
 from markupsafe import Markup
 from starlette.responses import Response
 
-from holdfast.client.in_force import changes_of
 from holdfast.errors import BudgetNotFound
 from holdfast.job import JobState
 from holdfast.policies.money import MICRO, amount_text
@@ -17,6 +16,7 @@ from holdfast.resources.job import Job
 from holdfast.server.pages import drawing
 from holdfast.server.pages.recent import recent
 from holdfast.server.pages.rendering import page, turned, url
+from holdfast.server.pages.shown import changed_settings
 from holdfast.server.problems import not_found
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
@@ -165,8 +165,7 @@ async def budget_page(
             (entry, amount_text(entry.amount, entry.unit))
             for entry in (await sight.budgets.ledger(budget.name, limit=_ENTRIES)).entries
         ],
-        overrides=changes_of(await sight.client.overrides(), "budgets", budget.name),
-        prefix=f"budgets.{budget.name}.",
+        overrides=changed_settings(await sight.settings.overrides(), "budgets", budget.name),
     )
 
 

@@ -9,7 +9,6 @@ from holdfast.resources.bulk import BulkVerb
 from holdfast.resources.redaction import redact
 from holdfast.server.api.bulk import require_role_for
 from holdfast.server.exporting import export_lines
-from holdfast.server.kinds import KindRegistry
 from holdfast.server.pages.dead_choice import Choice, Chosen
 from holdfast.server.pages.edited import changes
 from holdfast.server.pages.operations import latest_operations, started
@@ -155,8 +154,7 @@ async def replay_edited_here(
     failed = await sight.jobs.get(job)
     changed = await asyncio.to_thread(changes, failed, arguments)
     noted(request, queue=failed.queue, changed=sorted(changed))
-    known: KindRegistry = request.app.state.kinds
-    new = await known.clone(sight, failed.id, changed)
+    new = await sight.jobs.clone(failed.id, changed)
     noted(request, job=new.id)
     return turned(request, url(request, "jobs", new.id), f"job {new.id} stands for {failed.id}")
 

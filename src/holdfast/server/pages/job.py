@@ -15,7 +15,6 @@ from holdfast.job import RETRYABLE, WAITING, JobState
 from holdfast.public_id import encode
 from holdfast.resources.job import Attempt, ItemSet, Job
 from holdfast.resources.job_parts import JobItem, LogLine
-from holdfast.server.kinds import KindRegistry
 from holdfast.server.pages import edited
 from holdfast.server.pages.relations import offspring, relations
 from holdfast.server.pages.rendering import page, turned, url
@@ -155,8 +154,7 @@ async def clone_job_here(request: Request, job: str, sight: Seen, args: str = Fo
     try:
         changes = await asyncio.to_thread(edited.changes, found, args)
         noted(request, changed=sorted(changes))
-        known: KindRegistry = request.app.state.kinds
-        new = await known.clone(sight, found.id, changes)
+        new = await sight.jobs.clone(found.id, changes)
     except (InvalidValue, Conflict) as error:
         return _clone(request, found, args, mistake=str(error))
     noted(request, new=new.id)

@@ -9,7 +9,7 @@ import msgspec
 from fastapi import Form, Path, Query, Request
 from starlette.responses import Response
 
-from holdfast.client.in_force import CHANGEABLE, changes_of
+from holdfast.client.in_force import CHANGEABLE
 from holdfast.job import TERMINAL, JobState
 from holdfast.rollup import Rollup, lower_percentile, percentile
 from holdfast.server.pages import drawing, series
@@ -18,6 +18,7 @@ from holdfast.server.pages.recent import recent
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.pages.said import Said
 from holdfast.server.pages.series import RANGES
+from holdfast.server.pages.shown import changed_settings
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted, served
 from holdfast.server.sight import Sight
@@ -71,7 +72,7 @@ async def queue_page(request: Request, name: Name, sight: Seen, within: str = Qu
     chosen = RANGES.get(within, RANGES["1h"])
     rollups = await _rollups(sight, queue.name, chosen)
     workers = [worker for worker in await sight.workers.list() if worker.serves(queue.name)]
-    settings, prefix = served(request).settings, f"queues.{queue.name}."
+    settings = served(request).settings
     wait, run = _merged(row.wait for row in rollups), _merged(row.run for row in rollups)
     kinds = _figures(rollups)
     lately = (await waits_of(sight, [queue])).get(queue.name)
@@ -101,8 +102,7 @@ async def queue_page(request: Request, name: Name, sight: Seen, within: str = Qu
         more_kinds=max(len(kinds) - _MOST_KINDS, 0),
         held=await _held(sight, queue.name),
         most_held=_MOST_HELD,
-        overrides=changes_of(await sight.client.overrides(), "queues", queue.name),
-        prefix=prefix,
+        overrides=changed_settings(await sight.settings.overrides(), "queues", queue.name),
         changeable=CHANGEABLE["queues"],
     )
 

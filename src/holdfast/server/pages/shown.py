@@ -1,11 +1,15 @@
-"""A job as pages show it; its secrets are covered already."""
+"""A job as pages show it, with its secrets covered already, and the settings that people have changed."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
+from holdfast.client.settings import settings_of_one
 from holdfast.job import JobState
 from holdfast.resources.job import Job
+from holdfast.resources.redaction import redact
+from holdfast.resources.setting import Setting
 
 _PREVIEW = 160
 _TREE = 20_000
@@ -22,9 +26,9 @@ class Shown:
     def preview(self) -> str:
         """The arguments in one short line."""
         if isinstance(self.job.args, dict):
-            text = ", ".join(f"{key}={_short(inner)}" for key, inner in self.job.args.items())
+            text = ", ".join(f"{key}={short(inner)}" for key, inner in self.job.args.items())
         else:
-            text = _short(self.job.args)
+            text = short(self.job.args)
         return text if len(text) <= _PREVIEW else f"{text[:_PREVIEW]}…"
 
     @property
@@ -55,10 +59,17 @@ def written(value: Any) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
+def changed_settings(settings: Iterable[Setting], sort: str, name: str) -> list[tuple[str, Setting, str]]:
+    """List what people have changed of one queue or budget: the field, the setting, and its value as text."""
+    changed = settings_of_one(redact(list(settings)), sort, name)
+    return [(field, setting, short(setting.value)) for field, setting in changed.items()]
+
+
 def is_tree(text: str) -> bool:
     """Whether a JSON value is small enough to be shown as a tree that folds."""
     return len(text) <= _TREE
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """Write a value in one line: text as it is, all else as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -2,20 +2,20 @@
 
 from typing import Annotated
 
-import msgspec
 from fastapi import Form, Path, Query, Request
 from starlette.responses import Response
 
 from holdfast.client.tokens import queue_names
 from holdfast.resources.health import HealthLevel
 from holdfast.resources.redaction import redact
+from holdfast.resources.setting import Setting
 from holdfast.resources.token import RoleName
-from holdfast.server.api.settings import list_settings
 from holdfast.server.health import read_health
 from holdfast.server.pages.recent import recent
 from holdfast.server.pages.rendering import page, turned, url
+from holdfast.server.pages.shown import short
 from holdfast.server.roles import Permission
-from holdfast.server.routing import Routes, Seen, Who, noted, served
+from holdfast.server.routing import Routes, Seen, noted, served
 from holdfast.server.sight import Sight
 from holdfast.stores.bounds import BOUNDS
 from holdfast.telemetry.redaction import hide
@@ -95,21 +95,20 @@ async def enable_webhook_here(request: Request, sight: Seen, endpoint: str = For
 async def settings_page(
     request: Request,
     sight: Seen,
-    who: Who,
     changed: bool = Query(True),  # noqa: FBT001, FBT003 - a query
 ) -> Response:
     """Show every setting with where it comes from; secrets are covered."""
-    rows = (await list_settings(sight, who, request)).settings
+    rows = (await sight.settings.list()).settings
     shown = [row for row in rows if not changed or row.origin != "default"]
     return page(
         request,
         "settings.html",
         at="system",
         tab="settings",
-        settings=[(row.path, _text(row.value), row.origin, row.changed_by) for row in redact(shown)],
+        settings=[(row.path, _text(row), row.origin, row.changed_by) for row in redact(shown)],
         hidden=len(rows) - len(shown),
         changed=changed,
-        overrides=await sight.client.overrides(),
+        overrides=[(row, _text(row)) for row in redact(rows) if row.changed_at is not None],
     )
 
 
@@ -117,7 +116,7 @@ async def settings_page(
 async def reset_setting_here(request: Request, sight: Seen, path: str = Form(max_length=200)) -> Response:
     """Let a setting be again as programs say."""
     noted(request, path=path)
-    await sight.client.reset_policy(path)
+    await sight.settings.reset(path)
     return turned(request, url(request, "system", "settings"), f"{path} is again as programs say")
 
 
@@ -189,7 +188,5 @@ async def _tokens(request: Request, sight: Sight, secret: str | None = None, nam
     )
 
 
-def _text(value: object) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+def _text(setting: Setting) -> str:
+    return "" if setting.value is None else short(setting.value)

@@ -6,7 +6,7 @@ from typing import Unpack
 import msgspec
 
 from holdfast.client.bulk import BulkOperations
-from holdfast.client.client import Client
+from holdfast.client.client import LocalClient
 from holdfast.client.dead_letters import (
     LocalDeadLetters,
     failed_groups,
@@ -28,7 +28,7 @@ Among = Callable[[tuple[str, ...]], tuple[str, ...]]
 class ScopedDeadLetters(Scope, LocalDeadLetters):
     """The dead letters of one caller's queues; a group is what it is in those queues, in each of its numbers."""
 
-    def __init__(self, client: Client, bulk: BulkOperations, principal: Principal, among: Among) -> None:
+    def __init__(self, client: LocalClient, bulk: BulkOperations, principal: Principal, among: Among) -> None:
         Scope.__init__(self, principal)
         LocalDeadLetters.__init__(self, client.store, client.deadline_s, bulk, client.jobs)
         self._among = among

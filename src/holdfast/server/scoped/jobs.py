@@ -27,9 +27,10 @@ from holdfast.stores.values import JobFilter
 class ScopedJobs(Scope):
     """The jobs of one caller, with their secrets covered."""
 
-    def __init__(self, jobs: LocalJobs, principal: Principal) -> None:
+    def __init__(self, jobs: LocalJobs, principal: Principal, check: Check) -> None:
         super().__init__(principal)
         self._jobs = jobs
+        self._check = check
 
     # ---- reading ---------------------------------------------------------------------------------------------------
 
@@ -70,7 +71,7 @@ class ScopedJobs(Scope):
     async def why(self, job: JobId) -> Why:
         """Say why a job stands where it stands; other jobs are named to those who may see all."""
         names_others = self.sees_all  # guard: scope-why, without: names_others = True
-        return redact(await self._jobs.why((await self.get(job)).id, naming=names_others))
+        return redact(await self._jobs.explain((await self.get(job)).id, naming=names_others))
 
     async def events(self, job: JobId) -> List[StateChange]:
         """Read the changes of a job's state, oldest first."""
@@ -133,12 +134,10 @@ class ScopedJobs(Scope):
         await self._jobs.reprioritise(wanted, priority)
         return await self.get(wanted)
 
-    async def clone(
-        self, job: JobId, changes: Mapping[str, Any], *, actor: str | None = None, check: Check | None = None
-    ) -> Job:
+    async def clone(self, job: JobId, changes: Mapping[str, Any], *, actor: str | None = None) -> Job:
         """Enqueue a changed copy of a finished job."""
         wanted = (await self.get(job)).id
-        return await self.get((await self._jobs.clone(wanted, changes, actor=self.acting(actor), check=check)).id)
+        return await self.get((await self._jobs.clone_checked(wanted, changes, self._check, self.acting(actor))).id)
 
     async def cancel_many(
         self, jobs: Sequence[JobId], *, actor: str | None = None, reason: str | None = None

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast import names
-from holdfast.client.client import Client
+from holdfast.client.client import LocalClient
 from holdfast.client.limits import List, no_limit
 from holdfast.resources.limit import LimitInfo
 from holdfast.server.principal import Principal
@@ -14,7 +14,7 @@ from holdfast.server.scoped.scope import Scope
 class ScopedLimits(Scope):
     """The limits of one caller."""
 
-    def __init__(self, client: Client, principal: Principal) -> None:
+    def __init__(self, client: LocalClient, principal: Principal) -> None:
         super().__init__(principal)
         self._client = client
 

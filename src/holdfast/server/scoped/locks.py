@@ -1,6 +1,6 @@
 """Locks, as far as one caller may see them: those of jobs in their queues."""
 
-from holdfast.client.client import Client
+from holdfast.client.client import LocalClient
 from holdfast.client.locks import List, held_lock
 from holdfast.resources.lock import LockInfo
 from holdfast.server.principal import Principal
@@ -10,7 +10,7 @@ from holdfast.server.scoped.scope import Scope
 class ScopedLocks(Scope):
     """The locks of one caller."""
 
-    def __init__(self, client: Client, principal: Principal) -> None:
+    def __init__(self, client: LocalClient, principal: Principal) -> None:
         super().__init__(principal)
         self._client = client
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
-from holdfast.client.client import Client
+from holdfast.client.client import LocalClient
 from holdfast.client.jobs import LARGEST_PAGE
 from holdfast.client.workers import List, worker_numbered
 from holdfast.job import JobState
@@ -16,7 +16,7 @@ from holdfast.stores.values import JobFilter
 class ScopedWorkers(Scope):
     """The workers of one caller."""
 
-    def __init__(self, client: Client, principal: Principal) -> None:
+    def __init__(self, client: LocalClient, principal: Principal) -> None:
         super().__init__(principal)
         self._client = client
         self._workers = client.workers

@@ -1,0 +1,97 @@
+"""The local client, the one for a caller of a server and the one over HTTP have the verbs of the protocol `Client`."""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, get_type_hints
+
+import pytest
+
+from holdfast.app import Holdfast
+from holdfast.client.blocking import BlockingClient
+from holdfast.client.protocol import Client
+from holdfast.remote.client import RemoteClient
+from holdfast.remote.link import Link
+from holdfast.server.kinds import KindRegistry
+from holdfast.server.principal import Principal
+from holdfast.server.roles import Role
+from holdfast.server.sight import Sight
+
+_NO_VERBS = {"loop", "client"}
+
+
+class Clients(NamedTuple):
+    """The implementations; mypy checks that each is a `Client`."""
+
+    local: Client
+    scoped: Client
+    remote: Client
+    blocking: BlockingClient
+
+
+@asynccontextmanager
+async def clients(app: Holdfast) -> AsyncIterator[Clients]:
+    """Each client on one app."""
+    async with app:
+        served = app.served(app.server_settings())
+        scoped = Sight(app.client, served.describe, Principal("ada", Role.VIEWER), KindRegistry(served))
+        link = Link("http://jobs.example.org", None)
+        blocking = BlockingClient(app.client, asyncio.get_running_loop())
+        try:
+            yield Clients(app.client, scoped, RemoteClient(link), blocking)
+        finally:
+            await link.close()
+
+
+def namespaces() -> dict[str, type]:
+    """The namespaces of a client, and the protocol of each."""
+    members = inspect.getmembers(Client, lambda member: isinstance(member, property))
+    return {name: get_type_hints(member.fget)["return"] for name, member in members}
+
+
+def verbs(kind: type) -> Iterator[tuple[str, Any]]:
+    """The verbs of a protocol, or of an implementation."""
+    for name, verb in inspect.getmembers(kind, inspect.isfunction):
+        if not name.startswith("_"):
+            yield name, verb
+
+
+def parameters(verb: Any) -> list[tuple[str, Any, Any]]:
+    """What a caller passes: the names, how each is passed, and the defaults."""
+    return [(one.name, one.kind, one.default) for one in inspect.signature(verb).parameters.values()]
+
+
+@pytest.mark.parametrize("which", ["local", "scoped", "remote"])
+async def test_every_client_has_the_verbs_of_the_protocol(which: str) -> None:
+    async with clients(Holdfast("sqlite://")) as made:
+        client = getattr(made, which)
+        wanted = {"": Client} | namespaces()
+        assert len(wanted) > 15
+        for name, protocol in wanted.items():
+            own = type(getattr(client, name) if name else client)
+            for verb, meant in verbs(protocol):
+                place = f"{own.__name__}.{verb}"
+                assert hasattr(own, verb), place
+                assert parameters(getattr(own, verb)) == parameters(meant), place
+                is_awaited = inspect.iscoroutinefunction(getattr(own, verb))
+                assert is_awaited == inspect.iscoroutinefunction(meant), place
+
+
+async def test_the_app_and_the_blocking_client_have_every_namespace_and_verb() -> None:
+    async with clients(app := Holdfast("sqlite://")) as made:
+        assert {name for name in vars(made.blocking) if name not in _NO_VERBS} == set(namespaces())
+        for name, protocol in namespaces().items():
+            assert getattr(app, name) is getattr(app.client, name)
+            blocking = type(getattr(made.blocking, name))
+            for verb, meant in verbs(protocol):
+                assert hasattr(blocking, verb), f"{blocking.__name__}.{verb}"
+                assert parameters(getattr(blocking, verb)) == parameters(meant), f"{blocking.__name__}.{verb}"
+
+
+async def test_every_change_through_a_scoped_client_bears_the_name_of_its_caller() -> None:
+    """A verb that takes an actor refuses one from a caller, whose own name is recorded."""
+    async with clients(Holdfast("sqlite://")) as made:
+        for path in ("queues.default.workers", "limits.none.concurrency"):
+            with pytest.raises(ValueError, match="actor: a server records whose token it was"):
+                await made.scoped.settings.set(path, 1, actor="bob")
