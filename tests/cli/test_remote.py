@@ -499,7 +499,7 @@ def test_a_token_from_a_file(served: Place, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "args",
-    [("migrate", "status"), ("prune",), ("doctor",), ("stats",), ("config", "apply"), ("worker",), ("services", "run")],
+    [("migrate", "status"), ("prune",), ("doctor",), ("config", "apply"), ("worker",), ("services", "run")],
 )
 def test_what_needs_the_database_says_so(served: Place, args: tuple[str, ...]) -> None:
     result = served.there(*args)

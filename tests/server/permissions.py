@@ -25,6 +25,7 @@ POST   /api/v1/jobs                                  operator 422
 POST   /api/v1/jobs/batch                            operator narrowed
 GET    /api/v1/jobs                                  viewer   narrowed
 GET    /api/v1/jobs/count                            viewer   narrowed
+GET    /api/v1/stats                                 viewer   narrowed
 GET    /api/v1/jobs/{id}                             viewer   404
 GET    /api/v1/jobs/{id}/why                         viewer   404
 GET    /api/v1/jobs/{id}/events                      viewer   404

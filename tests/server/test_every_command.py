@@ -76,6 +76,7 @@ CALLS = {
     "schedules maintenance list": get("maintenance"),
     "schedules maintenance start release --days sun": Call("PUT", "maintenance/release", {"days": "sun"}),
     "services list": get("services"),
+    "stats": get("stats"),
     "kinds list": get("kinds"),
     "webhooks list": get("webhooks"),
     "workers list": get("workers"),
@@ -131,7 +132,6 @@ ELSEWHERE = {
     "migrate up": _SCHEMA,
     "move": "a copy between two databases",
     "prune": "a number of rows",
-    "stats": "numbers of the database",
     "top": "queues, jobs, failures and workers at once, of which the API has each",
     "version": "what is installed on this machine",
 }

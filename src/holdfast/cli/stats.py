@@ -5,18 +5,20 @@ from datetime import datetime
 
 import click
 
-from holdfast import ages, public_id
-from holdfast.cli import options, output, stats_shapes
-from holdfast.cli.connect import with_database
+from holdfast import ages
+from holdfast.cli import options, output
+from holdfast.cli.connect import with_store
 from holdfast.cli.grammar import Verb
 from holdfast.cli.output import Cell, Column
 from holdfast.cli.tables import Attribute, ResourceTable
 from holdfast.job import JobState
-from holdfast.stores.answers import LISTED, SLOW, WITHIN_S, ActiveJob, OperatorAnswers
+from holdfast.resources.job import ItemSet
+from holdfast.resources.stats import ORG_TAG, PROJECT_TAG, ActiveJob, Stats
+from holdfast.stores.answers import LISTED, SLOW
 
 _STATES = ("completed", "skipped", "failed", "in_progress")
 _ACTIVE = ResourceTable[ActiveJob](
-    Attribute("ID", lambda job: public_id.encode(job.id)),
+    Attribute("ID", lambda job: job.id),
     Attribute("KIND", lambda job: job.kind, is_flexible=True),
     Attribute("QUEUE", lambda job: job.queue, is_flexible=True),
     Attribute("HOST", lambda job: job.host, is_flexible=True),
@@ -29,10 +31,8 @@ _ACTIVE = ResourceTable[ActiveJob](
 @click.command("stats", cls=Verb, examples=("", "--project 7 --phase editions", "--org-tag tenant", "--json"))
 @click.option("--project", metavar="ID", help="Of items, show only the jobs of this project.")
 @click.option("--phase", metavar="NAME", help="Of items, show only the jobs that are in this phase.")
-@click.option(
-    "--org-tag", metavar="TAG", default="org_id", show_default=True, help="The tag with an organisation's id."
-)
-@click.option("--project-tag", metavar="TAG", default="project_id", show_default=True, help="That with a project's id.")
+@click.option("--org-tag", metavar="TAG", default=ORG_TAG, show_default=True, help="The tag with an organisation's id.")
+@click.option("--project-tag", metavar="TAG", default=PROJECT_TAG, show_default=True, help="That with a project's id.")
 @click.option(
     "--limit", type=click.IntRange(1, LISTED), default=20, show_default=True, metavar="N", help="Lines of each list."
 )
@@ -54,46 +54,40 @@ def stats(
     many completed in the last hour; which have been running for more than 10 minutes. Of each, 10,000 jobs are looked
     at; with more, a number ends in "+".
     """
-    found = with_database(
+    found = with_store(
         ctx,
-        lambda session: session.store.operator_answers(
-            org_tag=org_tag, project_tag=project_tag, within_s=WITHIN_S, most=LISTED
+        lambda session: session.client.jobs.stats(
+            project=project, phase=phase, org_tag=org_tag, project_tag=project_tag
         ),
     )
-    with_items = [
-        job
-        for job in found.active
-        if (job.items or phase is not None) and project in (None, job.project) and phase in (None, job.phase)
-    ]
     if as_json:
-        output.write_json(stats_shapes.stats(found, with_items))
+        output.write_json(found)
         return
     _write_backlog(found, limit)
     _write_active(found, limit)
-    _write_items(with_items, limit)
+    _write_items(found.items, limit)
     _write_errors(found)
     _write_throughput(found, org_tag, limit)
     _write_slow(found, limit)
 
 
-def _write_backlog(found: OperatorAnswers, limit: int) -> None:
+def _write_backlog(found: Stats, limit: int) -> None:
     more = _more(found, "backlog")
-    waiting = min(sum(found.backlog.values()), LISTED)
+    waiting = min(sum(kind.jobs for kind in found.backlog), LISTED)
     _title(f"backlog: {_jobs(waiting, 'waits', 'wait', more)}", is_first=True)
-    rows = [[Cell(kind), Cell(f"{jobs:,}{more}", f"{jobs}{more}")] for kind, jobs in found.backlog.items()]
+    rows = [[Cell(kind.kind), Cell(f"{kind.jobs:,}{more}", f"{kind.jobs}{more}")] for kind in found.backlog]
     _table((Column("KIND", is_flexible=True), Column("JOBS", is_number=True)), rows, limit, len(rows))
 
 
-def _write_active(found: OperatorAnswers, limit: int) -> None:
-    _title(f"active work: {_jobs(found.running, 'runs', 'run', _more(found, 'running'))}")
-    _write_jobs(found.active, found.running, found.at, limit)
+def _write_active(found: Stats, limit: int) -> None:
+    _title(f"active work: {_jobs(found.active.count, 'runs', 'run', _more(found, 'active'))}")
+    _write_jobs(found.active.jobs, found.active.count, found.at, limit)
 
 
-def _write_slow(found: OperatorAnswers, limit: int) -> None:
-    slow = [job for job in found.active if job.since < found.at - SLOW]
-    count = _jobs(found.slow, "has", "have", _more(found, "running"))
+def _write_slow(found: Stats, limit: int) -> None:
+    count = _jobs(found.slow.count, "has", "have", _more(found, "active"))
     _title(f"slow jobs: {count} been running for more than {ages.span(SLOW)}")
-    _write_jobs(slow, found.slow, found.at, limit)
+    _write_jobs(found.slow.jobs, found.slow.count, found.at, limit)
 
 
 def _write_jobs(jobs: Sequence[ActiveJob], count: int, now: datetime, limit: int) -> None:
@@ -112,32 +106,33 @@ def _write_items(jobs: Sequence[ActiveJob], limit: int) -> None:
     )
     rows = [
         [
-            Cell(public_id.encode(job.id)),
+            Cell(job.id),
             Cell(job.kind),
             Cell(job.project or ""),
             Cell(job.phase or ""),
             Cell(name),
-            *(Cell(str(counts.get(state, 0))) for state in _STATES),
+            *(Cell(str(getattr(counts, state))) for state in _STATES),
         ]
         for job in jobs
-        for name, counts in sorted((job.items or {"": {}}).items())
+        for name, counts in sorted((job.items or {"": ItemSet()}).items())
     ]
     _table(columns, rows[:limit], limit, len(rows))
 
 
-def _write_errors(found: OperatorAnswers) -> None:
-    ended = sum(found.ended.values())
-    share = f" ({found.errors / ended:.1%})" if ended else ""
-    _title(f"errors in the last hour: {found.errors:,} of {_jobs(ended, 'that ended', 'that ended')}{share}")
+def _write_errors(found: Stats) -> None:
+    failed, finished = found.errors.jobs, found.errors.finished
+    share = f" ({failed / finished:.1%})" if finished else ""
+    _title(f"errors in the last hour: {failed:,} of {_jobs(finished, 'that finished', 'that finished')}{share}")
 
 
-def _write_throughput(found: OperatorAnswers, org_tag: str, limit: int) -> None:
-    more = _more(found, "completed")
-    completed = found.ended.get(JobState.COMPLETED, 0) if more else sum(found.completed.values())
+def _write_throughput(found: Stats, org_tag: str, limit: int) -> None:
+    more = _more(found, "throughput")
+    by_state = found.errors.by_state
+    completed = by_state.get(JobState.COMPLETED, 0) if more else sum(org.jobs for org in found.throughput)
     _title(f"throughput in the last hour: {_jobs(completed, 'completed', 'completed')}")
     rows = [
-        [Cell(org or "(none)", org or ""), Cell(f"{jobs:,}{more}", f"{jobs}{more}")]
-        for org, jobs in found.completed.items()
+        [Cell(org.org or "(none)", org.org or ""), Cell(f"{org.jobs:,}{more}", f"{org.jobs}{more}")]
+        for org in found.throughput
     ]
     _table((Column(org_tag.upper(), is_flexible=True), Column("JOBS", is_number=True)), rows[:limit], limit, len(rows))
 
@@ -156,9 +151,9 @@ def _table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], limit: int
         output.line(f"and {count - limit:,} more: give a higher --limit, or --json")
 
 
-def _more(found: OperatorAnswers, question: str) -> str:
+def _more(found: Stats, answer: str) -> str:
     """What follows a number that means "this many or more"."""
-    return "+" if question in found.capped else ""
+    return "+" if answer in found.capped else ""
 
 
 def _jobs(count: int, one: str, many: str, more: str = "") -> str:

@@ -91,6 +91,7 @@ class BlockingJobs(Blocking[Jobs]):
     search = _waits_for(Jobs.search)
     count = _waits_for(Jobs.count)
     counts = _waits_for(Jobs.counts)
+    stats = _waits_for(Jobs.stats)
     why = _waits_for(Jobs.why)
     events = _waits_for(Jobs.events)
     logs = _waits_for(Jobs.logs)

@@ -20,6 +20,7 @@ from holdfast.resources.job import Job, JobPage
 from holdfast.resources.job_parts import JobAnswer, JobItem, LogLine, StateChange, Why
 from holdfast.resources.queue import JobCount
 from holdfast.resources.request import REASON_BYTES
+from holdfast.resources.stats import ORG_TAG, PROJECT_TAG, Stats
 from holdfast.stores.values import JobFilter
 
 List = list  # one of the verbs has that name
@@ -59,6 +60,19 @@ class Jobs(Protocol):
 
     async def counts(self) -> dict[str, dict[JobState, JobCount]]:
         """Count the live jobs of each queue by state."""
+
+    async def stats(
+        self,
+        *,
+        project: str | None = None,
+        phase: str | None = None,
+        org_tag: str = ORG_TAG,
+        project_tag: str = PROJECT_TAG,
+    ) -> Stats:
+        """Answer what operators ask first: what waits, runs, has failed, has completed and is slow.
+
+        The tags hold the ids of organisations and projects; `project` and `phase` choose among the jobs with items.
+        """
 
     async def why(self, job: JobId) -> Why:
         """Say why a job stands where it stands: what it waits for, and who keeps it waiting."""

@@ -24,6 +24,7 @@ from holdfast.client.jobs import (
 from holdfast.client.queues import added_up
 from holdfast.client.refusals import job_answer
 from holdfast.client.repeat import until_answered
+from holdfast.client.stats import read_stats
 from holdfast.client.subscription import EventFilter, EventsMissed
 from holdfast.client.waiting import Waiting
 from holdfast.client.watching import Watching
@@ -39,8 +40,9 @@ from holdfast.resources.event import Event
 from holdfast.resources.job import Job, JobPage
 from holdfast.resources.job_parts import JobAnswer, JobItem, LogLine, StateChange, Why
 from holdfast.resources.queue import JobCount
+from holdfast.resources.stats import ORG_TAG, PROJECT_TAG, Stats
 from holdfast.stores.searching import BUDGET_MS, COUNT_CAP, COUNTING_MS, SearchStore
-from holdfast.stores.store import EventStore
+from holdfast.stores.store import EventStore, UpkeepStore
 from holdfast.stores.values import Answered, Cursor
 from holdfast.stores.why import WhyStore
 from holdfast.tasks.options import due_time
@@ -53,7 +55,7 @@ _Answers = list[Answered]
 _MAY_RUN_SOON = frozenset({JobState.QUEUED, JobState.SCHEDULED})
 
 
-class JobsStore(CloneStore, SearchStore, WhyStore, EventStore, Protocol):
+class JobsStore(CloneStore, SearchStore, WhyStore, EventStore, UpkeepStore, Protocol):
     """What jobs need of a store."""
 
 
@@ -123,6 +125,20 @@ class LocalJobs:
     async def counts(self) -> dict[str, dict[JobState, JobCount]]:
         """Count the live jobs of each queue by state."""
         return added_up(await self._read(self._store.count_jobs, "counts"))
+
+    async def stats(
+        self,
+        *,
+        project: str | None = None,
+        phase: str | None = None,
+        org_tag: str = ORG_TAG,
+        project_tag: str = PROJECT_TAG,
+        queues: Sequence[str] = (),
+    ) -> Stats:
+        """Answer what operators ask first; of these queues only, where some are named."""
+        return await read_stats(
+            self._store, project=project, phase=phase, org_tag=org_tag, project_tag=project_tag, queues=queues
+        )
 
     async def why(self, job: JobId) -> Why:
         """Say why a job stands where it stands."""

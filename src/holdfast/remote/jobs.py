@@ -37,6 +37,7 @@ from holdfast.resources.job_requests import (
 from holdfast.resources.job_rows import end_of, is_end
 from holdfast.resources.queue import JobCount, QueueList
 from holdfast.resources.request import Request
+from holdfast.resources.stats import ORG_TAG, PROJECT_TAG, Stats
 
 P = TypeVar("P", LogPage, ItemPage)
 
@@ -109,6 +110,19 @@ class RemoteJobs(RemoteNamespace):
     async def counts(self) -> dict[str, dict[JobState, JobCount]]:
         """Count the live jobs of each queue by state."""
         return {queue.name: queue.counts for queue in (await self._link.ask(QueueList, "GET", "queues")).queues}
+
+    async def stats(
+        self,
+        *,
+        project: str | None = None,
+        phase: str | None = None,
+        org_tag: str = ORG_TAG,
+        project_tag: str = PROJECT_TAG,
+    ) -> Stats:
+        """Answer what operators ask first."""
+        return await self._link.ask(
+            Stats, "GET", "stats", project=project, phase=phase, org_tag=org_tag, project_tag=project_tag
+        )
 
     async def why(self, job: JobId) -> Why:
         """Say why a job stands where it stands."""

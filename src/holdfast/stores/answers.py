@@ -15,7 +15,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ERRORS = (JobState.FAILED, JobState.COMPLETED_WITH_ERRORS)
 
 
-class ActiveJob(msgspec.Struct, frozen=True, kw_only=True):
+class ActiveJobRow(msgspec.Struct, frozen=True, kw_only=True):
     """A job that runs; `items` counts those of each set by state."""
 
     id: int
@@ -25,7 +25,6 @@ class ActiveJob(msgspec.Struct, frozen=True, kw_only=True):
     project: str | None
     phase: str | None
     percent: float | None
-    message: str | None
     host: str | None
     since_ms: int
     items: dict[str, dict[str, int]] | None
@@ -40,50 +39,52 @@ class OperatorAnswers(msgspec.Struct, frozen=True, kw_only=True):
     """The answers of one moment, `at`.
 
     `backlog` counts the jobs that wait, by kind. `running` and `slow` are counts; `active` lists the 10,000 jobs that
-    run longest. `ended` counts jobs that ended in the last hour by state, `completed` those that completed by
+    run longest. `finished` counts jobs that finished in the last hour by state, `completed` those that completed by
     organisation. For each no more than 10,000 jobs are looked at; `capped` names the answers that mean "this many or
-    more": `backlog`, `running` (and with it `active` and `slow`), `completed`. Where more jobs have ended than were
-    looked at, `ended` is what workers have counted, by the minute.
+    more": `backlog`, `running` (and with it `active` and `slow`), `completed`. Where more jobs have finished than were
+    looked at, `finished` is what workers have counted, by the minute.
     """
 
     at: datetime
     backlog: dict[str, int]
     running: int
     slow: int
-    active: list[ActiveJob]
-    ended: dict[JobState, int]
+    active: list[ActiveJobRow]
+    finished: dict[JobState, int]
     completed: dict[str | None, int]
     capped: frozenset[str] = frozenset()
 
     @property
     def errors(self) -> int:
-        """How many of the jobs that ended failed, wholly or in part."""
-        return sum(self.ended.get(state, 0) for state in ERRORS)
+        """How many of the jobs that finished failed, wholly or in part."""
+        return sum(self.finished.get(state, 0) for state in ERRORS)
 
 
 def answers(rows: Iterable[tuple[str, str | None, int | None, str | None]], most: int) -> OperatorAnswers:
     """Put the rows of a store together: a question, a name, a number, and JSON; one more than `most` was looked at."""
-    numbers = {"at": 0, "active": 0, "slow": 0, "looked": 0}
+    numbers = {"at": 0, "active": 0, "slow": 0}
+    looked: dict[str, int] = {}
     backlog: Counter[str] = Counter()
-    ended: Counter[JobState] = Counter()
+    finished: Counter[JobState] = Counter()
     counted: dict[JobState, int] = {}
     completed: Counter[str | None] = Counter()
-    active: list[ActiveJob] = []
+    active: list[ActiveJobRow] = []
     for question, name, number, detail in rows:
         if question == "backlog":
             backlog[name or ""] += number or 0
-        elif question == "ended":
+        elif question == "looked":
+            looked[name or ""] = number or 0
+        elif question == "finished":
             state = JobState(name or "")
-            ended[state] += number or 0
+            finished[state] += number or 0
             if state is JobState.COMPLETED:
                 completed[detail] += number or 0
         elif question == "counted":
             counted[JobState(name or "")] = number or 0
         elif question == "job":
-            active.append(msgspec.json.decode(detail or "", type=ActiveJob))
+            active.append(msgspec.json.decode(detail or "", type=ActiveJobRow))
         else:
             numbers[question] = number or 0
-    looked = {"backlog": backlog.total(), "running": numbers["active"], "completed": numbers["looked"]}
     capped = frozenset(question for question, jobs in looked.items() if jobs > most)
     return OperatorAnswers(
         at=_EPOCH + timedelta(milliseconds=numbers["at"]),
@@ -91,7 +92,7 @@ def answers(rows: Iterable[tuple[str, str | None, int | None, str | None]], most
         running=min(numbers["active"], most),
         slow=min(numbers["slow"], most),
         active=sorted(active, key=lambda job: job.since_ms),
-        ended=dict(ended) if "completed" not in capped else _ends(counted),
+        finished=dict(finished) if "completed" not in capped else _ends(counted),
         completed=dict(completed.most_common()),
         capped=capped,
     )

@@ -203,11 +203,12 @@ class UpkeepStore(Protocol):
         """Read what was measured last."""
 
     async def operator_answers(
-        self, *, org_tag: str, project_tag: str, within_s: float, most: int = LISTED
+        self, *, org_tag: str, project_tag: str, within_s: float, most: int = LISTED, queues: Sequence[str] = ()
     ) -> OperatorAnswers:
         """Count what operators ask for, in one snapshot; `StoreUnavailable` when the time is not enough.
 
-        The tags are those that hold the ids of organisations and projects; `most` bounds what is looked at of each.
+        The tags are those that hold the ids of organisations and projects; `most` bounds what is looked at of each. Of
+        that, only jobs of the queues are counted, where some are named.
         """
 
 

@@ -19,6 +19,7 @@ from holdfast.resources.job import Job, JobPage
 from holdfast.resources.job_parts import JobAnswer, JobItem, LogLine, StateChange, Why
 from holdfast.resources.queue import JobCount
 from holdfast.resources.redaction import redact
+from holdfast.resources.stats import ORG_TAG, PROJECT_TAG, Stats
 from holdfast.server.principal import Principal
 from holdfast.server.scoped.scope import NOWHERE, Scope
 from holdfast.stores.values import JobFilter
@@ -67,6 +68,19 @@ class ScopedJobs(Scope):
     async def counts(self) -> dict[str, dict[JobState, JobCount]]:
         """Count the live jobs of each queue by state."""
         return {queue: counts for queue, counts in (await self._jobs.counts()).items() if self.sees(queue)}
+
+    async def stats(
+        self,
+        *,
+        project: str | None = None,
+        phase: str | None = None,
+        org_tag: str = ORG_TAG,
+        project_tag: str = PROJECT_TAG,
+    ) -> Stats:
+        """Answer what operators ask first, of the jobs in their queues."""
+        return await self._jobs.stats(
+            project=project, phase=phase, org_tag=org_tag, project_tag=project_tag, queues=self.among()
+        )
 
     async def why(self, job: JobId) -> Why:
         """Say why a job stands where it stands; other jobs are named to those who may see all."""

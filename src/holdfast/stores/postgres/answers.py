@@ -1,5 +1,6 @@
 """What operators ask, on PostgreSQL."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import asyncpg
@@ -22,6 +23,7 @@ class PostgresAnswers(Role):
         project_tag: str = "project_id",
         within_s: float = WITHIN_S,
         most: int = LISTED,
+        queues: Sequence[str] = (),
     ) -> OperatorAnswers:
         within_s = min(within_s, self.pool.deadline * _SHARE_OF_DEADLINE)
         slow_ms = SLOW // timedelta(milliseconds=1)
@@ -30,7 +32,7 @@ class PostgresAnswers(Role):
             # For this transaction alone, so that it holds behind a pooler too and nothing is left on the session.
             async with connection.transaction(readonly=True):
                 await connection.execute(f"SET LOCAL statement_timeout = {round(within_s * 1_000)}")
-                asked = (org_tag, project_tag, slow_ms, most, most + 1)
+                asked = (org_tag, project_tag, slow_ms, most, most + 1, list(queues) or None)
                 return await connection.fetch(self.queries["operator_answers"], *asked)
 
         try:

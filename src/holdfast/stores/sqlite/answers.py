@@ -1,6 +1,8 @@
 """What operators ask, on SQLite."""
 
 import asyncio
+import json
+from collections.abc import Sequence
 from datetime import timedelta
 
 from holdfast.errors import StoreUnavailable
@@ -21,6 +23,7 @@ class SqliteAnswers:
         project_tag: str = "project_id",
         within_s: float = WITHIN_S,
         most: int = LISTED,
+        queues: Sequence[str] = (),
     ) -> OperatorAnswers:
         asked: dict[str, object] = {
             "org_tag": org_tag,
@@ -28,6 +31,7 @@ class SqliteAnswers:
             "slow_ms": SLOW // timedelta(milliseconds=1),
             "limit": most,
             "most": most + 1,
+            "queues": json.dumps(list(queues)) if queues else None,
         }
         try:
             async with asyncio.timeout(within_s):  # the thread that reads gives up soon after, by the store's deadline
