@@ -46,8 +46,6 @@ async def check(app: Holdfast) -> None:
         services = {service.name: service for service in await app.services.list()}
         overrides = await app.client.store.list_overrides("")
     paths = {override.path: (override.actor, override.reason) for override in overrides}
-            override.path: (override.actor, override.reason) for override in await app.client.store.list_overrides("")
-        }
     assert services["rollups"].interval_ms == 7_500
     assert not services["lane_counts"].enabled
     assert services["sla"].interval_ms == 20_000

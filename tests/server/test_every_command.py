@@ -98,6 +98,10 @@ CALLS = {
     "jobs retry FAILED": post("jobs/FAILED/retry"),
     "jobs delete PIPELINE": Call("DELETE", "jobs/PIPELINE"),
     "locks release edition --yes": post("locks/release", name="edition", token=1),
+    "config set limits.hosts.concurrency 5 --reason slow": Call(
+        "PUT", "settings/limits.hosts.concurrency", {"value": 5, "reason": "slow"}
+    ),
+    "config reset limits.hosts.concurrency": Call("DELETE", "settings/limits.hosts.concurrency"),
     "queues limit high 3": Call("PUT", "queues/high/settings/workers", {"value": 3}),
     "queues pause high": post("queues/high/pause"),
     "queues resume high": post("queues/high/resume"),

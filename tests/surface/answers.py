@@ -88,6 +88,8 @@ jobs retry FAILED
 jobs delete PIPELINE
 locks release edition --yes
 prune
+config set limits.hosts.concurrency 5 --reason slow
+config reset limits.hosts.concurrency
 queues limit high 3
 queues pause high
 queues resume high

@@ -12,6 +12,7 @@ from holdfast.cli.config import config
 from holdfast.cli.connect import Session, session, with_store
 from holdfast.client.definitions import Definitions, read_definitions
 from holdfast.client.settling import publish, settle
+from holdfast.resources.setting import Setting, SettingReset
 
 __all__ = ["config"]
 
@@ -49,32 +50,42 @@ async def _apply(app: Holdfast, definitions: Definitions) -> list[str]:
 @click.argument("value")
 @options.reason
 @options.actor
+@options.as_json
 @click.pass_context
-def set_value(ctx: click.Context, *, path: str, value: str, reason: str | None, actor: str | None) -> None:
+def set_value(
+    ctx: click.Context, *, path: str, value: str, reason: str | None, actor: str | None, as_json: bool
+) -> None:
     """Change one setting of a limit, budget, queue or service.
 
     For everybody, within five seconds, and until it is reset: starts and deployments do not change it. VALUE is JSON
     (5, true, null) or text ('30s', '$500').
     """
 
-    async def change(opened: Session) -> None:
-        await opened.client.settings.set(path, _read(value), actor=actor, reason=reason)
+    async def change(opened: Session) -> Setting:
+        return await opened.client.settings.set(path, _read(value), actor=actor, reason=reason)
 
-    with_store(ctx, change)
-    output.line(f"{path} is set")
+    setting = with_store(ctx, change)
+    if as_json:
+        output.write_json(setting)
+    else:
+        output.line(f"{path} is set")
 
 
 @config.command("reset", examples=("limits.tenant.concurrency",))
 @click.argument("path")
+@options.as_json
 @click.pass_context
-def reset(ctx: click.Context, *, path: str) -> None:
+def reset(ctx: click.Context, *, path: str, as_json: bool) -> None:
     """Let a setting be again what programs and their files say."""
 
     async def change(opened: Session) -> bool:
         return await opened.client.settings.reset(path)
 
     was_changed = with_store(ctx, change)
-    output.line(f"{path} is reset" if was_changed else f"{path} was not changed")
+    if as_json:
+        output.write_json(SettingReset(reset=was_changed))
+    else:
+        output.line(f"{path} is reset" if was_changed else f"{path} was not changed")
 
 
 def _read(value: str) -> Any:
