@@ -73,7 +73,7 @@ def breaks_one_down(spent: Shop) -> None:
     assert json.loads(spent.ok("budgets", "show", "AI", "--json")) == listed
     parts = json.loads(spent.ok("budgets", "spend", "AI", "--json"))
     assert parts == {"by": "kind", "parts": [{"name": "work", "amount": 8.5, "entries": 2}]}
-    assert "alice,8,1" in spent.ok("budgets", "spend", "ai", "--by", "actor", "-o", "csv").splitlines()
+    assert "alice,8.0,1" in spent.ok("budgets", "spend", "ai", "--by", "actor", "-o", "csv").splitlines()
     assert spent("budgets", "show", "none").exit_code == 3
     assert spent("budgets", "show", "ai", "--by", "colour").exit_code == 2
 

@@ -7,13 +7,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from enum import StrEnum
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 import click
 import msgspec
 
 from holdfast.cli import options, output
 from holdfast.cli.output import Cell, Column
+from holdfast.resources.redaction import redact
 
 
 class Form(StrEnum):
@@ -27,7 +28,7 @@ class Form(StrEnum):
 
 
 _FORMULA = re.compile(r"[=+@\t\r]|-(?!\d+(\.\d+)?$)")
-_HELP = "How to print it: table, json, jsonl (an object a line), csv, or id (ids alone). [default: table]"
+_HELP = "How to print it: table, json, jsonl (an object a line), csv (the same fields), or id. [default: table]"
 
 
 def form(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -49,24 +50,25 @@ def form(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def write(
     form: Form,
-    shape: Any,
+    resource: Any,
     columns: Sequence[Column],
     rows: Sequence[Sequence[Cell]],
     *,
     ids: Sequence[str] | None = None,
     empty: str | None = None,
 ) -> None:
-    """Print a list: `shape` is the JSON document, whose first list has an entry for each row.
+    """Print a list: `resource` is the JSON document, whose first list has an entry for each row.
 
-    Ids are the first column unless they are given. Where nothing is found, a table says so on stderr.
+    JSON, JSON lines and CSV have the fields of the entries; the columns are for people. Ids are the first column unless
+    they are given. Where nothing is found, a table says so on stderr.
     """
     if form is Form.JSON:
-        output.write_json(shape)
+        output.write_json(resource)
     elif form is Form.JSONL:
-        for entry in entries(shape):
+        for entry in _listed(resource)[1]:
             click.echo(output.json_line(entry))
     elif form is Form.CSV:
-        _write_csv(columns, rows)
+        _write_csv(*_listed(resource))
     elif form is Form.ID:
         for one in [_piped(row[0]) for row in rows] if ids is None else ids:
             output.line(one)
@@ -76,22 +78,30 @@ def write(
         output.note(empty)
 
 
-def entries(shape: Any) -> Sequence[Any]:
-    """Find what a document lists."""
-    values = shape.values() if isinstance(shape, dict) else [getattr(shape, name) for name in _fields(shape)]
-    return next((value for value in values if isinstance(value, list | tuple)), ())
+def _listed(resource: Any) -> tuple[type, Sequence[Any]]:
+    """Find what a document lists: the type of the entries of its first list, and the entries."""
+    hints = get_type_hints(resource.__class__)
+    name = next(name for name, hint in hints.items() if get_origin(hint) is list)
+    (kind,) = get_args(hints[name])
+    return kind, getattr(resource, name)
 
 
-def _fields(shape: Any) -> Sequence[str]:
-    return shape.__struct_fields__ if isinstance(shape, msgspec.Struct) else [field.name for field in fields(shape)]
-
-
-def _write_csv(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
+def _write_csv(kind: type, entries: Sequence[Any]) -> None:
+    """Print the fields of the entries; what is no plain value is JSON text."""
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
-    writer.writerow(column.title.lower().replace(" ", "_") for column in columns)
-    writer.writerows([harmless(output.one_line(_piped(cell))) for cell in row] for row in rows)
+    names = [field.name for field in fields(kind)]
+    writer.writerow(names)
+    for entry in entries:
+        values = msgspec.to_builtins(redact(entry))
+        writer.writerow([harmless(_text(values[name])) for name in names])
     click.echo(written.getvalue(), nl=False)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return output.one_line(value) if isinstance(value, str) else output.json_line(value)
 
 
 def harmless(text: str) -> str:
