@@ -15,6 +15,7 @@ from tests.support.sizes import CHAOS, size
 
 NOTES = ("phases", "on_restart", "webhook", "estimate", "traceparent", "tracestate", "url", "events", "other", "")
 FIELDS = (
+    "args",
     "payload",
     "queue",
     "priority",

@@ -55,12 +55,18 @@ def test_the_defaults(connection: Any, emptied_schema: str) -> None:
     assert job["position"] is not None
 
 
+def test_the_name_that_args_had_in_the_last_release_is_taken(connection: Any, emptied_schema: str) -> None:
+    enqueue(connection, emptied_schema, '[{"kind": "k", "payload": {"n": 1}}]')
+    (found,) = stored(connection, emptied_schema)
+    assert found["payload"] == {"n": 1}
+
+
 def test_every_field(connection: Any, emptied_schema: str) -> None:
     job = {
         "kind": "a.B:c-d_1",
         "queue": "High",
         "priority": 0,
-        "payload": {"deep": [{"er": 2**63}], "text": "ü ☃ % $1 :x"},
+        "args": {"deep": [{"er": 2**63}], "text": "ü ☃ % $1 :x"},
         "run_at": "2038-01-19T03:14:08+02:00",
         "unique": "the unique key",
         "unique_for_ms": 60_000,
@@ -74,7 +80,7 @@ def test_every_field(connection: Any, emptied_schema: str) -> None:
     enqueue(connection, emptied_schema, json.dumps([job]))
     (found,) = stored(connection, emptied_schema)
     assert (found["kind"], found["queue"], found["priority"], found["state"]) == ("a.b:c-d_1", "high", 0, "scheduled")
-    assert found["payload"] == job["payload"]
+    assert found["payload"] == job["args"]
     assert found["run_at"].isoformat().startswith("2038-01-19")
     assert (found["unique_key"], found["idempotency_key"]) == ("the unique key", "the key")
     assert (found["max_attempts"], found["max_crashes"], found["timeout_ms"]) == (9, 8, None)
@@ -105,9 +111,9 @@ def test_the_limits_themselves_are_accepted(connection: Any, emptied_schema: str
         deep = [deep]  # with the payload itself 64 levels
     jobs = [
         {"kind": "x" * 64, "queue": "y" * 64},
-        {"kind": "k", "payload": {"a": deep}},
-        {"kind": "k", "payload": {"a": "x" * (256_000 - len('{"a": ""}'))}},
-        {"kind": "k", "payload": {"a": 1.7976931348623157e308}},
+        {"kind": "k", "args": {"a": deep}},
+        {"kind": "k", "args": {"a": "x" * (256_000 - len('{"a": ""}'))}},
+        {"kind": "k", "args": {"a": 1.7976931348623157e308}},
         {"kind": "k", "key": "ü" * 256, "unique": "k" * 512},
         {"kind": "k", "actor": "a" * 256},
         {"kind": "k", "run_at": "1970-01-01Z"},
@@ -141,7 +147,7 @@ def test_answers_come_in_order_and_say_what_was_met(connection: Any, emptied_sch
         {"kind": "k", "key": "z"},
         {"kind": "k"},
         {"kind": "k", "key": "z"},
-        {"kind": "k", "key": "z", "payload": {"other": 1}},
+        {"kind": "k", "key": "z", "args": {"other": 1}},
         {"kind": "k", "unique": "a"},
         {"kind": "K", "unique": "a"},
         {"kind": "other", "unique": "a"},
@@ -157,7 +163,7 @@ def test_answers_come_in_order_and_say_what_was_met(connection: Any, emptied_sch
 
 
 async def test_asyncpg_by_hand(other: Asyncpg, emptied_schema: str) -> None:
-    text = json.dumps([{"kind": "k", "payload": {"n": 1}}, {"kind": "k", "key": "x"}])
+    text = json.dumps([{"kind": "k", "args": {"n": 1}}, {"kind": "k", "key": "x"}])
     async with other.transaction():
         rows = await other.fetch(f"SELECT * FROM {emptied_schema}.enqueue_v1($1)", text)
         assert [dict(row)["ordinal"] for row in rows] == [1, 2]
@@ -165,7 +171,7 @@ async def test_asyncpg_by_hand(other: Asyncpg, emptied_schema: str) -> None:
 
 
 async def test_a_job_by_hand_is_a_job_like_any_other(connection: Any, dsn: str, emptied_schema: str) -> None:
-    ((_, job_id, _, _),) = enqueue(connection, emptied_schema, '[{"kind": "k", "payload": {"big": 9007199254740993}}]')
+    ((_, job_id, _, _),) = enqueue(connection, emptied_schema, '[{"kind": "k", "args": {"big": 9007199254740993}}]')
     connection.commit()
     store = PostgresStore(dsn, schema=emptied_schema)
     await store.open()
@@ -178,9 +184,10 @@ async def test_a_job_by_hand_is_a_job_like_any_other(connection: Any, dsn: str, 
 
 DEEP = '{"a": ' * 65 + "1" + "}" * 65
 REFUSED = {
-    "unknown field": ('[{"kind": "k", "prio": 1}]', "job 1: unknown field prio; expected one of kind, payload"),
-    "parent": ('[{"kind": "k", "parent": 7}]', "job 1: unknown field parent; expected one of kind, payload"),
-    "missing kind": ('[{"kind": "k"}, {"payload": {}}]', "job 2: kind is missing"),
+    "unknown field": ('[{"kind": "k", "prio": 1}]', "job 1: unknown field prio; expected one of kind, args"),
+    "parent": ('[{"kind": "k", "parent": 7}]', "job 1: unknown field parent; expected one of kind, args"),
+    "both names of args": ('[{"kind": "k", "args": {}, "payload": {}}]', "job 1: expected args or payload"),
+    "missing kind": ('[{"kind": "k"}, {"args": {}}]', "job 2: kind is missing"),
     "null kind": ('[{"kind": null}]', "job 1: kind is missing"),
     "kind with a space": ('[{"kind": "a b"}]', "job 1: kind: expected 1 to 64 letters"),
     "kind with a newline": ('[{"kind": "a\\n"}]', "job 1: kind: expected 1 to 64 letters"),
@@ -189,19 +196,19 @@ REFUSED = {
     "empty kind": ('[{"kind": ""}]', "job 1: kind: expected 1 to 64 letters"),
     "bad queue": ('[{"kind": "k", "queue": "a/b"}]', "job 1: queue: expected 1 to 64 letters"),
     "empty queue": ('[{"kind": "k", "queue": ""}]', "job 1: queue: expected 1 to 64 letters"),
-    "payload no object": ('[{"kind": "k", "payload": [1]}]', "job 1: payload: expected an object"),
-    "payload null": ('[{"kind": "k", "payload": null}]', "job 1: payload: expected an object"),
-    "deep payload": (f'[{{"kind": "k", "payload": {DEEP}}}]', "job 1: payload: expected at most 64 levels"),
+    "args no object": ('[{"kind": "k", "args": [1]}]', "job 1: args: expected an object"),
+    "args null": ('[{"kind": "k", "args": null}]', "job 1: args: expected an object"),
+    "deep args": (f'[{{"kind": "k", "args": {DEEP}}}]', "job 1: args: expected at most 64 levels"),
     "deep arrays": (
-        f'[{{"kind": "k", "payload": {{"a": {"[" * 65}{"]" * 65}}}}}]',
-        "job 1: payload: expected at most 64 levels",
+        f'[{{"kind": "k", "args": {{"a": {"[" * 65}{"]" * 65}}}}}]',
+        "job 1: args: expected at most 64 levels",
     ),
-    "large payload": (
-        json.dumps([{"kind": "k", "payload": {"a": "x" * 256_000}}]),
-        "job 1: payload: expected at most 256000 bytes",
+    "large args": (
+        json.dumps([{"kind": "k", "args": {"a": "x" * 256_000}}]),
+        "job 1: args: expected at most 256000 bytes",
     ),
-    "infinite number": ('[{"kind": "k", "payload": {"a": [1e400]}}]', "job 1: payload: expected numbers"),
-    "minus infinite number": ('[{"kind": "k", "payload": {"a": -1e400}}]', "job 1: payload: expected numbers"),
+    "infinite number": ('[{"kind": "k", "args": {"a": [1e400]}}]', "job 1: args: expected numbers"),
+    "minus infinite number": ('[{"kind": "k", "args": {"a": -1e400}}]', "job 1: args: expected numbers"),
     "both times": (
         '[{"kind": "k", "run_at": "2030-01-01Z", "delay_ms": 5}]',
         "job 1: run_at and delay_ms exclude each other",
@@ -289,7 +296,7 @@ def test_sql_null_is_refused(connection: Any, emptied_schema: str) -> None:
 
 def test_nul_is_refused_by_postgresql_itself(connection: Any, emptied_schema: str) -> None:
     with pytest.raises(psycopg.errors.UntranslatableCharacter):
-        enqueue(connection, emptied_schema, '[{"kind": "k", "payload": {"a": "\\u0000"}}]')
+        enqueue(connection, emptied_schema, '[{"kind": "k", "args": {"a": "\\u0000"}}]')
 
 
 def test_one_wrong_job_stores_none(connection: Any, emptied_schema: str) -> None:

@@ -119,7 +119,7 @@ CHECKS: dict[str, tuple[Callable[[Any], object], list[Any]]] = {
         ],
     ),
     "actor": (option("actor"), ["a", "a" * 256, "a" * 257, "ü" * 129, "", 5, True, []]),
-    "payload": (
+    "args": (
         lambda value: (
             payload.encode(value, "the arguments", most_bytes=256_000, most_depth=64)
             if isinstance(value, dict)
@@ -189,7 +189,7 @@ def test_what_excludes_each_other_is_refused(connection: Any, emptied_schema: st
 def test_the_table_has_every_field_and_both_verdicts() -> None:
     known = set(CHECKS) | {"unique_for_ms", "extra"}
     assert known == {
-        *("kind", "payload", "queue", "priority", "run_at", "delay_ms", "unique", "unique_for_ms", "key"),
+        *("kind", "args", "queue", "priority", "run_at", "delay_ms", "unique", "unique_for_ms", "key"),
         *("max_attempts", "max_crashes", "timeout_ms", "tags", "actor", "extra"),
     }
     for check, values in CHECKS.values():

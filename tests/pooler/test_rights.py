@@ -267,7 +267,7 @@ async def test_a_role_that_only_works_can_neither_forge_tokens_nor_rewrite_the_a
 async def test_a_role_that_only_enqueues_can_do_that(rights: Rights, owned: PostgresStore, enqueuer: str) -> None:
     call = f"SELECT * FROM {quoted(rights.schema)}.enqueue_v1($1::text::jsonb)"
     jobs = [
-        {"kind": "a", "payload": {"n": 1}, "tags": {"t": "v"}},
+        {"kind": "a", "args": {"n": 1}, "tags": {"t": "v"}},
         {"kind": "a", "unique": "u", "unique_for_ms": 5_000, "key": "k"},
         {"kind": "a", "run_at": "2030-01-01T00:00:00Z", "extra": {"estimate": 5}},
     ]

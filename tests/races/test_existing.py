@@ -183,9 +183,9 @@ async def test_an_expired_key_that_somebody_has_locked_is_no_error(
 
 @pytest.mark.parametrize("level", LEVELS)
 async def test_one_key_for_two_requests_is_a_conflict(rivals: Rivals, caller: Connection, level: Level) -> None:
-    (theirs,) = await enqueue(rivals, rivals.blocker, {"key": "order 1", "payload": {"n": 1}})
+    (theirs,) = await enqueue(rivals, rivals.blocker, {"key": "order 1", "args": {"n": 1}})
     async with caller.transaction(isolation=level):
-        (answer,) = await enqueue(rivals, caller, {"key": "order 1", "payload": {"n": 2}})
+        (answer,) = await enqueue(rivals, caller, {"key": "order 1", "args": {"n": 2}})
         await usable(rivals, caller)
     assert answer == Enqueued(1, theirs.id, existing=True, conflict=True)
     assert await live_jobs(rivals) == [theirs.id]

@@ -1055,14 +1055,14 @@ CREATE VIEW all_jobs (
     priority smallint,
     state text,
     position bigint,
-    payload jsonb,
+    args jsonb,
     tags jsonb,
     actor text,
     run_at timestamp with time zone,
     enqueued_at timestamp with time zone,
     enqueued_seq bigint,
     claim integer,
-    life integer,
+    run integer,
     attempt integer,
     max_attempts integer,
     crashes integer,
@@ -1075,7 +1075,7 @@ CREATE VIEW all_jobs (
     cancel_requested_at timestamp with time zone,
     announced_at timestamp with time zone,
     unique_key text,
-    idempotency_key text,
+    key text,
     limit_key text,
     fifo_key text,
     debounce_key text,
@@ -1098,7 +1098,7 @@ CREATE VIEW all_jobs (
     phases jsonb,
     items jsonb,
     logs jsonb,
-    deliveries jsonb
+    webhooks jsonb
 );
 
 CREATE VIEW finished_jobs (
@@ -1292,7 +1292,7 @@ CREATE FUNCTION check_enqueued(
     p_ordinal bigint,
     p_fields text[]
 )
-RETURNS void LANGUAGE plpgsql VOLATILE -- md5 cc23435c465c989d23461821717766fc
+RETURNS void LANGUAGE plpgsql VOLATILE -- md5 5e809c58c9f86b36d34101ea5db78527
 
 CREATE FUNCTION check_extra(
     p_extra jsonb
@@ -1405,7 +1405,7 @@ CREATE FUNCTION enqueue_jobs(
     jobs jsonb,
     trusted boolean DEFAULT false
 )
-RETURNS TABLE(ordinal integer, id bigint, existing boolean, conflict boolean, limited text) LANGUAGE plpgsql VOLATILE -- md5 1b74364f070bf1c34b36ff4956212943
+RETURNS TABLE(ordinal integer, id bigint, existing boolean, conflict boolean, limited text) LANGUAGE plpgsql VOLATILE -- md5 f20b620e5c5ec679ee257c3b7be0ba13
 
 CREATE FUNCTION enqueue_v1(
     jobs jsonb

@@ -22,9 +22,9 @@ SELECT p.proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid
 FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
 WHERE n.nspname = $1 AND p.proname ~ $2 ORDER BY p.proname COLLATE "C", 2
 """
-# docs/reference/sql.md: of the store's own views this one may be read.
+# docs/reference/sql.md: of the stores' own views these may be read.
 _STABLE = ("all_jobs",)
-_SQLITE = ("holdfast_finished_jobs", "holdfast_live_jobs")
+_SQLITE = ("holdfast_all_jobs",)
 
 
 async def describe_sql(dsn: str, schema: str, folder: Path) -> str:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.real_time
 KILLS = size(10, 100)
 
 HALF_STORED = """
-SELECT payload ->> 'batch', count(*) FROM {schema}.all_jobs
+SELECT args ->> 'batch', count(*) FROM {schema}.all_jobs
 WHERE (payload ->> 'count')::int > 1
 GROUP BY payload ->> 'batch', (payload ->> 'count')::int
 HAVING count(*) <> (payload ->> 'count')::int

@@ -55,7 +55,7 @@ def _fields(job: NewJob) -> dict[str, object]:
         "kind": job.kind,
         "queue": job.queue,
         "priority": job.priority,
-        "payload": msgspec.Raw(job.payload),
+        "args": msgspec.Raw(job.payload),
         "run_at": job.run_at,
         "delay_ms": job.delay_ms,
         "unique": job.unique,

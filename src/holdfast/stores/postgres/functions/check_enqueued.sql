@@ -5,6 +5,7 @@ LANGUAGE plpgsql
 AS $$
 DECLARE
     v_wrong text;
+    v_args jsonb := COALESCE(p_job -> 'args', p_job -> 'payload');  -- as callers of the last release call them
 BEGIN
     v_wrong := CASE
         WHEN jsonb_typeof(p_job) <> 'object' THEN 'expected an object, got ' || jsonb_typeof(p_job)
@@ -17,13 +18,14 @@ BEGIN
         ) THEN 'kind, queue, run_at, unique, key, actor: expected text'
         WHEN p_job ->> 'kind' !~ '^[A-Za-z0-9_.:-]{1,64}$' THEN 'kind: expected 1 to 64 letters, digits, _ . : or -'
         WHEN p_job ->> 'queue' !~ '^[A-Za-z0-9_.:-]{1,64}$' THEN 'queue: expected 1 to 64 letters, digits, _ . : or -'
-        WHEN jsonb_typeof(p_job -> 'payload') <> 'object' THEN 'payload: expected an object'
-        WHEN octet_length((p_job -> 'payload')::text) > 256000 THEN 'payload: expected at most 256000 bytes of JSON'
-        WHEN jsonb_path_exists(p_job -> 'payload', '$.**{65}') THEN 'payload: expected at most 64 levels of nesting'
+        WHEN p_job ? 'args' AND p_job ? 'payload' THEN 'expected args or payload, which is its former name, got both'
+        WHEN jsonb_typeof(v_args) <> 'object' THEN 'args: expected an object'
+        WHEN octet_length(v_args::text) > 256000 THEN 'args: expected at most 256000 bytes of JSON'
+        WHEN jsonb_path_exists(v_args, '$.**{65}') THEN 'args: expected at most 64 levels of nesting'
         WHEN jsonb_path_exists(
-            p_job -> 'payload',
+            v_args,
             '$.** ? (@.type() == "number" && (@ > 1.7976931348623157e308 || @ < -1.7976931348623157e308))'
-        ) THEN 'payload: expected numbers that a double can hold'
+        ) THEN 'args: expected numbers that a double can hold'
         WHEN p_job ->> 'run_at' IS NOT NULL AND p_job ->> 'delay_ms' IS NOT NULL
             THEN 'run_at and delay_ms exclude each other'
         WHEN NOT holdfast.is_due_time(p_job ->> 'run_at')
@@ -56,7 +58,7 @@ BEGIN
             (
                 SELECT 'unknown field ' || field || '; expected one of ' || array_to_string(p_fields, ', ')
                 FROM jsonb_object_keys(p_job) AS field
-                WHERE NOT field = ANY (p_fields)
+                WHERE NOT field = ANY (p_fields) AND field <> 'payload'
                 LIMIT 1
             )
         )

@@ -12,7 +12,7 @@ DECLARE
     v_count integer;
     v_ids bigint[];
     v_fields text[] := ARRAY[
-        'kind', 'payload', 'queue', 'priority', 'run_at', 'delay_ms', 'unique', 'unique_for_ms', 'key',
+        'kind', 'args', 'queue', 'priority', 'run_at', 'delay_ms', 'unique', 'unique_for_ms', 'key',
         'max_attempts', 'max_crashes', 'timeout_ms', 'tags', 'actor', 'extra'
     ];
 BEGIN
@@ -35,7 +35,7 @@ BEGIN
         SELECT
             e.ordinal, lower(j.kind) AS kind, lower(COALESCE(j.queue, k.queue, 'default')) AS queue,
             COALESCE(j.priority, (k.definition ->> 'priority')::smallint, 5::smallint) AS priority,
-            COALESCE(j.payload, '{}') AS payload, j.run_at, j.delay_ms, j.unique, j.unique_for_ms, j.key,
+            COALESCE(j.args, j.payload, '{}') AS payload, j.run_at, j.delay_ms, j.unique, j.unique_for_ms, j.key,
             COALESCE(j.max_attempts, (k.definition ->> 'max_attempts')::integer, 5) AS max_attempts,
             COALESCE(j.max_crashes, (k.definition ->> 'max_crashes')::integer, 3) AS max_crashes,
             -- Written out as null it means: no timeout.
@@ -48,8 +48,8 @@ BEGIN
             j.extra, j.parent
         FROM jsonb_array_elements(jobs) WITH ORDINALITY AS e (job, ordinal)
         CROSS JOIN LATERAL jsonb_to_record(e.job) AS j (
-            kind text, queue text, priority smallint, payload jsonb, run_at timestamptz, delay_ms bigint,
-            "unique" text, unique_for_ms bigint, key text, max_attempts integer, max_crashes integer,
+            kind text, queue text, priority smallint, args jsonb, payload jsonb, run_at timestamptz,
+            delay_ms bigint, "unique" text, unique_for_ms bigint, key text, max_attempts integer, max_crashes integer,
             timeout_ms bigint, tags jsonb, actor text, extra jsonb, parent bigint
         )
         LEFT JOIN holdfast.kinds AS k ON k.name = lower(j.kind)

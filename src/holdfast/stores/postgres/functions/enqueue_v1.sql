@@ -1,9 +1,9 @@
 -- Enqueue jobs from SQL, in any language, inside the caller's own transaction.
 --
---     SELECT * FROM holdfast.enqueue_v1('[{"kind": "send_email", "payload": {"to": "a@example.org"}}]');
+--     SELECT * FROM holdfast.enqueue_v1('[{"kind": "send_email", "args": {"to": "a@example.org"}}]');
 --
--- Fields of a job: kind (required), payload, queue, priority, run_at, delay_ms, unique, unique_for_ms, key,
--- max_attempts, max_crashes, timeout_ms, tags, actor, extra. Answers a row per job, in order. A clash is answered and never
+-- Fields of a job: kind (required), args, queue, priority, run_at, delay_ms, unique, unique_for_ms, key,
+-- max_attempts, max_crashes, timeout_ms, tags, actor, extra. Callers of the last release say payload for args. Answers a row per job, in order. A clash is answered and never
 -- raised; it waits until the transaction that holds the key has ended. What cannot be a job is raised as an error.
 -- What is left out is as the kind's program has published it. A job that a rate limit refuses is raised too, and nothing
 -- of the call is stored.

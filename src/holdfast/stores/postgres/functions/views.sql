@@ -1,5 +1,6 @@
 -- Live and finished jobs, with what is kept beside a live one, and both as one: a statement over `all_jobs` is one
--- snapshot, so a job that moves meanwhile is seen exactly once. The columns are the fields of `holdfast.job.Job`.
+-- snapshot, so a job that moves meanwhile is seen exactly once. The columns are the fields of `holdfast.job.JobRow`, in
+-- their order: programs read them by it. `all_jobs` is for people, and names them as the rest of Holdfast does.
 DROP VIEW IF EXISTS holdfast.all_jobs;
 DROP VIEW IF EXISTS holdfast.live_jobs;
 DROP VIEW IF EXISTS holdfast.finished_jobs;
@@ -38,7 +39,13 @@ FROM holdfast.history;
 CREATE VIEW holdfast.finished_jobs AS
 SELECT * FROM holdfast.kept_jobs WHERE delete_at > holdfast.clock();
 
-CREATE VIEW holdfast.all_jobs AS
+CREATE VIEW holdfast.all_jobs (
+    id, kind, queue, priority, state, position, args, tags, actor, run_at, enqueued_at, enqueued_seq, claim, run,
+    attempt, max_attempts, crashes, max_crashes, timeout_ms, worker, claim_batch, claimed_at, started_at,
+    cancel_requested_at, announced_at, unique_key, key, limit_key, fifo_key, debounce_key, schedule, fire_time, parent,
+    workflow, pending, origin, error_class, error, error_fingerprint, extra, stale_at, delete_at, finished_at, result,
+    progress, attempts, phases, items, logs, webhooks
+) AS
 SELECT * FROM holdfast.live_jobs
 UNION ALL
 SELECT * FROM holdfast.finished_jobs;
