@@ -6,27 +6,7 @@ from typing import IO, Any
 import click
 
 from holdfast.cli import output
-from holdfast.errors import (
-    BudgetNotFound,
-    BulkNotFound,
-    Conflict,
-    DeadLetterNotFound,
-    EndpointNotFound,
-    EscalationNotFound,
-    HoldfastError,
-    InvalidConfig,
-    InvalidValue,
-    JobNotFound,
-    LimitNotFound,
-    LockNotFound,
-    OutcomeUnknown,
-    QueueNotFound,
-    ResultTimeout,
-    ScheduleNotFound,
-    TokenNotFound,
-    UnknownKind,
-    WorkerNotFound,
-)
+from holdfast.errors import Conflict, HoldfastError, InvalidConfig, InvalidValue, OutcomeUnknown, ResultTimeout
 
 
 class Exit(IntEnum):
@@ -51,20 +31,8 @@ LEGEND = (
 )
 
 # The first that fits.
-_CODES: tuple[tuple[type[HoldfastError], Exit], ...] = (
-    (JobNotFound, Exit.NOT_FOUND),
-    (DeadLetterNotFound, Exit.NOT_FOUND),
-    (BulkNotFound, Exit.NOT_FOUND),
-    (BudgetNotFound, Exit.NOT_FOUND),
-    (LimitNotFound, Exit.NOT_FOUND),
-    (EscalationNotFound, Exit.NOT_FOUND),
-    (ScheduleNotFound, Exit.NOT_FOUND),
-    (WorkerNotFound, Exit.NOT_FOUND),
-    (LockNotFound, Exit.NOT_FOUND),
-    (TokenNotFound, Exit.NOT_FOUND),
-    (QueueNotFound, Exit.NOT_FOUND),
-    (EndpointNotFound, Exit.NOT_FOUND),
-    (UnknownKind, Exit.NOT_FOUND),
+_CODES: tuple[tuple[type[Exception], Exit], ...] = (
+    (LookupError, Exit.NOT_FOUND),  # JobNotFound and the like
     (Conflict, Exit.CONFLICT),
     (InvalidValue, Exit.USAGE),
     (InvalidConfig, Exit.USAGE),

@@ -15,7 +15,8 @@ from holdfast.resources.budget import (
     Spending,
 )
 from holdfast.resources.queue import SettingRequest
-from holdfast.server.api.parameters import NAME, Before, Instant, Limit
+from holdfast.resources.request import Instant
+from holdfast.server.api.parameters import NAME, Before, Limit
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
 from holdfast.stores.budgets import By

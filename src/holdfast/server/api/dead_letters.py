@@ -18,8 +18,9 @@ from holdfast.resources.dead_letter import (
 )
 from holdfast.resources.job import JobSummaryPage
 from holdfast.resources.queue import JobCount
+from holdfast.resources.request import Instant
 from holdfast.server.api.jobs import After as AfterJob
-from holdfast.server.api.parameters import NAME, Instant, Limit
+from holdfast.server.api.parameters import NAME, Limit
 from holdfast.server.exporting import export_lines
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
