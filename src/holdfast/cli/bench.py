@@ -30,37 +30,21 @@ _EXAMPLES = (
 
 
 @click.command("bench", cls=Verb, examples=_EXAMPLES)
-@click.option(
+@options.number(
     "--jobs",
-    type=click.IntRange(_FEWEST_JOBS, _MOST_JOBS),
-    default=_USUAL.jobs,
-    show_default=True,
-    metavar="N",
-    help="Jobs in bulk and for each drain; the others scale with it.",
+    _USUAL.jobs,
+    "Jobs in bulk and for each drain; the others scale with it.",
+    least=_FEWEST_JOBS,
+    most=_MOST_JOBS,
 )
-@click.option(
-    "--rounds",
-    type=click.IntRange(1, _MOST_ROUNDS),
-    default=_USUAL.rounds,
-    show_default=True,
-    metavar="N",
-    help="Measure everything so often; medians and ranges are shown.",
+@options.number(
+    "--rounds", _USUAL.rounds, "Measure everything so often; medians and ranges are shown.", most=_MOST_ROUNDS
 )
-@click.option(
-    "--concurrency",
-    type=click.IntRange(1, MOST_CONCURRENT),
-    default=_USUAL.concurrency,
-    show_default=True,
-    metavar="N",
-    help="Jobs at once, in all, of the workers that are measured.",
+@options.number(
+    "--concurrency", _USUAL.concurrency, "Jobs at once, in all, of the workers that are measured.", most=MOST_CONCURRENT
 )
-@click.option(
-    "--processes",
-    type=click.IntRange(1, MOST_PROCESSES),
-    default=_USUAL.processes,
-    show_default=True,
-    metavar="N",
-    help="Processes of the second drain; with 1 there is none.",
+@options.number(
+    "--processes", _USUAL.processes, "Processes of the second drain; with 1 there is none.", most=MOST_PROCESSES
 )
 @click.option("--only", metavar="PART,...", help=f"Measure these parts only: {', '.join(Part)}. [default: all]")
 @options.as_json

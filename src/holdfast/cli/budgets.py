@@ -18,7 +18,6 @@ from holdfast.resources.budget import (
     BudgetInfo,
     BudgetList,
     LedgerEntry,
-    LedgerPage,
     LostList,
     LostSpend,
     Spending,
@@ -178,9 +177,7 @@ def lost(ctx: click.Context, *, name: str, form: listing.Form) -> None:
 
 @budgets.command("ledger", examples=("", "ai", "ai --limit 20 --json", "ai -o csv > spent.csv"))
 @click.argument("name", required=False, shell_complete=completing.budgets)
-@click.option(
-    "--limit", type=click.IntRange(1, 1_000), default=100, show_default=True, metavar="N", help="How many entries."
-)
+@options.number("--limit", 100, "How many entries.")
 @click.option("--before", metavar="ID", help="Only older ones than this entry.")
 @listing.form
 @click.pass_context
@@ -189,11 +186,7 @@ def ledger(ctx: click.Context, *, name: str | None, limit: int, before: str | No
 
     Newest first: of one budget, or all. Entries of a worker that had lost its job are marked as late.
     """
-
-    async def read(session: Session) -> LedgerPage:
-        return await session.client.budgets.ledger(name, limit=limit, before=before)
-
-    found = with_store(ctx, read)
+    found = with_store(ctx, lambda session: session.client.budgets.ledger(name, limit=limit, before=before))
     ids = [entry.id for entry in found.entries]
     listing.write(form, found, *_ENTRIES.of(found.entries), ids=ids, empty="nothing was spent")
 
@@ -209,11 +202,9 @@ def set_amount(ctx: click.Context, *, name: str, amount: str, reason: str | None
 
     For everybody and at once, until `config reset budgets.NAME.amount`. Jobs that wait for the budget go on.
     """
-
-    async def change(session: Session) -> BudgetInfo:
-        return await session.client.budgets.set(name, "amount", amount, actor=actor, reason=reason)
-
-    budget = with_store(ctx, change)
+    budget = with_store(
+        ctx, lambda session: session.client.budgets.set(name, "amount", amount, actor=actor, reason=reason)
+    )
     output.line(f"{budget.name} has {amount_text(budget.ceiling, budget.unit)} a {budget.period}")
 
 

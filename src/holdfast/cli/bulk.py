@@ -67,9 +67,7 @@ def bulk() -> None:
 
 
 @bulk.command("list", examples=("", "-o id", "--json"))
-@click.option(
-    "--limit", type=click.IntRange(1, 1_000), default=20, show_default=True, metavar="N", help="How many at most."
-)
+@options.number("--limit", 20, "How many at most.")
 @listing.form
 @click.pass_context
 def list_operations(ctx: click.Context, *, limit: int, form: listing.Form) -> None:
@@ -203,10 +201,11 @@ def _bar(operation: BulkOperation) -> Table:
 
 def write(operation: BulkOperation, *, as_json: bool) -> None:
     """Print an operation."""
-    if as_json:
-        output.write_json(operation)
-    else:
-        output.line(f"bulk operation {operation.id}: {operation.verb} {operation.state}, {_progress(operation)}")
+    output.answer(
+        operation,
+        f"bulk operation {operation.id}: {operation.verb} {operation.state}, {_progress(operation)}",
+        as_json=as_json,
+    )
 
 
 def _progress(operation: BulkOperation) -> str:

@@ -81,7 +81,4 @@ def write_clone(ctx: click.Context, job: str, changes: Changes, actor: str | Non
         return await session.client.jobs.clone(old.id, changes.read(old, task, schema), actor=actor)
 
     made = with_store(ctx, change)
-    if as_json:
-        output.write_json(made)
-    else:
-        output.line(made.id)
+    output.answer(made, made.id, as_json=as_json)

@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.app import Holdfast
 from holdfast.cli import locate, options, output
-from holdfast.cli.connect import Session, with_store
+from holdfast.cli.connect import with_store
 from holdfast.cli.exits import Exit, Refusal
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell
@@ -126,12 +126,8 @@ def show(ctx: click.Context, *, path: str | None, changed: bool, as_json: bool) 
 
 def _in_force(ctx: click.Context) -> SettingList:
     """Read what holds; a database that cannot be asked does not keep the app's own settings from being shown."""
-
-    async def read(session: Session) -> SettingList:
-        return await session.client.settings.list()
-
     try:
-        return with_store(ctx, read)
+        return with_store(ctx, lambda session: session.client.settings.list())
     except (HoldfastError, OSError) as error:
         if locate.server(ctx) is not None:
             raise

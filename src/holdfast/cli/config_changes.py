@@ -9,10 +9,10 @@ import msgspec
 from holdfast.app import Holdfast
 from holdfast.cli import locate, options, output
 from holdfast.cli.config import config
-from holdfast.cli.connect import Session, session, with_store
+from holdfast.cli.connect import session, with_store
 from holdfast.client.definitions import Definitions, read_definitions
 from holdfast.client.settling import publish, settle
-from holdfast.resources.setting import Setting, SettingReset
+from holdfast.resources.setting import SettingReset
 
 __all__ = ["config"]
 
@@ -60,15 +60,10 @@ def set_value(
     For everybody, within five seconds, and until it is reset: starts and deployments do not change it. VALUE is JSON
     (5, true, null) or text ('30s', '$500').
     """
-
-    async def change(opened: Session) -> Setting:
-        return await opened.client.settings.set(path, _read(value), actor=actor, reason=reason)
-
-    setting = with_store(ctx, change)
-    if as_json:
-        output.write_json(setting)
-    else:
-        output.line(f"{path} is set")
+    setting = with_store(
+        ctx, lambda session: session.client.settings.set(path, _read(value), actor=actor, reason=reason)
+    )
+    output.answer(setting, f"{path} is set", as_json=as_json)
 
 
 @config.command("reset", examples=("limits.tenant.concurrency",))
@@ -77,15 +72,9 @@ def set_value(
 @click.pass_context
 def reset(ctx: click.Context, *, path: str, as_json: bool) -> None:
     """Let a setting be again what programs and their files say."""
-
-    async def change(opened: Session) -> bool:
-        return await opened.client.settings.reset(path)
-
-    was_changed = with_store(ctx, change)
-    if as_json:
-        output.write_json(SettingReset(reset=was_changed))
-    else:
-        output.line(f"{path} is reset" if was_changed else f"{path} was not changed")
+    was_changed = with_store(ctx, lambda session: session.client.settings.reset(path))
+    text = f"{path} is reset" if was_changed else f"{path} was not changed"
+    output.answer(SettingReset(reset=was_changed), text, as_json=as_json)
 
 
 def _read(value: str) -> Any:

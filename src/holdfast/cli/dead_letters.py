@@ -94,9 +94,7 @@ def dead_letters() -> None:
 @dead_letters.command("list", examples=("", "--queue high --since 1d", "--all --json"))
 @_choosing
 @click.option("--all", "empty", is_flag=True, help="Also groups of which no job is left.")
-@click.option(
-    "--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, metavar="N", help="Groups of a page."
-)
+@options.number("--limit", 50, "Groups of a page.")
 @click.option("--after", metavar="CURSOR", help="Go on after a page: its `next`.")
 @listing.form
 @click.pass_context
@@ -127,9 +125,7 @@ failures = Verb(
 
 @dead_letters.command("show", examples=("3f9a0c71be42", "htcx-2s16-z48b-09", "3f9a0c71be42 --json"))
 @click.argument("which", metavar="GROUP|JOB")
-@click.option(
-    "--limit", type=click.IntRange(1, 1_000), default=_SHOWN, show_default=True, metavar="N", help="Jobs to list."
-)
+@options.number("--limit", _SHOWN, "Jobs to list.")
 @options.as_json
 @click.pass_context
 def show(ctx: click.Context, *, which: str, limit: int, as_json: bool) -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli import locate, output
+from holdfast.cli import locate, options, output
 from holdfast.cli.exits import Exit, Refusal
 from holdfast.cli.grammar import Verb
-from holdfast.cli.serve import LEVELS
 from holdfast.server import require_server
 
 _EXAMPLES = ("-A mypackage.jobs:app", "-A mypackage.jobs:app --reload", "-A mypackage.jobs:app --port 9000")
@@ -21,7 +20,7 @@ _EXAMPLES = ("-A mypackage.jobs:app", "-A mypackage.jobs:app --reload", "-A mypa
 @click.option("--port", type=click.IntRange(0, 65_535), metavar="N", help="Listen on this port. [default: 8470]")
 @click.option("--reload", "reloads", is_flag=True, help="Start both anew when a file below this folder changes.")
 @click.option("--concurrency", type=click.IntRange(1), metavar="N", help="Jobs at once. [default: the app's, 10]")
-@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
+@options.log_level
 @click.pass_context
 def dev(
     ctx: click.Context, *, host: str | None, port: int | None, reloads: bool, concurrency: int | None, log_level: str

@@ -4,7 +4,7 @@ import click
 
 from holdfast import ages
 from holdfast.cli import listing, moments, options, output
-from holdfast.cli.connect import Session, with_store
+from holdfast.cli.connect import with_store
 from holdfast.cli.exits import Exit
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell
@@ -37,9 +37,7 @@ def escalations() -> None:
 @escalations.command("list", examples=("", "--open", "--open -o id", "--policy ops --json"))
 @click.option("--open/--closed", "is_open", default=None, help="Only those that are open, or closed.")
 @click.option("--policy", metavar="NAME", help="Only those of this policy.")
-@click.option(
-    "--limit", type=click.IntRange(1, 1_000), default=100, show_default=True, metavar="N", help="How many at most."
-)
+@options.number("--limit", 100, "How many at most.")
 @click.option("--before", type=click.IntRange(1), metavar="ID", help="Only older ones: the last id of the page before.")
 @listing.form
 @click.pass_context
@@ -92,10 +90,7 @@ def ack(ctx: click.Context, *, number: int, note: str | None, actor: str | None,
     another escalation; snooze it instead to get no notice for a while.
     """
     escalation = with_store(ctx, lambda session: session.client.escalations.ack(number, actor=actor, note=note))
-    if as_json:
-        output.write_json(escalation)
-    else:
-        output.line(f"escalation {number} acknowledged{_by(escalation.acked_by)}")
+    output.answer(escalation, f"escalation {number} acknowledged{_by(escalation.acked_by)}", as_json=as_json)
 
 
 @escalations.command("snooze", examples=("7 --for 2h", "7 --until 2026-11-17T09:00:00Z"))
@@ -117,15 +112,14 @@ def snooze(
         message = "give either --for or --until"
         raise click.UsageError(message, ctx)
     at = None if until is None else moments.due(until, "--until")
-
-    async def change(session: Session) -> EscalationInfo:
-        return await session.client.escalations.snooze(number, until=at, lasts=lasts, actor=actor)
-
-    escalation = with_store(ctx, change)
-    if as_json:
-        output.write_json(escalation)
-    else:
-        output.line(f"escalation {number} is snoozed until {ages.iso(escalation.snoozed_until or ages.now())}")
+    escalation = with_store(
+        ctx, lambda session: session.client.escalations.snooze(number, until=at, lasts=lasts, actor=actor)
+    )
+    output.answer(
+        escalation,
+        f"escalation {number} is snoozed until {ages.iso(escalation.snoozed_until or ages.now())}",
+        as_json=as_json,
+    )
 
 
 @escalations.command("test", examples=("ops", "ops --json"))

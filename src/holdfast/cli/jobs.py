@@ -6,7 +6,6 @@ import click
 
 from holdfast import ages, filtering
 from holdfast.cli import (
-    completing,
     job_page,
     job_parts,
     listing,
@@ -25,7 +24,7 @@ from holdfast.cli.grammar import Noun
 from holdfast.cli.listing import Form
 from holdfast.cli.output import Cell
 from holdfast.cli.tables import Attribute, ResourceTable
-from holdfast.cli.tail import tail
+from holdfast.cli.tail import of_kinds, of_queues, tail
 from holdfast.cli.watching import Following
 from holdfast.client.cursors import read_cursor
 from holdfast.client.relatives import MOST, relatives
@@ -35,8 +34,6 @@ from holdfast.resources.job import Job, JobList, JobPage
 from holdfast.resources.job_parts import ItemPage, JobItem, LogPage
 from holdfast.stores.values import JobFilter
 
-_PAGE = 50
-_LARGEST_PAGE = 1_000
 _JOBS = ResourceTable[Job](
     Attribute("ID", lambda job: job.id),
     Attribute("STATE", lambda job: Cell(job.state, style=output.STATE_STYLES[job.state])),
@@ -82,34 +79,13 @@ _LIST_EXAMPLES = (
 @jobs.command("list", examples=_LIST_EXAMPLES)
 @click.argument("query", metavar="[FILTER]", default="")
 @click.option("--state", "states", multiple=True, metavar="STATE", type=click.Choice(_STATES), help=_STATE_HELP)
-@click.option(
-    "--kind",
-    "kinds",
-    multiple=True,
-    metavar="KIND",
-    shell_complete=completing.kinds,
-    help="Jobs of this kind, or of any given.",
-)
-@click.option(
-    "--queue",
-    "queues",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=completing.queues,
-    help="Jobs of this queue, or of any given.",
-)
+@of_kinds
+@of_queues
 @click.option("--tag", "tags", multiple=True, metavar="NAME=VALUE", help="Jobs that have this tag, or all given.")
 @click.option("--actor", metavar="WHO", help="Jobs that this one enqueued.")
 @click.option("--since", metavar="WHEN", help="Enqueued at most so long ago (1h) or since a time (UTC).")
 @click.option("--until", metavar="WHEN", help="Enqueued at least so long ago (1h) or before a time (UTC).")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, _LARGEST_PAGE),
-    default=_PAGE,
-    show_default=True,
-    metavar="N",
-    help="Jobs of a page.",
-)
+@options.number("--limit", 50, "Jobs of a page.")
 @click.option("--after", metavar="CURSOR", help="Go on after a page; it tells the cursor.")
 @click.option("--quiet", "-q", is_flag=True, help="Print ids only, one per line, as -o id does.")
 @listing.form
@@ -214,10 +190,7 @@ def why(ctx: click.Context, *, job_id: str, as_json: bool) -> None:
     """
     wanted = naming.one(ctx, job_id)
     found = with_store(ctx, lambda session: session.client.jobs.why(wanted))
-    if as_json:
-        output.write_json(found)
-    else:
-        output.line(found.sentence)
+    output.answer(found, found.sentence, as_json=as_json)
 
 
 # ---- logs ----------------------------------------------------------------------------------------------------------

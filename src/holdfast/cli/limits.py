@@ -1,12 +1,10 @@
 """`holdfast limits list` and `holdfast limits show`."""
 
-from datetime import datetime
-
 import click
 
 from holdfast import ages
 from holdfast.cli import completing, listing, options, output
-from holdfast.cli.connect import Session, with_store
+from holdfast.cli.connect import with_store
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell
 from holdfast.cli.tables import Attribute, ResourceTable
@@ -71,11 +69,7 @@ def show_limit(ctx: click.Context, name: str, key: str | None, *, as_json: bool)
     What it says, how much of it is in use, which keys have used up most of it (the first 50 of those used last), and
     which jobs hold its slots (the first 100).
     """
-
-    async def read(session: Session) -> tuple[LimitInfo, datetime]:
-        return await session.client.limits.get(name, key), await session.client.now()
-
-    limit, now = with_store(ctx, read)
+    limit, now = listing.read(ctx, lambda session: session.client.limits.get(name, key))
     if as_json:
         output.write_json(limit)
         return

@@ -4,17 +4,21 @@ import csv
 import functools
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields
+from datetime import datetime
 from enum import StrEnum
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 import msgspec
 
 from holdfast.cli import options, output
+from holdfast.cli.connect import Session, with_store
 from holdfast.cli.output import Cell, Column
 from holdfast.resources.redaction import redact
+
+T = TypeVar("T")
 
 
 class Form(StrEnum):
@@ -46,6 +50,15 @@ def form(command: Callable[..., Any]) -> Callable[..., Any]:
         "-o", "--format", "written_as", type=click.Choice([form.value for form in Form]), metavar="FORM", help=_HELP
     )
     return written_as(options.as_json(chosen))
+
+
+def read(ctx: click.Context, work: Callable[[Session], Awaitable[T]]) -> tuple[T, datetime]:
+    """Read what a command shows, and what time it is where it is kept, so that ages are right."""
+
+    async def timed(session: Session) -> tuple[T, datetime]:
+        return await work(session), await session.client.now()
+
+    return with_store(ctx, timed)
 
 
 def write(

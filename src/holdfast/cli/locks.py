@@ -1,7 +1,6 @@
 """`holdfast locks list|release`."""
 
 import sys
-from datetime import datetime
 
 import click
 
@@ -35,11 +34,7 @@ def list_locks(ctx: click.Context, *, form: listing.Form) -> None:
 
     Who holds each, as host and process, for which job, since when, and how many wait for it; the oldest 1,000.
     """
-
-    async def read(session: Session) -> tuple[list[LockInfo], datetime]:
-        return await session.client.locks.list(), await session.client.now()
-
-    found, now = with_store(ctx, read)
+    found, now = listing.read(ctx, lambda session: session.client.locks.list())
     listing.write(form, LockList(locks=found), *_LOCKS.of(found, now), empty="no lock is held")
 
 
@@ -62,10 +57,7 @@ def release(ctx: click.Context, *, name: str, yes: bool, as_json: bool) -> None:
         return await locks.release(name, held_lock(await locks.list(), name).token)
 
     lock = with_store(ctx, take)
-    if as_json:
-        output.write_json(lock)
-    else:
-        output.line(f"{lock.name} was taken from {lock.owner}")
+    output.answer(lock, f"{lock.name} was taken from {lock.owner}", as_json=as_json)
 
 
 def _confirm(ctx: click.Context, name: str) -> None:

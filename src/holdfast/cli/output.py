@@ -132,6 +132,14 @@ def write_json(value: Any) -> None:
     click.echo(indented(msgspec.json.encode(redact(value))))
 
 
+def answer(value: Any, text: str, *, as_json: bool) -> None:
+    """Print what a command answers: as JSON, or as one line for people."""
+    if as_json:
+        write_json(value)
+    else:
+        line(text)
+
+
 def json_line(value: Any) -> str:
     """Write a value as one line of JSON, with its secrets covered."""
     return _safe_json(msgspec.json.encode(redact(value)).decode())

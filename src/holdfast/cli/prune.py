@@ -18,7 +18,6 @@ def prune(ctx: click.Context, *, as_json: bool) -> None:
     queue still keeps.
     """
     deleted = with_database(ctx, lambda session: session.client.prune())
-    if as_json:
-        output.write_json(shapes.PrunedShape(deleted))
-    else:
-        output.line("1 row deleted" if deleted == 1 else f"{deleted:,} rows deleted")
+    output.answer(
+        shapes.PrunedShape(deleted), "1 row deleted" if deleted == 1 else f"{deleted:,} rows deleted", as_json=as_json
+    )

@@ -247,7 +247,4 @@ def _named_by(app: Holdfast | None) -> set[str]:
 
 
 def _write(queue: QueueInfo, done: str, *, as_json: bool) -> None:
-    if as_json:
-        output.write_json(queue)
-    else:
-        output.line(f"{queue.name} {done}")
+    output.answer(queue, f"{queue.name} {done}", as_json=as_json)

@@ -87,9 +87,7 @@ def _local(at: datetime) -> Cell:
 
 @schedules.command("next", examples=("nightly", "nightly --count 5 --json"))
 @click.argument("name", shell_complete=completing.schedules)
-@click.option(
-    "--count", type=click.IntRange(1, 100), default=10, show_default=True, metavar="N", help="How many times."
-)
+@options.number("--count", 10, "How many times.", most=100)
 @options.as_json
 @click.pass_context
 def next_fires(ctx: click.Context, *, name: str, count: int, as_json: bool) -> None:
@@ -112,9 +110,7 @@ def next_fires(ctx: click.Context, *, name: str, count: int, as_json: bool) -> N
 
 @schedules.command("fires", examples=("nightly", "nightly --limit 100 -o csv"))
 @click.argument("name", shell_complete=completing.schedules)
-@click.option(
-    "--limit", type=click.IntRange(1, 1_000), default=20, show_default=True, metavar="N", help="How many at most."
-)
+@options.number("--limit", 20, "How many at most.")
 @listing.form
 @click.pass_context
 def fires(ctx: click.Context, *, name: str, limit: int, form: listing.Form) -> None:
@@ -223,17 +219,13 @@ def start_maintenance(
         message = "--from and --to belong together; give both or none"
         raise click.UsageError(message, ctx)
     window = None if start is None or end is None else (start, end)
-
-    async def change(session: Session) -> MaintenanceWindow:
-        return await session.client.schedules.start_maintenance(
+    found = with_store(
+        ctx,
+        lambda session: session.client.schedules.start_maintenance(
             name, window=window, days=days, tz=tz, dates=dates or None, **why
-        )
-
-    found = with_store(ctx, change)
-    if as_json:
-        output.write_json(found)
-    else:
-        output.line(f"no schedule fires {found.hours}")
+        ),
+    )
+    output.answer(found, f"no schedule fires {found.hours}", as_json=as_json)
 
 
 @maintenance.command("end", examples=("release",))

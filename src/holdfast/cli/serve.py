@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.app import Holdfast
-from holdfast.cli import connect, locate, output
+from holdfast.cli import connect, locate, options, output
 from holdfast.cli.grammar import Verb
 from holdfast.server import require_server
 from holdfast.services.secrecy import keep_secrets
@@ -17,7 +17,6 @@ from holdfast.telemetry import logs
 if TYPE_CHECKING:
     from holdfast.server.settings import ServerSettings
 
-LEVELS = ("debug", "info", "warning", "error")
 _EXAMPLES = (
     "-A mypackage.jobs:app",
     "--store postgresql://localhost/shop",
@@ -37,8 +36,8 @@ _EXAMPLES = (
 @click.option("--allow-unknown", is_flag=True, default=None, help="Take jobs of kinds that no worker has published.")
 @click.option("--metrics", is_flag=True, help="Count, and give the numbers at /metrics to those who may look.")
 @click.option("--link", is_flag=True, help="Let nobody in without a login, and print a link that lets in once.")
-@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
-@click.option("--log-format", type=click.Choice(logs.FORMS), default="text", show_default=True)
+@options.log_level
+@options.log_format
 @click.pass_context
 def serve(ctx: click.Context, /, *, metrics: bool, link: bool, log_level: str, log_format: str, **options: Any) -> None:
     """Serve the dashboard and the HTTP API.

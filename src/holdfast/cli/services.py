@@ -100,9 +100,5 @@ def set_service(
 @click.pass_context
 def reset(ctx: click.Context, *, name: str) -> None:
     """Let a service run again as the programs say."""
-
-    async def change(session: Session) -> None:
-        await session.client.services.reset(name)
-
-    with_store(ctx, change)
+    with_store(ctx, lambda session: session.client.services.reset(name))
     output.line(f"{name} is reset")

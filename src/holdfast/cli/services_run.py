@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import click
 
 from holdfast.app import Holdfast
-from holdfast.cli import locate
+from holdfast.cli import locate, options
 from holdfast.cli.connect import require_kept, require_present
 from holdfast.cli.services import services
 from holdfast.locations import masked
@@ -21,7 +21,6 @@ from holdfast.telemetry import endpoint, logs
 from holdfast.telemetry.exposition import require_metrics
 from holdfast.worker.errands import Errands
 
-_LEVELS = ("debug", "info", "warning", "error")
 _FAREWELL_S = 5.0
 
 
@@ -30,8 +29,8 @@ __all__ = ["services"]
 
 @services.command("run", examples=("", "--log-level debug"))
 @click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics for Prometheus here; it asks for no token.")
-@click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True)
-@click.option("--log-format", type=click.Choice(logs.FORMS), default="text", show_default=True)
+@options.log_level
+@options.log_format
 @click.pass_context
 def run(ctx: click.Context, *, metrics: str | None, log_level: str, log_format: str) -> None:
     """Run all services until it is stopped, without a worker.

@@ -33,9 +33,7 @@ _ACTIVE = ResourceTable[ActiveJob](
 @click.option("--phase", metavar="NAME", help="Of items, show only the jobs that are in this phase.")
 @click.option("--org-tag", metavar="TAG", default=ORG_TAG, show_default=True, help="The tag with an organisation's id.")
 @click.option("--project-tag", metavar="TAG", default=PROJECT_TAG, show_default=True, help="That with a project's id.")
-@click.option(
-    "--limit", type=click.IntRange(1, LISTED), default=20, show_default=True, metavar="N", help="Lines of each list."
-)
+@options.number("--limit", 20, "Lines of each list.", most=LISTED)
 @options.as_json
 @click.pass_context
 def stats(

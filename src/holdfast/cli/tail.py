@@ -24,6 +24,23 @@ from holdfast.resources.job import Job
 from holdfast.resources.job_parts import LogLine
 from holdfast.stores.values import JobFilter
 
+of_queues = click.option(
+    "--queue",
+    "queues",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=completing.queues,
+    help="Jobs of this queue, or of any given.",
+)
+of_kinds = click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    metavar="KIND",
+    shell_complete=completing.kinds,
+    help="Jobs of this kind, or of any given.",
+)
+
 _FOLLOWED = 100  # jobs whose lines are read, at once
 _LOOK_S = 1.0
 _EXAMPLES = (
@@ -34,22 +51,8 @@ _EXAMPLES = (
 
 
 @click.command("tail", cls=Verb, examples=_EXAMPLES)
-@click.option(
-    "--queue",
-    "queues",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=completing.queues,
-    help="Jobs of this queue, or of any given.",
-)
-@click.option(
-    "--kind",
-    "kinds",
-    multiple=True,
-    metavar="KIND",
-    shell_complete=completing.kinds,
-    help="Jobs of this kind, or of any given.",
-)
+@of_queues
+@of_kinds
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="These events only: job:failed, job:progress.")
 @click.option("--logs", is_flag=True, help="Also what handlers log, of up to 100 jobs at once.")
 @click.option("--timeout", metavar="DURATION", help="Leave after so long: 30s, 5m. [default: when stopped]")

@@ -7,7 +7,7 @@ import click
 
 from holdfast import ages
 from holdfast.cli import completing, listing, options, output
-from holdfast.cli.connect import Session, with_store
+from holdfast.cli.connect import with_store
 from holdfast.cli.grammar import Noun
 from holdfast.cli.output import Cell
 from holdfast.cli.tables import Attribute, ResourceTable
@@ -70,11 +70,7 @@ def list_tokens(ctx: click.Context, *, form: listing.Form) -> None:
 
     Tokens that ended are listed for a month after.
     """
-
-    async def read(session: Session) -> tuple[list[Token], datetime]:
-        return await session.client.tokens.list(), await session.client.now()
-
-    found, now = with_store(ctx, read)
+    found, now = listing.read(ctx, lambda session: session.client.tokens.list())
     empty = "there is no token; make one with `tokens create --name me --role admin`"
     listing.write(form, TokenList(tokens=found), *_TOKENS.of(found, now), empty=empty)
 
@@ -90,10 +86,7 @@ def revoke(ctx: click.Context, *, number: int, actor: str | None, as_json: bool)
     ID is its number in `tokens list`. Exit code 3: there is no such token.
     """
     revoked = with_store(ctx, lambda session: session.client.tokens.revoke(number, actor=actor))
-    if as_json:
-        output.write_json(revoked)
-    else:
-        output.line(f"token {revoked.id} of {revoked.name} is revoked")
+    output.answer(revoked, f"token {revoked.id} of {revoked.name} is revoked", as_json=as_json)
 
 
 def _state(token: Token, now: datetime) -> Cell:

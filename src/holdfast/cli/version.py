@@ -14,7 +14,4 @@ from holdfast.cli.grammar import Verb
 def version(*, as_json: bool) -> None:
     """Print the versions of Holdfast and Python."""
     found = shapes.VersionShape(__version__, platform.python_version(), platform.platform())
-    if as_json:
-        output.write_json(found)
-    else:
-        output.line(f"holdfast {found.holdfast}, Python {found.python}, {found.platform}")
+    output.answer(found, f"holdfast {found.holdfast}, Python {found.python}, {found.platform}", as_json=as_json)

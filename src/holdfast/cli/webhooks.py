@@ -65,7 +65,4 @@ def enable(ctx: click.Context, *, url: str, as_json: bool) -> None:
         return endpoint.url in before, endpoint
 
     was_disabled, endpoint = with_store(ctx, change)
-    if as_json:
-        output.write_json(endpoint)
-    else:
-        output.line(f"{endpoint.url} {'enabled' if was_disabled else 'was not disabled'}")
+    output.answer(endpoint, f"{endpoint.url} {'enabled' if was_disabled else 'was not disabled'}", as_json=as_json)

@@ -11,7 +11,7 @@ from typing import NoReturn
 import click
 
 from holdfast import names
-from holdfast.cli import locate
+from holdfast.cli import locate, options
 from holdfast.cli.exits import Exit, Refusal
 from holdfast.cli.grammar import Verb
 from holdfast.errors import InvalidValue
@@ -25,7 +25,6 @@ from holdfast.worker_settings import MOST_CONCURRENT, MOST_PROCESSES
 _CHILD = ("-m", "holdfast.cli.worker_child")
 _SIZE = re.compile(r"(\d+)\s*(k|m|g)?b", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
-_LEVELS = ("debug", "info", "warning", "error")
 _EXAMPLES = (
     "-A mypackage.jobs:app",
     "-A mypackage.jobs:app --queues high,default --processes 2",
@@ -53,8 +52,8 @@ def _count(most: int) -> click.IntRange:
     "--recycle-after", metavar="JOBS|SIZE", help="Renew a process after so many jobs, or above a size: 512MB."
 )
 @click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics for Prometheus here; it asks for no token.")
-@click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True)
-@click.option("--log-format", type=click.Choice(logs.FORMS), default="text", show_default=True)
+@options.log_level
+@options.log_format
 @click.pass_context
 def worker(
     ctx: click.Context,

@@ -1,12 +1,10 @@
 """`holdfast workers list|drain`."""
 
-from datetime import datetime
-
 import click
 
 from holdfast import sizes
 from holdfast.cli import listing, options, output
-from holdfast.cli.connect import Session, with_store
+from holdfast.cli.connect import with_store
 from holdfast.cli.grammar import Noun, program_of
 from holdfast.cli.output import Cell
 from holdfast.cli.tables import Attribute, ResourceTable
@@ -56,11 +54,7 @@ def list_workers(ctx: click.Context, *, with_dead: bool, form: listing.Form) -> 
     renewed its lease, and MEMORY what it had then. A worker whose lease ended is not trusted any more, and its jobs are
     about to be requeued. A worker that is shutting down was asked to with `workers drain`.
     """
-
-    async def read(session: Session) -> tuple[list[WorkerInfo], datetime]:
-        return await session.client.workers.list(dead=True), await session.client.now()
-
-    found, now = with_store(ctx, read)
+    found, now = listing.read(ctx, lambda session: session.client.workers.list(dead=True))
     listed = [worker for worker in found if with_dead or worker.dead_at is None]
     empty = f"no worker is alive; start one with `{program_of(ctx)} worker`"
     listing.write(form, WorkerList(workers=listed), *_WORKERS.of(listed, now), empty=empty)
