@@ -3,6 +3,7 @@
 Signature, checks of the configuration file, its JSON Schema, `config show` and `Settings` are made of these classes.
 """
 
+import difflib
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -141,6 +142,7 @@ def takes_options(
 
     def decorate(init: Callable[[Owner, AppOptions], None]) -> Callable[Concatenate[Owner, P], None]:
         def construct(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            _require_options(type(self).__name__, len(args), kwargs)
             init(self, options(*args, **kwargs))
 
         functools.update_wrapper(construct, init)
@@ -148,6 +150,26 @@ def takes_options(
         return construct
 
     return decorate
+
+
+def _require_options(owner: str, given: int, named: Iterable[str]) -> None:
+    """Refuse what is no option under the name of the class that was called, and name the option that was meant."""
+    known = [option.name for option in fields(AppOptions)]
+    positional = sum(not option.kw_only for option in fields(AppOptions))
+    if given > positional:
+        message = (
+            f"{owner}() takes the URL of the store; all other options are named, got {given} values without a name"
+        )
+        raise TypeError(message)
+    for name in named:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            meant = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(known)}"
+            message = f"{owner}() has no option {name!r}; {meant}"
+            raise TypeError(message)
+        if given and name == known[0]:
+            message = f"{owner}() got two values for {name!r}; give one"
+            raise TypeError(message)
 
 
 def _signature() -> Signature:

@@ -112,6 +112,20 @@ def test_wrong_options_are_refused(options: dict[str, Any], reason: str) -> None
         Holdfast("sqlite://", **options)
 
 
+@pytest.mark.parametrize(
+    "values, options, reason",
+    [
+        ([], {"quue": []}, r"Holdfast\(\) has no option 'quue'; did you mean 'queues'\?"),
+        ([], {"zzz": 1}, r"Holdfast\(\) has no option 'zzz'; expected one of url, schema,"),
+        (["holdfast"], {}, r"Holdfast\(\) takes the URL of the store; all other options are named, got 2 values"),
+        ([], {"url": "sqlite://"}, r"Holdfast\(\) got two values for 'url'"),
+    ],
+)
+def test_a_wrong_option_is_named_as_one_of_the_app(values: list[Any], options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(TypeError, match=reason):
+        Holdfast("sqlite://", *values, **options)
+
+
 def test_options_are_converted() -> None:
     settings = Holdfast("sqlite://", deadline="1m", timeout=None, queues=[Queue("Bulk", priority=9)]).config
     assert (settings.deadline_s, settings.timeout_ms) == (60.0, None)
