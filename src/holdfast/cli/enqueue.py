@@ -1,22 +1,29 @@
 """`holdfast enqueue`."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from holdfast.app import Holdfast
-from holdfast.cli import arguments, completing, locate, moments, options, output, remote_enqueue, waiting
-from holdfast.cli.connect import require_kept
+from holdfast.cli import arguments, completing, locate, moments, options, output, waiting
+from holdfast.cli.connect import require_kept, with_server
+from holdfast.cli.exits import Exit
 from holdfast.cli.grammar import Verb
-from holdfast.cli.remote_enqueue import Request
-from holdfast.cli.waiting import Watch
+from holdfast.client.kinds import Kinds
+from holdfast.client.protocol import Client
+from holdfast.errors import ArgumentError
+from holdfast.resources.enqueue import EnqueueRequest
 from holdfast.resources.job import EnqueuedJob
 from holdfast.tasks.call import Call
-from holdfast.tasks.options import UsingOptions
-from holdfast.tasks.task import Task
 
+if TYPE_CHECKING:
+    from holdfast.remote.client import RemoteClient
+
+_Then = Callable[[Client, EnqueuedJob], Awaitable[None]]
 _EXAMPLES = (
     "send_email to=a@example.org subject=hello",
     "resize path=a.png width=300 sizes:='[100, 200]'",
@@ -69,61 +76,80 @@ def enqueue(
         message = "--wait-timeout goes with --wait; --timeout bounds an attempt of the job"
         raise click.UsageError(message, ctx)
     timeout_s = waiting.read_timeout(wait_timeout, "--wait-timeout")
+    using = _using(given)
     if (named := locate.server(ctx)) is not None:
-        request = Request(kind, pairs, args, given, Watch((), timeout_s) if wait else None)
-        ctx.exit(remote_enqueue.run(named, request, as_json=as_json))
-    app = locate.app_with_tasks(ctx)
-    require_kept(app.config)
-    task = app.tasks.get(kind)
-    encoded = arguments.read_pairs(task, pairs) if args is None else arguments.read_args(args)
-    call = _call(task, encoded, given)
-    if wait:
-        ctx.exit(_enqueue_and_wait(app, call, Watch((), timeout_s), as_json=as_json))
-    job = asyncio.run(_enqueue(app, call))
-    if as_json:
-        output.write_json(job)
+
+        async def ask(client: "RemoteClient", then: _Then) -> None:
+            request = EnqueueRequest(kind=kind, args=await _args(client.kinds, kind, pairs, args), **using)
+            await then(client, await client.jobs.enqueue(request))
+
+        def run(then: _Then) -> None:
+            with_server(named, lambda client: ask(client, then))
     else:
-        remote_enqueue.write(job)
+        app = locate.app_with_tasks(ctx)
+        require_kept(app.config)
+        task = app.tasks.get(kind)
+        encoded = arguments.read_pairs(task, pairs) if args is None else arguments.read_args(args)
+        call = task.call_json(encoded, **using)
+
+        def run(then: _Then) -> None:
+            asyncio.run(_store(app, call, then))
+
+    ctx.exit(_finish(run, waiting.Watch((), timeout_s) if wait else None, as_json=as_json))
 
 
-async def _enqueue(app: Holdfast, call: Call[Any]) -> EnqueuedJob:
+async def _store(app: Holdfast, call: Call[Any], then: _Then) -> None:
     async with app:
         handle = await app.enqueue(call)
-        return (await handle.get()).enqueued(created=handle.created)
+        await then(app.client, (await handle.get()).enqueued(created=handle.created))
 
 
-def _enqueue_and_wait(app: Holdfast, call: Call[Any], watch: Watch, *, as_json: bool) -> int:
-    """Store the job and wait for its end; its id is printed before that, JSON is one document after it."""
+def _finish(run: Callable[[_Then], None], watch: waiting.Watch | None, *, as_json: bool) -> int:
+    """Store the job, and wait for its end if there is a watch; the answer is the exit code.
+
+    Its id is printed as soon as it is stored; JSON is one document at the end.
+    """
     stored: list[EnqueuedJob] = []
 
-    async def run() -> None:
-        async with app:
-            handle = await app.enqueue(call)
-            job = (await handle.get()).enqueued(created=handle.created)
-            stored.append(job)
+    async def then(client: Client, job: EnqueuedJob) -> None:
+        stored.append(job)
+        if not as_json:
+            output.line(job.id)
+            if not job.created:
+                output.note(f"existing: job {job.id} was there already, nothing was stored")
+        if watch is not None:
             watch.ids.append(job.id)
-            if not as_json:
-                remote_enqueue.write(job)
-            await waiting.until_ended(app.client, watch)
+            await waiting.until_ended(client, watch)
 
-    with waiting.interruptible(watch):
-        asyncio.run(run())
-    code = waiting.tell(watch, as_json=as_json, is_named=False)
-    if as_json:
-        for job in stored:
-            output.write_json(watch.seen.get(job.id, job).enqueued(created=job.created))
+    with contextlib.nullcontext() if watch is None else waiting.interruptible(watch):
+        run(then)
+    code = int(Exit.OK) if watch is None else waiting.tell(watch, as_json=as_json, is_named=False)
+    for job in stored if as_json else ():
+        seen = None if watch is None else watch.seen.get(job.id)
+        output.write_json(job if seen is None else seen.enqueued(created=job.created))
     return code
 
 
-def _call(task: Task[..., Any], encoded: str, given: dict[str, Any]) -> Call[Any]:
-    """Give the task what was given, and nothing for what was not."""
-    using: UsingOptions = {}
-    chosen: dict[str, Any] = {name: value for name, value in given.items() if value not in (None, ())}
-    if "run_at" in chosen:
-        chosen["run_at"] = moments.due(chosen["run_at"], "--at")
-    if "tags" in chosen:
-        chosen["tags"] = moments.tags(chosen["tags"])
-    if chosen.get("timeout") == "none":
-        chosen["timeout"] = None
-    using.update(chosen)  # type: ignore[typeddict-item] # the options carry the names of UsingOptions
-    return task.call_json(encoded, **using)
+async def _args(kinds: Kinds, kind: str, pairs: Sequence[str], args: str | None) -> dict[str, Any]:
+    """Read the arguments for a server, which knows the task: pairs by the JSON Schema that it has of them."""
+    if args is None:
+        encoded = arguments.read_pairs(None, pairs, await arguments.schema_of(kinds, kind))
+    else:
+        encoded = arguments.read_args(args)
+    try:
+        return msgspec.json.decode(encoded, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        message = f"--args: expected a JSON object: {error}"
+        raise ArgumentError(message) from error
+
+
+def _using(given: dict[str, Any]) -> dict[str, Any]:
+    """Read the options that were given; they carry the names of UsingOptions."""
+    using: dict[str, Any] = {name: value for name, value in given.items() if value not in (None, ())}
+    if "run_at" in using:
+        using["run_at"] = moments.due(using["run_at"], "--at")
+    if "tags" in using:
+        using["tags"] = moments.tags(using["tags"])
+    if using.get("timeout") == "none":
+        using["timeout"] = None
+    return using
