@@ -16,7 +16,7 @@ WORKER = [sys.executable, "-m", "holdfast", "worker", "-A", "pipeline:app"]
 
 @app.task
 class Report(Pipeline):
-    """Add up sales; the fields are the payload, and what a phase returns is stored the moment it ends."""
+    """Add up sales; the fields are the arguments, and what a phase returns is stored the moment it ends."""
 
     url: str
 

@@ -84,7 +84,7 @@ class TaskDefaults:
     ] = "1h"
     retry: Annotated[Backoff, About("How long a failed attempt waits for the next.")] = field(default_factory=backoff)
     on_error: Annotated[OnError, About("What an exception means that no task classifies.", "retry")] = "retry"
-    max_payload: Annotated[
+    max_args_bytes: Annotated[
         int, Meta(ge=1, le=LARGEST_PAYLOAD), About("How many bytes the arguments of a job may have as JSON.", 256000)
     ] = payload.BYTES
     max_depth: Annotated[

@@ -102,7 +102,7 @@ def read_settings(options: AppOptions) -> Settings:
 def _check_types(options: AppOptions) -> None:
     names.schema(options.schema)
     names.count(options.pool_size, "pool_size", LARGEST_POOL)
-    names.count(options.max_payload, "max_payload", LARGEST_PAYLOAD)
+    names.count(options.max_args_bytes, "max_args_bytes", LARGEST_PAYLOAD)
     names.count(options.max_depth, "max_depth", DEEPEST_PAYLOAD)
     names.count(options.max_attempts, "max_attempts")
     names.count(options.max_crashes, "max_crashes")

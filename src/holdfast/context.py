@@ -149,7 +149,7 @@ def _said(level: int, msg: object, args: tuple[object, ...]) -> str:
 
 
 class Context(Generic[State]):
-    """The job that a handler works on; a first parameter annotated `Context` is no part of the payload.
+    """The job that a handler works on; a first parameter annotated `Context` is not one of the arguments.
 
     `state` is what the app's `lifespan` yielded in this process; `Context[MyState]` gives it a type.
     """

@@ -172,7 +172,7 @@ class Conflict(HoldfastError):
 
 
 class KeyConflict(Conflict):
-    """An idempotency key was used before, for another kind or payload."""
+    """An idempotency key was used before, for another kind or other arguments."""
 
 
 class RateLimited(Conflict):

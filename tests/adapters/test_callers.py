@@ -575,7 +575,7 @@ async def test_a_store_in_memory_accepts_no_connection() -> None:
     "limits, argument",
     [
         ({}, [1] * 127_990),  # 255,990 bytes of JSON as the client counts them
-        ({"max_payload": 1_000_000}, "x" * 900_000),
+        ({"max_args_bytes": 1_000_000}, "x" * 900_000),
         ({"max_depth": 100}, None),
         ({}, 2**63 + 1),
         ({}, -1.7976931348623157e308),

@@ -135,7 +135,7 @@ async def test_a_clash_within_one_call_answers_in_order(shop: Shop) -> None:
 async def test_a_key_of_another_request_is_refused_and_the_transaction_goes_on(shop: Shop) -> None:
     await shop.caller.begin()
     await shop.caller.enqueue(1, key="k")
-    with pytest.raises(KeyConflict, match="another kind or payload"):
+    with pytest.raises(KeyConflict, match="another kind or other arguments"):
         await shop.caller.enqueue(2, key="k")
     await shop.order(1)
     await shop.caller.commit()

@@ -46,7 +46,7 @@ def test_prints_the_public_id(shop: Shop) -> None:
 )
 def test_text_stays_text_where_the_task_takes_it(sqlite_shop: Shop, pair: str, expected: Any) -> None:
     task = sqlite_shop.load().tasks.get("resize")
-    payload = task.call_json(arguments.read_pairs(task, ["path=7", "width=300", pair])).payload
+    payload = task.call_json(arguments.read_pairs(task, ["path=7", "width=300", pair])).args_json
     name = pair.partition("=")[0].removesuffix(":")
     assert json.loads(payload) == {"path": "7", "width": 300, name: expected}
 

@@ -45,7 +45,7 @@ def test_the_table_says_what_each_says_and_how_much_is_used(shop: Shop) -> None:
         ["calls", "ask", "-", "a start every 20 ms, an enqueue every 1.5 s", "-", "-", "0"],
         ["shots", "queue default", "-", "3 at once in each instance", "2", "1", "0"],
         [
-            *("tenants", "queue default", "payload.tenant", "1 at once, one after the other, keys take turns"),
+            *("tenants", "queue default", "args.tenant", "1 at once, one after the other, keys take turns"),
             *("2", "0", "1"),
         ],
     ]

@@ -36,7 +36,7 @@ services: {promotion: {batch: 7}}
         max_crashes=4,
         retry=backoff(base="1m", factor=3),
         worker=WorkerSettings(concurrency=4, processes=2),
-        limits=[Limit(name="tenant", key="payload.tenant", concurrency=2), Limit(name="other", concurrency=1)],
+        limits=[Limit(name="tenant", key="args.tenant", concurrency=2), Limit(name="other", concurrency=1)],
     )
     settings = app.config
     assert (settings.url, settings.deadline_s) == ("sqlite:///file.db", 3.0)
@@ -103,7 +103,7 @@ def test_policies_and_channels(write: Write) -> None:
     file = write("""
 store: sqlite:///jobs.db
 limits:
-  tenant: {kinds: [resize, crop], key: payload.tenant, concurrency: 3, throttle: 50/s, burst: 5, rotate: true}
+  tenant: {kinds: [resize, crop], key: args.tenant, concurrency: 3, throttle: 50/s, burst: 5, rotate: true}
 budgets:
   ai:
     {amount: 2000000 tokens, period: day, thresholds: {75%: reduce, "0.9": defer, 100%: [alert, stop]}}

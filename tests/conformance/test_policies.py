@@ -55,7 +55,7 @@ def verbs(store: Store, app: Holdfast) -> LocalSettings:
     return LocalSettings(policies, app.describe_settings)
 
 
-TENANT = Limit(name="tenant", key="payload.tenant", concurrency=3)
+TENANT = Limit(name="tenant", key="args.tenant", concurrency=3)
 
 
 # ---- publishing ----------------------------------------------------------------------------------------------------

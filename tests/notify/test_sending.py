@@ -57,7 +57,7 @@ async def test_pagerduty_gets_events_of_version_2(store: Store, clock: Clock, re
 
 
 async def test_slack_gets_blocks_within_its_bounds(store: Store, clock: Clock, receiver: Receiver) -> None:
-    staff = Staff(store, told_by("chat", fields=["url", "payload.password", "missing"]), to=channels(receiver))
+    staff = Staff(store, told_by("chat", fields=["url", "args.password", "missing"]), to=channels(receiver))
     job_id = await enqueue(
         store, kind="resize", queue="high", payload='{"url": "http://x/?a<b&c", "password": "hunter2"}'
     )

@@ -31,7 +31,7 @@ def make_app(url: str, schema: str) -> Holdfast:
     app = Holdfast(
         url,
         queues=[Queue(name, sla="1m", escalation="ops", priority=0 if name == "high" else 5) for name in QUEUES],
-        limits=[Limit(name=NAME, kinds=["rich"], key="payload.host", concurrency=2)],
+        limits=[Limit(name=NAME, kinds=["rich"], key="args.host", concurrency=2)],
         budgets=[Budget(name=NAME, amount="$10000", period="month", kinds=["rich"])],
         channels={"chat": Slack(url="http://127.0.0.1:9/hook")},
         escalations=[Escalation(name="ops", channels=["chat"], respond_within="15m")],

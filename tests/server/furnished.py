@@ -22,7 +22,7 @@ def furnished_app(make: MakeApp, said: str = PLAIN) -> Holdfast:
             Queue("high", sla="1m", colour="red", escalation="ops", description=said, workers=2, max_workers=9),
             Queue("theirs"),
         ],
-        limits=[Limit(name="hosts", kinds=["shoot"], key="payload.host", concurrency=2)],
+        limits=[Limit(name="hosts", kinds=["shoot"], key="args.host", concurrency=2)],
         budgets=[Budget(name="ai", amount="$10", period="month", kinds=["shoot"], thresholds=DEFERRING)],
         channels={"chat": Slack(url="http://127.0.0.1:9/hook")},
         escalations=[

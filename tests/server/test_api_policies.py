@@ -69,7 +69,7 @@ async def test_queues_are_set_reset_and_purged(app: Holdfast) -> None:
 
 
 async def test_the_fullest_keys_of_limits_are_told_to_programs_too(make_sqlite_memory: MakeApp) -> None:
-    app = make_sqlite_memory(limits=[Limit(name="mails", queue="default", key="payload.to", rate="2/d")])
+    app = make_sqlite_memory(limits=[Limit(name="mails", queue="default", key="args.to", rate="2/d")])
 
     @app.task
     async def mail(to: str) -> None:

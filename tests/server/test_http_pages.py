@@ -89,7 +89,7 @@ def make(folder: Path) -> Holdfast:
         f"sqlite:///{folder}/jobs.db",
         synchronous="normal",
         queues=[Queue("high", workers=2)],
-        limits=[Limit(name="screenshots", queue="high", concurrency=4, key="payload.to")],
+        limits=[Limit(name="screenshots", queue="high", concurrency=4, key="args.to")],
         budgets=[Budget(name="ai", amount="$500", queue="high")],
         channels={"mail": Email(to="ops@example.org", sender="jobs@example.org", host="127.0.0.1", port=1)},
         escalations=[Escalation(name="ops", channels=["mail"])],

@@ -121,7 +121,7 @@ async def test_jobs_of_others_are_not_named_as_those_that_one_waits_for(
     app = make_sqlite_memory(
         limits=[
             Limit(name="one", kinds=["holds", "waits"], concurrency=1),
-            Limit(name="row", kinds=["first", "second"], key="payload.to", fifo=True),
+            Limit(name="row", kinds=["first", "second"], key="args.to", fifo=True),
         ]
     )
     go = asyncio.Event()

@@ -109,7 +109,7 @@ async def test_many_calls_are_answered_one_to_one_and_a_key_stands_for_one_reque
         first = await task.using(key="k").enqueue(1)
         again = await task.using(key="k").enqueue(1)
         assert (again.number, again.created) == (first.number, False)
-        with pytest.raises(KeyConflict, match=f"used by job {first.id} for another kind or payload"):
+        with pytest.raises(KeyConflict, match=f"used by job {first.id} for another kind or other arguments"):
             await task.using(key="k").enqueue(2)
         with pytest.raises(KeyConflict, match=r"^1 of 2 calls were refused, all others accepted: \[1\] key 'k'"):
             await app.enqueue_many([task.call(7), task.using(key="k").call(2)])

@@ -8,7 +8,7 @@ import pytest
 from holdfast.job import JobRow, JobState
 from holdfast.policies.allowance import Allowance, level_of
 from holdfast.policies.budgets import period_around
-from holdfast.policies.keys import key_of
+from holdfast.policies.keys import key_of, key_path, shown_key, stored_key
 
 NEW_YORK = "America/New_York"
 THRESHOLDS = ((750_000, "reduce"), (800_000, "alert"), (900_000, "defer"), (1_000_000, "stop"))
@@ -66,6 +66,15 @@ def test_the_key_of_a_job(path: tuple[str, ...], expected: str) -> None:
     key = key_of(path, job)
     assert key.startswith(expected) if expected == "#" else key == expected
     assert len(key) <= 200
+
+
+@pytest.mark.parametrize("expression", ["args.tenant", "payload.tenant"])
+def test_an_expression_is_published_as_the_last_release_writes_it(expression: str) -> None:
+    """Programs of both releases read each other's definitions during an upgrade; people read the new word."""
+    path = key_path(expression)
+    assert (stored_key(path), shown_key(path)) == ("payload.tenant", "args.tenant")
+    assert (stored_key(()), shown_key(())) == (None, None)
+    assert shown_key(key_path("tags.tenant")) == "tags.tenant"
 
 
 @pytest.mark.parametrize(

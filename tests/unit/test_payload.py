@@ -66,7 +66,7 @@ def test_accepted_means_it_comes_back_equal(value: Any) -> None:
         assert not _fits(value)
     else:
         assert _fits(value)
-        assert work.decode(call.payload) == {"value": value}
+        assert work.decode(call.args_json) == {"value": value}
 
 
 @settings(max_examples=200, deadline=None)
@@ -76,7 +76,7 @@ def test_a_typed_parameter_accepts_only_what_comes_back_equal(value: Any) -> Non
         call = typed.call(value)
     except ArgumentError:
         return
-    assert typed.decode(call.payload) == {"value": value}
+    assert typed.decode(call.args_json) == {"value": value}
 
 
 @settings(max_examples=200, deadline=None)
@@ -128,12 +128,12 @@ def test_a_list_that_contains_itself_is_refused() -> None:
 
 @pytest.mark.parametrize("value", [2**63, 2**64 - 1, -(2**63), 2**53 + 1, 0.1, -0.0, 1e308, "\U0001f980", "\x7f\u2028"])
 def test_what_is_at_the_edge_survives(value: Any) -> None:
-    assert work.decode(work.call(value).payload) == {"value": value}
+    assert work.decode(work.call(value).args_json) == {"value": value}
 
 
 def test_the_deepest_value_that_is_allowed_survives() -> None:
     deepest = _nested(61)
-    assert work.decode(work.call(deepest).payload) == {"value": deepest}
+    assert work.decode(work.call(deepest).args_json) == {"value": deepest}
 
 
 def test_results_have_the_same_limits() -> None:

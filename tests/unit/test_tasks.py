@@ -93,7 +93,7 @@ async def test_a_task_with_a_context_is_called_with_it_and_enqueued_without(app:
 
     assert work.wants_context
     assert work.is_async
-    assert work.call(1).payload == '{"number":1}'
+    assert work.call(1).args_json == '{"number":1}'
 
 
 def test_aliases_find_the_task(app: Holdfast) -> None:
@@ -256,7 +256,7 @@ def test_arguments_survive_enqueue_and_run(app: Holdfast, annotation: Any, value
 
     work.__annotations__["value"] = annotation
     task = app.task(work)
-    decoded = task.decode(task.call(value).payload)["value"]
+    decoded = task.decode(task.call(value).args_json)["value"]
     if not isinstance(decoded, list) or not isinstance(decoded[0], Uncomparable):
         assert decoded == value
     assert type(decoded) is type(value) or (annotation, value) == (float, 3)
@@ -309,9 +309,9 @@ def test_only_given_arguments_are_stored(app: Holdfast) -> None:
     @app.task
     def send_email(to: str, subject: str = "hi", copies: list[str] = []) -> None: ...  # noqa: B006 - on purpose
 
-    assert send_email.call("a").payload == '{"to":"a"}'
+    assert send_email.call("a").args_json == '{"to":"a"}'
     assert send_email.decode('{"to":"a"}') == {"to": "a"}
-    assert send_email.decode(send_email.call("a", copies=["b"]).payload) == {"to": "a", "copies": ["b"]}
+    assert send_email.decode(send_email.call("a", copies=["b"]).args_json) == {"to": "a", "copies": ["b"]}
 
 
 @pytest.mark.parametrize(
@@ -342,16 +342,16 @@ def test_arguments_may_come_as_json(app: Holdfast) -> None:
 
     call = remind.call_json('{"when": "2026-01-01T00:00:00Z", "who": {"name": "Ada"}}', priority=0)
     assert call.options.priority == 0
-    assert remind.decode(call.payload) == {"when": datetime(2026, 1, 1, tzinfo=UTC), "who": Person(name="Ada")}
+    assert remind.decode(call.args_json) == {"when": datetime(2026, 1, 1, tzinfo=UTC), "who": Person(name="Ada")}
 
 
 def test_limits_of_the_app_hold_for_its_tasks() -> None:
-    app = Holdfast("sqlite://", max_payload=40, max_depth=3)
+    app = Holdfast("sqlite://", max_args_bytes=40, max_depth=3)
 
     @app.task
     def work(value: Any) -> None: ...
 
-    assert work.call([]).payload == '{"value":[]}'
+    assert work.call([]).args_json == '{"value":[]}'
     with pytest.raises(ArgumentError, match="expected at most 40 bytes of JSON"):
         work.call("x" * 40)
     with pytest.raises(ArgumentError, match="expected at most 3 levels"):
@@ -486,8 +486,8 @@ def test_a_pipeline_has_its_fields_as_payload_and_its_phases_in_order(app: Holdf
     ]
     call = Transcode(url="x", address=Address("Main St")).using(priority=1).call()
     assert (call.kind, call.options.priority) == ("transcode", 1)
-    assert task.decode(call.payload) == {"url": "x", "address": Address("Main St"), "height": 720}
-    assert Transcode(**task.decode(call.payload)) == Transcode(url="x", address=Address("Main St"))
+    assert task.decode(call.args_json) == {"url": "x", "address": Address("Main St"), "height": 720}
+    assert Transcode(**task.decode(call.args_json)) == Transcode(url="x", address=Address("Main St"))
     wrong: Any = Transcode
     with pytest.raises(ArgumentError, match="argument url: expected `str`, got `int`"):
         wrong(url=1, address=Address("Main St")).call()

@@ -11,7 +11,7 @@ from tests.support.workers import MakeApp, drained, ended, working
 
 
 async def test_no_more_run_at_once_than_the_limit_says_and_all_run(make_app: MakeApp) -> None:
-    app = make_app(limits=[Limit(name="shots", key="payload.tenant", concurrency=2)])
+    app = make_app(limits=[Limit(name="shots", key="args.tenant", concurrency=2)])
     running: dict[str, int] = {}
     most: dict[str, int] = {}
     pairs = {tenant: asyncio.Barrier(2) for tenant in "ab"}  # each job ends beside another

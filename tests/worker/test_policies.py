@@ -7,7 +7,7 @@ from holdfast.client.making import new_job
 from holdfast.job import JobState
 from tests.support.workers import MakeApp, drained
 
-CALLS = Limit(name="calls", key="payload.tenant", rate="2/h")
+CALLS = Limit(name="calls", key="args.tenant", rate="2/h")
 
 
 def with_task(app: Holdfast, **options: object) -> Holdfast:

@@ -26,7 +26,7 @@ from holdfast.moving.move import move as move_jobs
 from holdfast.moving.sides import Side
 from holdfast.stores import make_store
 
-_DEADLINE = "60s"  # of one page, which may hold a thousand large payloads
+_DEADLINE = "60s"  # of one page, which may hold a thousand jobs with large arguments
 _DEFAULT_SCHEMA = "holdfast"
 
 

@@ -11,6 +11,7 @@ from holdfast.client.repeat import until_answered
 from holdfast.errors import BudgetNotFound, InvalidValue, shown
 from holdfast.policies.allowance import level_of
 from holdfast.policies.budgets import period_around
+from holdfast.policies.keys import shown_key
 from holdfast.policies.money import MICRO
 from holdfast.resources.budget import (
     BudgetInfo,
@@ -157,7 +158,7 @@ def budget_info(row: BudgetRow, now: datetime, key: str | None, period: PeriodRo
         name=row.name,
         queue=row.queue,
         kinds=List(row.kinds),
-        key_path=".".join(row.path) or None,
+        key_path=shown_key(row.path),
         ceiling=row.ceiling / MICRO,
         unit=row.unit,
         period=row.period,

@@ -73,7 +73,7 @@ def _changed(old: JobRow, changes: Mapping[str, Any], settings: Settings) -> str
         message = f"job {old.public_id}: expected arguments by name, got {shown(given)}"
         raise InvalidValue(message)
     kept = {name: _keeping(value, given.get(name)) for name, value in changes.items()}
-    return payload.encode(given | kept, old.kind, most_bytes=settings.max_payload, most_depth=settings.max_depth)
+    return payload.encode(given | kept, old.kind, most_bytes=settings.max_args_bytes, most_depth=settings.max_depth)
 
 
 def _keeping(new: Any, old: Any) -> Any:

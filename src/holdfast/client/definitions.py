@@ -11,6 +11,7 @@ from msgspec import UNSET
 from holdfast.config import Settings
 from holdfast.errors import ConfigError
 from holdfast.policies.budgets import Budget
+from holdfast.policies.keys import stored_key
 from holdfast.policies.limits import Limit
 from holdfast.queues import Queue
 from holdfast.schedules import Schedule
@@ -82,12 +83,13 @@ def written_queue(queue: Queue) -> dict[str, Any]:
 
 
 def _written_limit(limit: Limit) -> dict[str, Any]:
-    written = {name: getattr(limit, name) for name in _LIMIT_FIELDS}
+    written = {name: getattr(limit, name) for name in _LIMIT_FIELDS} | {"key": stored_key(limit.path)}
     return {name: value for name, value in written.items() if value not in (None, (), False)}
 
 
 def _written_budget(budget: Budget) -> dict[str, Any]:
     written = {name: getattr(budget, name) for name in _BUDGET_FIELDS}
+    written["key"] = stored_key(budget.path)
     written["amount"] = str(budget.amount)  # perhaps a Decimal
     return {name: value for name, value in written.items() if value not in (None, ())}
 
@@ -111,7 +113,7 @@ def _kind(task: AnyTask, settings: Settings, cadences: Sequence[str]) -> KindRow
         "budget": policy.budget,
         "estimate": None if policy.estimate is None else str(policy.estimate),
         "debounce_ms": policy.debounce_ms,
-        "debounce_key": ".".join(policy.debounce_path) or None,
+        "debounce_key": stored_key(policy.debounce_path),
         "phases": policy.plan,
         "on_restart": None if policy.on_restart == "requeue" else policy.on_restart,
         "queue_override": policy.queue_override or None,

@@ -170,7 +170,7 @@ def _limited(call: Call[Any], refusal: Refusal) -> RateLimited:
 
 def _conflict(call: Call[Any], inserted: Inserted) -> str:
     by = "" if inserted.id is None else f" by job {public_id.encode(inserted.id)}"
-    message = f"key {call.options.key!r} was used{by} for another kind or payload than this {call.kind};"
+    message = f"key {call.options.key!r} was used{by} for another kind or other arguments than this {call.kind};"
     return f"{message} one key stands for one request: take another key, or send the same request again"
 
 

@@ -9,6 +9,7 @@ import msgspec
 from holdfast import names
 from holdfast.client.repeat import until_answered
 from holdfast.errors import UnknownKind, shown
+from holdfast.policies.keys import key_path, shown_key
 from holdfast.resources.kind import KindInfo
 from holdfast.stores.policies import KindRow, PolicyStore
 
@@ -17,7 +18,7 @@ List = list  # one of the verbs has that name
 _NAMED = 10
 _SAME = (
     *("handler", "note", "priority", "max_attempts", "max_crashes", "timeout_ms", "budget", "estimate"),
-    *("debounce_ms", "debounce_key", "aliases", "cadence", "limits", "retry", "queue_override"),
+    *("debounce_ms", "aliases", "cadence", "limits", "retry", "queue_override"),
 )
 
 
@@ -56,6 +57,7 @@ def kind_info(row: KindRow) -> KindInfo:
         queue=row.queue,
         phases=[name for name, _ in definition.get("phases", ())],
         args_schema=definition.get("arguments", {}),
+        debounce_key=shown_key(key_path(definition.get("debounce_key"))),
         **{name: definition[name] for name in _SAME if name in definition},
     )
 

@@ -7,6 +7,7 @@ from holdfast.client.in_force import policy_path
 from holdfast.client.policies import Policies
 from holdfast.client.repeat import until_answered
 from holdfast.errors import LimitNotFound, shown
+from holdfast.policies.keys import shown_key
 from holdfast.resources.limit import LimitInfo, LimitKey, SlotHolder
 from holdfast.stores.limits import LimitRow, LimitStore, LimitUsage
 
@@ -90,7 +91,7 @@ def limit_info(row: LimitRow, usage: LimitUsage) -> LimitInfo:
         name=row.name,
         queue=row.queue,
         kinds=list(row.kinds),
-        key_path=".".join(row.path) or None,
+        key_path=shown_key(row.path),
         concurrency=row.concurrency,
         scope=row.scope,
         throttle_us=row.throttle_us,

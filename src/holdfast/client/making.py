@@ -20,7 +20,7 @@ def new_job(call: Call[Any], job_id: int, settings: Settings) -> NewJob:
         kind=call.kind,
         queue=call.queue,
         priority=_first(options.priority, policy.priority, queue.priority),
-        payload=call.payload,
+        payload=call.args_json,
         run_at=options.run_at,
         delay_ms=options.delay_ms,
         unique=options.unique,

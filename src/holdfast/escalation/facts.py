@@ -138,7 +138,7 @@ def chosen(payload: Any, fields: Sequence[str]) -> dict[str, Any]:
     whole = covered(payload) if fields else None
     for field in fields:
         value: Any = whole
-        for step in field.removeprefix("payload.").split("."):
+        for step in field.removeprefix("args.").split("."):
             if isinstance(value, dict) and step in value:
                 value = value[step]
             elif isinstance(value, list) and step.isdigit() and int(step) < len(value):

@@ -33,7 +33,7 @@ DEFAULT_THRESHOLDS = (Threshold(0.8, "alert"), Threshold(1.0, "alert"), Threshol
 class Budget:
     """A sum that jobs may spend in a period: those of a `queue`, of `kinds`, or of the tasks that say `budget=`.
 
-    `amount` is money or any unit: "$500", "2000000 tokens". `key` divides it: "payload.tenant" or "actor" gives each a
+    `amount` is money or any unit: "$500", "2000000 tokens". `key` divides it: "args.tenant" or "actor" gives each a
     sum of its own. A `period` begins at midnight in `tz`. `thresholds` are pairs of a share and an action: "alert"
     escalates, "reduce" halves the slots of its jobs, "defer" holds them until the next period, "stop" lets them fail at
     once with `BudgetExceeded`. Left out: alert at 80 % and at 100 %, stop at 100 %.
@@ -46,7 +46,7 @@ class Budget:
     tz: Annotated[ZoneName, About("The time zone in which a period begins at midnight.", "UTC")] = "UTC"
     queue: Annotated[names.Name | None, About("The queue whose jobs spend from it.", "high")] = None
     kinds: Annotated[Iterable[names.Name], About("The kinds of jobs that spend from it.", ["summarise"])] = ()
-    key: Annotated[KeyText | None, About("What divides it: each value has a sum of its own.", "payload.tenant")] = None
+    key: Annotated[KeyText | None, About("What divides it: each value has a sum of its own.", "args.tenant")] = None
     thresholds: Annotated[
         Iterable[tuple[float, Action]], About("What happens from which share on.", [{"at": 0.8, "action": "alert"}])
     ] = DEFAULT_THRESHOLDS

@@ -1,4 +1,4 @@
-"""Key expressions: which part of a job tells its tenant, customer or account, as `payload.tenant`."""
+"""Key expressions: which part of a job tells its tenant, customer or account, as `args.tenant`."""
 
 import hashlib
 import re
@@ -10,7 +10,8 @@ import msgspec
 from holdfast.errors import InvalidValue, shown
 from holdfast.formats import text_format
 
-ROOTS = ("payload", "tags")
+STORED = "payload"  # what stores, and definitions that programs of the last release read too, say for "args"
+_ROOTS = ("args", STORED, "tags")
 WHOLE = ("actor", "kind", "queue")
 _STEP = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*|[0-9]+", re.ASCII)
 _DEEPEST = 8
@@ -49,11 +50,21 @@ def key_path(expression: str | None, what: str = "key") -> tuple[str, ...]:
     if expression is None:
         return ()
     steps = tuple(expression.split(".")) if isinstance(expression, str) else ()
-    is_deep = len(steps) > 1 and steps[0] in ROOTS and all(_STEP.fullmatch(step) for step in steps[1:])
+    is_deep = len(steps) > 1 and steps[0] in _ROOTS and all(_STEP.fullmatch(step) for step in steps[1:])
     if not (is_deep or (len(steps) == 1 and steps[0] in WHOLE)) or len(steps) > _DEEPEST:
-        message = f"{what}: expected payload.<field>, tags.<name>, actor, kind or queue, got {shown(expression)}"
+        message = f"{what}: expected args.<field>, tags.<name>, actor, kind or queue, got {shown(expression)}"
         raise InvalidValue(message)
-    return steps
+    return (STORED, *steps[1:]) if steps[0] == "args" else steps
+
+
+def stored_key(path: Sequence[str]) -> str | None:
+    """Write an expression as it is published."""
+    return ".".join(path) or None
+
+
+def shown_key(path: Sequence[str]) -> str | None:
+    """Write an expression as people read it."""
+    return ".".join(("args", *path[1:]) if path and path[0] == STORED else path) or None
 
 
 def key_of(path: Sequence[str], job: Keyed) -> str:
@@ -62,7 +73,7 @@ def key_of(path: Sequence[str], job: Keyed) -> str:
         return ""
     if path[0] == "tags":
         value = (job.tags or {}).get(".".join(path[1:])) or ""
-    elif path[0] == "payload":
+    elif path[0] == STORED:
         value = _text_at(path[1:], job.payload)
     else:
         value = {"actor": job.actor, "kind": job.kind, "queue": job.queue}.get(path[0]) or ""

@@ -40,7 +40,7 @@ class Kind:
     debounce: Annotated[
         PositiveDuration | None, About("How long a job waits for the next call, which replaces it.", "5s")
     ] = None
-    debounce_key: Annotated[KeyText | None, About("Which calls replace each other; else all.", "payload.doc")] = None
+    debounce_key: Annotated[KeyText | None, About("Which calls replace each other; else all.", "args.doc")] = None
     estimated: Amount | None = field(init=False, repr=False, compare=False)  # what `estimate` means
     timeout_ms: int | UnsetType | None = field(init=False, repr=False, compare=False)
     debounce_ms: int | None = field(init=False, repr=False, compare=False)

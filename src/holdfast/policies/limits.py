@@ -25,7 +25,7 @@ Slots = Annotated[int, Meta(ge=1, le=MOST_SLOTS)]
 class Limit:
     """A bound that jobs share: those of a `queue`, of `kinds`, or of the tasks that name it in `limits=`.
 
-    `key` divides it: "payload.tenant" gives each tenant a bound of its own; jobs without the field share one.
+    `key` divides it: "args.tenant" gives each tenant a bound of its own; jobs without the field share one.
     `concurrency` is how many run at once, in the whole cluster or (`scope="instance"`, for a queue and without a key)
     in each worker instance. `throttle` spaces starts ("50/s"; up to `burst` of them may come together), and jobs wait.
     `rate` is how many may be enqueued; more are refused with `RateLimited`. `rotate` lets keys take turns. `fifo` runs
@@ -35,9 +35,7 @@ class Limit:
     name: Annotated[str, About("Name of the limit.", "screenshots")]
     queue: Annotated[names.Name | None, About("The queue whose jobs are under it.", "high")] = None
     kinds: Annotated[Iterable[names.Name], About("The kinds of jobs that are under it.", ["screenshot"])] = ()
-    key: Annotated[KeyText | None, About("What divides it: each value has a bound of its own.", "payload.tenant")] = (
-        None
-    )
+    key: Annotated[KeyText | None, About("What divides it: each value has a bound of its own.", "args.tenant")] = None
     concurrency: Annotated[Slots | None, About("How many of its jobs run at once.", 4)] = None
     scope: Annotated[Scope, About("Where so many run: in the cluster, or in each worker instance.", "cluster")] = (
         "cluster"
@@ -87,7 +85,7 @@ class Limit:
             message = 'scope="instance": expected concurrency for a whole queue, without kinds and key'
             raise InvalidValue(message)
         if (self.rotate or self.fifo) and not self.path:
-            message = 'rotate and fifo: expected a key, as in key="payload.tenant"'
+            message = 'rotate and fifo: expected a key, as in key="args.tenant"'
             raise InvalidValue(message)
         if self.metric is not None and not _METRIC.fullmatch(self.metric):
             message = f"metric: expected a name like screenshot_concurrency_utilization, got {shown(self.metric)}"

@@ -53,7 +53,7 @@ class RemoteSchedules(RemoteNamespace):
         self, /, name: str, call: Call[Any], *, actor: str | None = None, **options: Unpack[PlanOptions]
     ) -> ScheduleInfo:
         """Make a schedule that no program defines."""
-        args = msgspec.json.decode(call.payload)
+        args = msgspec.json.decode(call.args_json)
         body = ScheduleRequest(name=name, kind=call.kind, args=args, **_written(options))
         return await self._change("POST", ScheduleInfo, body=body, actor=actor)
 
@@ -72,7 +72,7 @@ class RemoteSchedules(RemoteNamespace):
     ) -> ScheduleInfo:
         """Change a schedule for all programs, until it is reset."""
         changes = {"overlap": overlap, "missed": missed, "most_missed": most_missed, "grace": grace, **times}
-        args = None if call is None else msgspec.json.decode(call.payload)
+        args = None if call is None else msgspec.json.decode(call.args_json)
         body = ScheduleChangeRequest(args=args, **_written(changes))
         return await self._change("PATCH", ScheduleInfo, name, body=body, actor=actor)
 

@@ -142,7 +142,7 @@ class KindRegistry:
 
     def _encoded(self, arguments: Mapping[str, Any], kind: str) -> str:
         settings = self._settings
-        return payload.encode(arguments, kind, most_bytes=settings.max_payload, most_depth=settings.max_depth)
+        return payload.encode(arguments, kind, most_bytes=settings.max_args_bytes, most_depth=settings.max_depth)
 
 
 async def _beside(arguments: Mapping[str, Any], check: Callable[[], T]) -> T:
@@ -163,7 +163,7 @@ def _is_known(sight: "Sight", task: AnyTask | None, row: KindRow | None, chosen:
 
 
 def _call(kind: str, queue: str, encoded: str, policy: Policy, options: UsingOptions) -> Call[Any]:
-    return Call(kind=kind, queue=queue, payload=encoded, policy=policy, options=read_options(options))
+    return Call(kind=kind, queue=queue, args_json=encoded, policy=policy, options=read_options(options))
 
 
 def _called(row: KindRow) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ class Insertion(StrEnum):
 
     CREATED = "created"
     EXISTING = "existing"
-    CONFLICT = "conflict"  # the idempotency key stands for another kind or payload
+    CONFLICT = "conflict"  # the idempotency key stands for another kind or other arguments
     LIMITED = "limited"  # a rate limit refused it
 
 

@@ -16,7 +16,7 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, kw_only=True):
 
     kind: str
     queue: str
-    payload: str
+    args_json: str
     policy: Policy
     options: Options
     result_type: Any = Any

@@ -56,7 +56,7 @@ class TaskDecorator:
         """Register a function or a pipeline, or take the options for it."""
         if definition is None:
             return TaskDecorator(self._registry, self._settings, self._enqueuer, {**self._options, **options})
-        limits = {"most_bytes": self._settings.max_payload, "most_depth": self._settings.max_depth}
+        limits = {"most_bytes": self._settings.max_args_bytes, "most_depth": self._settings.max_depth}
         if isinstance(definition, type) and issubclass(definition, Pipeline):
             pipeline = PipelineTask(definition, self._options, self._enqueuer, **limits)
             pipeline.configure(self._settings.kinds.get(pipeline.kind))

@@ -85,13 +85,13 @@ class Task(Generic[P, R]):
         """Set options for one enqueue: when, how urgent, how unique, on whose connection."""
         return Using(self, self._enqueuer, self.checked(options))
 
-    def call_json(self, payload: str, **options: Unpack[UsingOptions]) -> Call[R]:
+    def call_json(self, args_json: str, **options: Unpack[UsingOptions]) -> Call[R]:
         """Make a request from arguments that came as JSON, from a command line or over HTTP."""
-        return self._call(self.arguments.check(payload), self.checked(options))
+        return self._call(self.arguments.check(args_json), self.checked(options))
 
-    def decode(self, payload: str) -> dict[str, Any]:
+    def decode(self, args_json: str) -> dict[str, Any]:
         """Read the arguments of a stored job for its run; ArgumentError when they do not fit the signature."""
-        return self.arguments.decode(payload)
+        return self.arguments.decode(args_json)
 
     def make_call(self, given: Mapping[str, Any], options: Options) -> Call[R]:
         """Make a request from arguments by name."""
@@ -106,11 +106,11 @@ class Task(Generic[P, R]):
             raise InvalidValue(message)
         return checked
 
-    def _call(self, payload: str, options: Options) -> Call[R]:
+    def _call(self, args_json: str, options: Options) -> Call[R]:
         return Call(
             kind=self.kind,
             queue=options.queue or self.policy.queue,
-            payload=payload,
+            args_json=args_json,
             policy=self.policy,
             options=options,
             result_type=self.result_type,

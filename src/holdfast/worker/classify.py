@@ -22,7 +22,7 @@ def returned(run: Run, value: Any, settings: Settings) -> Transition:
     if run.why is Why.IN_DOUBT:  # the handler caught the error: it knows no more than we do
         return ends.interrupted(*run.key)
     try:
-        limits = {"most_bytes": settings.max_payload, "most_depth": settings.max_depth}
+        limits = {"most_bytes": settings.max_args_bytes, "most_depth": settings.max_depth}
         result = None if value is None else payload.encode(value, f"the result of {job.kind}", **limits)
     except Exception as error:  # noqa: BLE001 - besides ArgumentError anything that a model's own code may raise
         # Another attempt would do all the work again, to return the same.

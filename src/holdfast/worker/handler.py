@@ -21,7 +21,7 @@ InThread = Callable[[Run, Callable[[], Any]], Awaitable[Any]]
 
 def make_context(run: Run, running: Running, settings: Settings, state: Any) -> Context[Any]:
     """Make what a handler is given, with what earlier claims have left."""
-    limits = {"most_bytes": settings.max_payload, "most_depth": settings.max_depth}
+    limits = {"most_bytes": settings.max_args_bytes, "most_depth": settings.max_depth}
     phasing = Phasing(run.job, running, () if run.task is None else run.task.plan, limits)
     phasing.secrets = functools.cache(functools.partial(payload.secrets_in, run.arguments))
     if run.stored is not None:

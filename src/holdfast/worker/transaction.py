@@ -133,7 +133,7 @@ class Block:
         return Journal() if self._run.journal is None else self._run.journal.take()
 
     def _completed(self) -> Transition:
-        limits = {"most_bytes": self._settings.max_payload, "most_depth": self._settings.max_depth}
+        limits = {"most_bytes": self._settings.max_args_bytes, "most_depth": self._settings.max_depth}
         what = f"the result of {self._run.job.kind}"
         result = None if self.result is None else payload.encode(self.result, what, **limits)
         phasing, ago = self._run.phasing, self._run.started_ago_ms

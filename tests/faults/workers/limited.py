@@ -15,7 +15,7 @@ app = Holdfast(
     retry=backoff("fixed", "0.1s"),
     worker=_worker(),
     limits=[
-        Limit(name="tenants", key="payload.tenant", concurrency=SLOTS),
+        Limit(name="tenants", key="args.tenant", concurrency=SLOTS),
         Limit(name="pace", throttle=f"{RATE}/s"),
         Limit(name="shots", queue="shots", concurrency=SLOTS, scope="instance"),
     ],
