@@ -3,16 +3,17 @@
 What such a job is about is in its tags: `build_url`, `edition_url`, `subject_url` and `subject_label`.
 """
 
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
 
 from fastapi import Request
-from pydantic import Field
 
+from holdfast.about import About
 from holdfast.job import LIVE, JobRow, JobState
-from holdfast.resources.examples import JOB_ID
+from holdfast.resources.examples import JOB_ID, MOMENT
 from holdfast.resources.job_rows import secrets_of
 from holdfast.server.api.jobs import Id
-from holdfast.server.api.shape import Moment, Shape
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, served
 from holdfast.telemetry.redaction import hide_within
@@ -20,31 +21,31 @@ from holdfast.telemetry.redaction import hide_within
 routes = Routes("seed", "/queue")
 
 _TOLD = ("build_url", "edition_url", "subject_url", "subject_label")
-_MOMENT = "2026-11-16T09:30:00Z"
 
 
-class QueueJob(Shape):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueJob:
     """A job as a `queue_job` row tells it."""
 
-    self_url: str = Field(examples=[f"http://127.0.0.1:8470/queue/jobs/{JOB_ID}"])
-    id: str = Field(examples=[JOB_ID])
-    status: str = Field(
-        examples=["in_progress"],
-        description="queued, in_progress, completed, completed_with_errors, failed or cancelled.",
-    )
-    kind: str = Field(examples=["build_processing"])
+    self_url: Annotated[str, About(example=f"http://127.0.0.1:8470/queue/jobs/{JOB_ID}")]
+    id: Annotated[str, About(example=JOB_ID)]
+    status: Annotated[
+        str, About("queued, in_progress, completed, completed_with_errors, failed or cancelled.", "in_progress")
+    ]
+    kind: Annotated[str, About(example="build_processing")]
     build_url: str | None = None
     edition_url: str | None = None
     subject_url: str | None = None
     subject_label: str | None = None
-    date_created: Moment = Field(examples=[_MOMENT])
-    date_started: Moment | None = Field(None, examples=[_MOMENT])
-    date_completed: Moment | None = Field(None, examples=[_MOMENT])
-    phase: str | None = Field(None, examples=["editions"])
-    progress: dict[str, Any] | None = Field(
-        None, examples=[{"editions_total": 1, "editions_completed": ["main"], "editions_failed": []}]
-    )
-    errors: list[dict[str, Any]] | None = Field(None, examples=[[{"attempt": 1, "error": "R2 timeout"}]])
+    date_created: Annotated[datetime, About(example=MOMENT)]
+    date_started: Annotated[datetime | None, About(example=MOMENT)] = None
+    date_completed: Annotated[datetime | None, About(example=MOMENT)] = None
+    phase: Annotated[str | None, About(example="editions")] = None
+    progress: Annotated[
+        dict[str, Any] | None,
+        About(example={"editions_total": 1, "editions_completed": ["main"], "editions_failed": []}),
+    ] = None
+    errors: Annotated[list[dict[str, Any]] | None, About(example=[{"attempt": 1, "error": "R2 timeout"}])] = None
 
 
 @routes.get("/jobs/{id}", Permission.LOOK, summary="Read a job as a queue_job")
