@@ -46,13 +46,18 @@ class TimesOptions(TypedDict, total=False):
     jitter: Duration | None
 
 
-class PlanOptions(TimesOptions, total=False):
+class ChangeOptions(TimesOptions, total=False):
     """When a schedule fires and what becomes of late fires; see `Schedule`."""
 
     overlap: Overlap
     missed: Missed
     most_missed: int
     grace: Duration
+
+
+class PlanOptions(ChangeOptions, total=False):
+    """What is said of a schedule beside its name and its job; see `Schedule`."""
+
     enabled: bool
 
 

@@ -14,18 +14,16 @@ from holdfast.client.schedule_rows import following, maintenance_window, schedul
 from holdfast.config import Settings
 from holdfast.cron import read_times
 from holdfast.delivery.delivery import SCHEDULES_HINT, Delivery, Ready
-from holdfast.duration import Duration, milliseconds
+from holdfast.duration import milliseconds
 from holdfast.errors import Conflict, InvalidValue, ScheduleNotFound
 from holdfast.hours import Dates, Days, Maintenance, Window, read_maintenance
 from holdfast.resources.schedule import MaintenanceWindow, ScheduleFire, ScheduleInfo
 from holdfast.schedules import (
     MAINTENANCE,
-    Missed,
+    ChangeOptions,
     Outcome,
-    Overlap,
     PlanOptions,
     Schedule,
-    TimesOptions,
     check_policies,
     plan_of,
     read_plan,
@@ -70,12 +68,8 @@ class Schedules(Protocol):
         name: str,
         *,
         call: Call[Any] | None = None,
-        overlap: Overlap | None = None,
-        missed: Missed | None = None,
-        most_missed: int | None = None,
-        grace: Duration | None = None,
         actor: str | None = None,
-        **times: Unpack[TimesOptions],
+        **changes: Unpack[ChangeOptions],
     ) -> ScheduleInfo:
         """Change a schedule for all programs, until it is reset; times are given as a whole, as in `@app.schedule`."""
 
@@ -173,18 +167,20 @@ class LocalSchedules:
         name: str,
         *,
         call: Call[Any] | None = None,
-        overlap: Overlap | None = None,
-        missed: Missed | None = None,
-        most_missed: int | None = None,
-        grace: Duration | None = None,
         actor: str | None = None,
-        **times: Unpack[TimesOptions],
+        **changes: Unpack[ChangeOptions],
     ) -> ScheduleInfo:
         """Change a schedule for all programs, until it is reset; times are given as a whole, as in `@app.schedule`."""
         row = await self._find(name)
         plan = read_plan(row.definition, row.override)
-        grace_ms = None if grace is None else milliseconds(grace, "grace")
-        given = {"overlap": overlap, "missed": missed, "most_missed": most_missed, "grace_ms": grace_ms}
+        grace = changes.pop("grace", None)
+        given = {
+            "overlap": changes.pop("overlap", None),
+            "missed": changes.pop("missed", None),
+            "most_missed": changes.pop("most_missed", None),
+            "grace_ms": None if grace is None else milliseconds(grace, "grace"),
+        }
+        times: dict[str, Any] = {**changes}
         override: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
         check_policies(**{key: override.get(key, getattr(plan, key)) for key in given})
         if call is not None:

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 import msgspec
 
 from holdfast.client.schedules import List
-from holdfast.duration import Duration, milliseconds
+from holdfast.duration import milliseconds
 from holdfast.hours import Dates, Days, Window, read_hours
 from holdfast.remote.link import refuse_actor
 from holdfast.remote.namespace import RemoteNamespace
@@ -24,7 +24,7 @@ from holdfast.resources.schedule import (
     ScheduleList,
     ScheduleRequest,
 )
-from holdfast.schedules import Missed, Overlap, PlanOptions, TimesOptions
+from holdfast.schedules import ChangeOptions, PlanOptions
 from holdfast.tasks.call import Call
 
 
@@ -63,15 +63,10 @@ class RemoteSchedules(RemoteNamespace):
         name: str,
         *,
         call: Call[Any] | None = None,
-        overlap: Overlap | None = None,
-        missed: Missed | None = None,
-        most_missed: int | None = None,
-        grace: Duration | None = None,
         actor: str | None = None,
-        **times: Unpack[TimesOptions],
+        **changes: Unpack[ChangeOptions],
     ) -> ScheduleInfo:
         """Change a schedule for all programs, until it is reset."""
-        changes = {"overlap": overlap, "missed": missed, "most_missed": most_missed, "grace": grace, **times}
         args = None if call is None else msgspec.json.decode(call.args_json)
         body = ScheduleChangeRequest(args=args, **_written(changes))
         return await self._change("PATCH", ScheduleInfo, name, body=body, actor=actor)

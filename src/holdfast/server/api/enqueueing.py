@@ -1,6 +1,7 @@
 """Enqueuing jobs over HTTP: one, or many in one request."""
 
 import asyncio
+from dataclasses import fields
 from typing import Annotated, Any
 
 from fastapi import Body, Header, Request, Response
@@ -23,10 +24,7 @@ from holdfast.tasks.options import UsingOptions
 
 routes = Routes("jobs", "/jobs")
 
-_OPTIONS = (
-    *("queue", "priority", "run_at", "delay", "unique", "unique_for", "key", "tags", "actor", "webhook", "estimate"),
-    *("max_attempts", "max_crashes"),
-)
+_OPTIONS = [field.name for field in fields(EnqueueRequest) if field.name not in {"kind", "args", "timeout"}]
 
 IdempotencyKey = Annotated[
     str | None,

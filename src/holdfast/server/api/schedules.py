@@ -16,6 +16,7 @@ from holdfast.resources.schedule import (
     ScheduleList,
     ScheduleRequest,
 )
+from holdfast.schedules import ChangeOptions
 from holdfast.server.api.enqueueing import kinds
 from holdfast.server.api.parameters import NAME, Limit
 from holdfast.server.roles import Permission
@@ -26,10 +27,6 @@ routes = Routes("schedules")
 
 _CREATED, _GONE = 201, 204
 _MOST_FIRES = 100
-_CHANGES = (
-    *("cron", "every", "window", "days", "tz", "exclude", "jitter"),
-    *("overlap", "missed", "most_missed", "grace"),
-)
 
 Name = Annotated[str, Path(max_length=NAME, examples=["nightly-report"], description="The name of a schedule.")]
 WindowName = Annotated[
@@ -151,4 +148,4 @@ async def _acting(sight: Sight, name: str, request: Request) -> ScheduleInfo:
 
 
 def _changes(asked: ScheduleChangeRequest) -> dict[str, Any]:
-    return {name: value for name in _CHANGES if (value := getattr(asked, name)) is not None}
+    return {name: value for name in ChangeOptions.__annotations__ if (value := getattr(asked, name)) is not None}

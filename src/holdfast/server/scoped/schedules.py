@@ -5,11 +5,10 @@ from typing import Any, Unpack
 
 from holdfast import names
 from holdfast.client.schedules import List, Schedules
-from holdfast.duration import Duration
 from holdfast.errors import ScheduleNotFound
 from holdfast.hours import Dates, Days, Window
 from holdfast.resources.schedule import MaintenanceWindow, ScheduleFire, ScheduleInfo
-from holdfast.schedules import Missed, Overlap, PlanOptions, TimesOptions
+from holdfast.schedules import ChangeOptions, PlanOptions
 from holdfast.server.principal import Principal
 from holdfast.server.scoped.scope import Scope
 from holdfast.tasks.call import Call
@@ -57,26 +56,13 @@ class ScopedSchedules(Scope):
         name: str,
         *,
         call: Call[Any] | None = None,
-        overlap: Overlap | None = None,
-        missed: Missed | None = None,
-        most_missed: int | None = None,
-        grace: Duration | None = None,
         actor: str | None = None,
-        **times: Unpack[TimesOptions],
+        **changes: Unpack[ChangeOptions],
     ) -> ScheduleInfo:
         """Change a schedule for all programs, until it is reset."""
         if call is not None:
             self.require(call.queue)
-        return await self._schedules.edit(
-            await self._own(name),
-            call=call,
-            overlap=overlap,
-            missed=missed,
-            most_missed=most_missed,
-            grace=grace,
-            actor=self.acting(actor),
-            **times,
-        )
+        return await self._schedules.edit(await self._own(name), call=call, actor=self.acting(actor), **changes)
 
     async def enable(self, name: str, *, actor: str | None = None) -> ScheduleInfo:
         """Let a schedule fire again from now on."""
