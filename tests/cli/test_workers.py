@@ -96,13 +96,13 @@ def test_as_json(shop: Shop) -> None:
     first, second = json.loads(shop.ok("workers", "list", "--json"))["workers"]
     times = {name: first.pop(name) for name in ("registered_at", "seen_at", "lease_until")}
     assert all(moment.endswith("Z") for moment in times.values())
-    expected = {"id": alive, "host": "web-1", "pid": 4194303, "instance": INSTANCE, "version": "1.2.3"}
+    expected = {"id": str(alive), "host": "web-1", "pid": 4194303, "instance": INSTANCE, "version": "1.2.3"}
     expected |= {"queues": ["high", "default"], "slots": 8, "running": 0, "state": "alive", "dead_at": None}
     expected |= {"drain_at": None, "drain_by": None, "memory_bytes": 48_234_496}
     assert first == expected
-    assert (second["id"], second["state"]) == (late, "lease ended")
+    assert (second["id"], second["state"]) == (str(late), "lease ended")
     third = json.loads(shop.ok("workers", "list", "--all", "--json"))["workers"][2]
-    assert (third["id"], third["state"]) == (dead, "dead")
+    assert (third["id"], third["state"]) == (str(dead), "dead")
     assert third["dead_at"] is not None
 
 
@@ -144,7 +144,7 @@ def test_an_instance_is_asked_to_leave(shop: Shop) -> None:
     assert f"{alive} (web-1, process 4194303) shuts down; it runs 0 jobs\n" in said
     assert {(row[0], row[8]) for row in rows(shop)[1:]} >= {(str(alive), "shutting down")}
     first = json.loads(shop.ok("workers", "drain", str(alive), "--json"))["workers"][0]
-    assert (first["id"], first["state"], first["drain_by"]) == (alive, "shutting down", "alice"), (
+    assert (first["id"], first["state"], first["drain_by"]) == (str(alive), "shutting down", "alice"), (
         "the first one is kept"
     )
 

@@ -13,7 +13,7 @@ from tests.server.asking import asking
 from tests.server.reaching import document
 
 DOCUMENTED = ("401", "403", "404", "409", "413", "422", "429", "503")
-IDS = ("id", "joblast_job", "origin")
+IDS = ("id", "job", "last_job", "origin", "parent", "worker")
 
 
 @pytest.fixture(name="document")
@@ -88,7 +88,7 @@ def test_every_operation_has_examples_and_they_fit(document: dict[str, Any]) -> 
 def test_ids_are_text(document: dict[str, Any]) -> None:
     for name, schema in schemas(document).items():
         for field, part in schema.get("properties", {}).items():
-            if field in IDS and name != "WorkerInfo":  # workers are counted from 1, and jobs name them by number
+            if field in IDS:
                 kinds = {one.get("type") for one in part.get("anyOf", [part])}
                 assert kinds <= {"string", "null"}, f"{name}.{field}"
 

@@ -47,7 +47,7 @@ def tried(number: int, start: float, end: float, outcome: str = "retry") -> Atte
     return Attempt(
         claim=number,
         attempt=number,
-        worker=1,
+        worker="1",
         claimed_at=after(start),
         started_at=after(start),
         ended_at=after(end),

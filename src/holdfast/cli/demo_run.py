@@ -152,11 +152,11 @@ class Demo:
     async def _kill_one(self) -> None:
         """Kill the process that has come far with a long job."""
         far = next((job for job in self._seen.values() if _is_far(job)), None)
-        rows = {} if far is None else {row.id: row for row in await shop.app.store.list_workers()}
+        rows = {} if far is None else {str(row.id): row for row in await shop.app.store.list_workers()}
         row = None if far is None or far.worker is None else rows.get(far.worker)
         if row is None or row.dead_at is not None:
             return
-        held = (job for job in self._seen.values() if job.state is JobState.RUNNING and job.worker == row.id)
+        held = (job for job in self._seen.values() if job.state is JobState.RUNNING and job.worker == str(row.id))
         self._victims = {job.id: job for job in held}
         os.kill(row.info.pid, signal.SIGKILL)
         self._say(f"kill -9 {row.info.pid}: worker {row.id}, which held {len(self._victims)} jobs", "bold red")

@@ -62,7 +62,7 @@ def lock_info(row: LockRow) -> LockInfo:
         name=row.name,
         token=row.token,
         owner=row.owner,
-        worker=row.worker,
+        worker=None if row.worker is None else str(row.worker),
         job=None if row.job_id is None else public_id.encode(row.job_id),
         claim=row.claim,
         since=row.since,

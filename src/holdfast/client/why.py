@@ -87,7 +87,11 @@ def _running(found: Evidence) -> Why:
     if job.cancel_requested_at is not None:
         by = _by(job.extra.get("cancelled_by"), job.extra.get("cancel_reason"))
         told = f"; it was asked to stop {span(found.now - job.cancel_requested_at)} ago{by}"
-    details: dict[str, Any] = {"worker": job.worker, "claim": job.claim, "is_cancelled": bool(told)}
+    details: dict[str, Any] = {
+        "worker": None if job.worker is None else str(job.worker),
+        "claim": job.claim,
+        "is_cancelled": bool(told),
+    }
     if owner is None or not owner.is_alive:
         return Why(Reason.WORKER_LOST, f"{named} had it and is gone: it will be rescued in a moment{told}", details)
     if job.started_at is None:

@@ -20,7 +20,7 @@ class Workers(Protocol):
     async def list(self, *, dead: bool = False) -> List[WorkerInfo]:
         """Read the processes that run jobs; with `dead` also those that died a short while ago."""
 
-    async def get(self, worker: int) -> WorkerInfo:
+    async def get(self, worker: int | str) -> WorkerInfo:
         """Read one worker by its number; WorkerNotFound when there is none."""
 
     async def drain(self, worker: int | str, *, actor: str | None = None) -> List[WorkerInfo]:
@@ -44,7 +44,7 @@ class LocalWorkers:
         rows = await until_answered(lambda _: store.list_workers(), self._deadline_s, "workers", changes=False)
         return [worker_info(row) for row in rows if dead or row.dead_at is None]
 
-    async def get(self, worker: int) -> WorkerInfo:
+    async def get(self, worker: int | str) -> WorkerInfo:
         """Read one worker by its number; WorkerNotFound when there is none."""
         return worker_numbered(await self.list(dead=True), worker)
 
@@ -60,7 +60,7 @@ def worker_info(row: WorkerRow) -> WorkerInfo:
     """Put together what is known of one worker."""
     process = row.info
     return WorkerInfo(
-        id=row.id,
+        id=str(row.id),
         host=process.host,
         pid=process.pid,
         instance=process.instance,
@@ -79,10 +79,10 @@ def worker_info(row: WorkerRow) -> WorkerInfo:
     )
 
 
-def worker_numbered(workers: List[WorkerInfo], number: int) -> WorkerInfo:
+def worker_numbered(workers: List[WorkerInfo], number: int | str) -> WorkerInfo:
     """Choose a worker by its number."""
     for worker in workers:
-        if worker.id == number:
+        if worker.id == str(number):
             return worker
     message = f"there is no worker {number}; those that died a while ago are forgotten"
     raise WorkerNotFound(message)
@@ -98,7 +98,7 @@ def _state(row: WorkerRow) -> WorkerState:
 
 def _instance_of(worker: int | str, workers: List[WorkerInfo]) -> str:
     """Find the instance that is meant."""
-    by_id = {str(info.id): info.instance for info in workers}
+    by_id = {info.id: info.instance for info in workers}
     name = str(worker)
     if name in by_id:
         return by_id[name]

@@ -208,7 +208,7 @@ def differing(
     noted: Mapping[int, str], published: Mapping[str, str], workers: Sequence[WorkerInfo]
 ) -> list[HealthCheck]:
     """Which workers were started with other definitions than those that are published; fingerprints by path."""
-    places = {worker.id: _place(worker) for worker in workers}
+    places = {int(worker.id): _place(worker) for worker in workers}
     checks = []
     for worker, policies in noted.items():
         own = msgspec.json.decode(policies, type=dict[str, str])

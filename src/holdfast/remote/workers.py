@@ -14,7 +14,7 @@ class RemoteWorkers(RemoteNamespace):
         """Read the processes that run jobs."""
         return (await self._get(WorkerList, dead=dead)).workers
 
-    async def get(self, worker: int) -> WorkerInfo:
+    async def get(self, worker: int | str) -> WorkerInfo:
         """Read one worker."""
         return await self._get(WorkerInfo, worker)
 

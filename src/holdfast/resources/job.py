@@ -53,7 +53,7 @@ class JobSummary:
     started_at: Annotated[datetime | None, About("When its handler was called last.", MOMENT)] = None
     finished_at: Annotated[datetime | None, About("When it finished.", MOMENT)] = None
     cancel_requested_at: Annotated[datetime | None, About("When its running handler was asked to stop.", MOMENT)] = None
-    worker: Annotated[int | None, About("The worker that has it, or had it last.", 12)] = None
+    worker: Annotated[str | None, About("The worker that has it, or had it last.", "12")] = None
     schedule: Annotated[str | None, About("The schedule that made it.", "nightly")] = None
     fire_time: Annotated[datetime | None, About("The time of the schedule that it was made for.", MOMENT)] = None
     unique_key: Annotated[str | None, About("No other live job of its kind has this key.", "welcome:17")] = None
@@ -128,7 +128,7 @@ class Attempt:
 
     claim: Annotated[int, About("The number of the claim.", 1)]
     attempt: Annotated[int, About("The number of the attempt; a claim that was not charged begins none.", 1)]
-    worker: Annotated[int | None, About("The worker that had it.", 12)] = None
+    worker: Annotated[str | None, About("The worker that had it.", "12")] = None
     claimed_at: Annotated[datetime | None, About("When the worker took it.", MOMENT)] = None
     started_at: Annotated[datetime | None, About("When its handler was called.", MOMENT)] = None
     ended_at: Annotated[datetime, About("When that finished.", MOMENT)]

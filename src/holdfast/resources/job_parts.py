@@ -40,7 +40,7 @@ class StateChange:
     source: Annotated[JobState | None, About("Where the job stood before.", "queued")] = None
     target: Annotated[JobState, About("Where it stood after.", "running")]
     attempt: Annotated[int, About("The attempt that it was at.", 1)]
-    worker: Annotated[int | None, About("The worker that had it.", 12)] = None
+    worker: Annotated[str | None, About("The worker that had it.", "12")] = None
     reason: Annotated[str | None, About("Why.", "retry: the mail server does not answer", quotes=True)] = None
 
 

@@ -17,7 +17,7 @@ from holdfast.resources.webhook import Delivery, DeliveryTry
 _MOST_CHANGES = 100
 _TRACE_PARTS = 4  # version, trace, span, flags
 _ROW = frozenset(JobRow.__struct_fields__)
-_OTHERWISE = {"id", "parent", "origin", "error", "error_fingerprint"}
+_OTHERWISE = {"id", "parent", "origin", "worker", "error", "error_fingerprint"}
 _SAME = tuple(field.name for field in fields(Job) if field.name in _ROW - _OTHERWISE)
 
 
@@ -33,6 +33,7 @@ def job(row: JobRow) -> Job:
         id=row.public_id,
         run=row.life,
         tags=row.tags,
+        worker=_worker(row.worker),
         progress=_progress(row, secrets),
         parent=None if row.parent is None else public_id.encode(row.parent),
         origin=None if row.origin is None else public_id.encode(row.origin),
@@ -64,7 +65,7 @@ def attempts(row: JobRow, secrets: ArgumentSecrets) -> list[Attempt]:
         Attempt(
             claim=ended.claim,
             attempt=ended.attempt,
-            worker=ended.worker,
+            worker=_worker(ended.worker),
             claimed_at=ended.claimed_at,
             started_at=ended.started_at,
             ended_at=ended.ended_at,
@@ -103,7 +104,7 @@ def state_changes(row: JobRow) -> list[StateChange]:
     changes = [StateChange(at=row.enqueued_at, target=JobState.QUEUED, attempt=0)]
     for ended in row.attempts:
         changes += _changes_of(ended, secrets)
-    now = StateChange(at=row.enqueued_at, target=row.state, attempt=row.attempt, worker=row.worker)
+    now = StateChange(at=row.enqueued_at, target=row.state, attempt=row.attempt, worker=_worker(row.worker))
     if row.claimed_at is not None:
         changes.append(replace(now, at=row.claimed_at, source=JobState.QUEUED, target=JobState.RUNNING))
     if row.finished_at is not None:
@@ -221,12 +222,16 @@ def _changes_of(ended: AttemptRow, secrets: ArgumentSecrets) -> Iterator[StateCh
         source=JobState.RUNNING,
         target=target,
         attempt=ended.attempt,
-        worker=ended.worker,
+        worker=_worker(ended.worker),
         reason=reason,
     )
     if ended.claimed_at is not None:
         yield replace(end, at=ended.claimed_at, source=JobState.QUEUED, target=JobState.RUNNING, reason=None)
     yield end
+
+
+def _worker(number: int | None) -> str | None:
+    return None if number is None else str(number)
 
 
 def _trace(traceparent: object) -> str | None:

@@ -19,7 +19,7 @@ class LockInfo:
     name: Annotated[str, About("Name of the lock.", "edition:42")]
     token: Annotated[int, About("Its fencing token, larger than that of every earlier holder.", 118)]
     owner: Annotated[str, About("The host and the process that hold it.", "worker-1/4711")]
-    worker: Annotated[int | None, About("The worker whose job holds it; null outside of jobs.", 42)] = None
+    worker: Annotated[str | None, About("The worker whose job holds it; null outside of jobs.", "42")] = None
     job: Annotated[str | None, About("The job that holds it; null outside of jobs.", JOB_ID)] = None
     claim: Annotated[int | None, About("The claim of that job.", 1)] = None
     since: Annotated[datetime, About("Since when it is held.", MOMENT)]

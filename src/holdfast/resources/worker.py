@@ -14,7 +14,7 @@ WorkerState = Literal["alive", "shutting down", "lease ended", "dead"]
 class WorkerInfo:
     """A process that runs jobs: where it is, what it serves, and whether its lease holds."""
 
-    id: Annotated[int, About("Number of the worker, as jobs name it.", 42)]
+    id: Annotated[str, About("Number of the worker, as jobs name it.", "42")]
     host: Annotated[str, About("The machine it runs on.", "worker-1")]
     pid: Annotated[int, About("Its process.", 4711)]
     instance: Annotated[str, About("The processes that were started together share one.", "0d5c9b1e7a60")]

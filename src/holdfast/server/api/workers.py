@@ -28,7 +28,7 @@ async def list_workers(
 @routes.get("/{number}", Permission.LOOK, summary="Read a worker")
 async def read_worker(number: Number, sight: Seen) -> WorkerInfo:
     """Read one worker."""
-    return await sight.workers.get(int(number))
+    return await sight.workers.get(number)
 
 
 @routes.post("/{worker}/drain", Permission.DRAIN_WORKERS, whole=True, summary="Drain a worker")

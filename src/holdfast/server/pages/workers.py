@@ -34,7 +34,7 @@ class WorkerLine:
     @property
     def rank(self) -> tuple[bool, str, int]:
         """Where it stands in the list: dead workers come last."""
-        return self.worker.dead_at is not None, self.worker.instance, self.worker.id
+        return self.worker.dead_at is not None, self.worker.instance, int(self.worker.id)
 
 
 @routes.get("/workers", Permission.LOOK)
@@ -43,7 +43,7 @@ async def workers_page(request: Request, sight: Seen) -> Response:
     now = await store_time(sight.store)
     workers = await sight.workers.list(dead=True)
     running = await sight.jobs.list(JobFilter(states=(JobState.RUNNING,)), limit=_READ_JOBS)
-    jobs: dict[int | None, list[Job]] = {}
+    jobs: dict[str | None, list[Job]] = {}
     for job in running.jobs:
         jobs.setdefault(job.worker, []).append(job)
     leaders = await sight.services.leaders()

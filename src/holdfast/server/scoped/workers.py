@@ -33,7 +33,7 @@ class ScopedWorkers(Scope):
             for worker in mine
         ]
 
-    async def get(self, worker: int) -> WorkerInfo:
+    async def get(self, worker: int | str) -> WorkerInfo:
         """Read one worker of queues that the caller may see."""
         return worker_numbered(await self.list(dead=True), worker)
 
@@ -41,7 +41,7 @@ class ScopedWorkers(Scope):
         """Ask the instance of a worker to shut down; its route is open only to callers who may see all queues."""
         return await self._workers.drain(worker, actor=self.acting(actor))
 
-    async def _running(self, queues: frozenset[str]) -> Counter[int | None]:
+    async def _running(self, queues: frozenset[str]) -> Counter[str | None]:
         """Count the running jobs of the caller's queues by worker."""
         if not queues:
             return Counter()
