@@ -141,7 +141,7 @@ async def test_nothing_that_one_is_shown_depends_on_the_queues_of_others(
         everybody = bearing(await made_token(app, "admin", name="all"))
         before = await answers(asgi, given, mine)
         theirs = await furnish(app, THEIRS, SECRET, shared)
-        monkeypatch.setattr("holdfast.server.pages.recent._of", WeakKeyDictionary())  # what is kept for seconds
+        monkeypatch.setattr("holdfast.server.recent._of", WeakKeyDictionary())  # what is kept for seconds
         after = await answers(asgi, given, mine)
         whole = await answers(asgi, given, everybody)
         assert before.keys() == after.keys()

@@ -16,7 +16,7 @@ from holdfast.remote.link import Link
 from holdfast.server.kinds import KindRegistry
 from holdfast.server.principal import Principal
 from holdfast.server.roles import Role
-from holdfast.server.sight import Sight
+from holdfast.server.scoped.client import ScopedClient
 
 _NO_VERBS = {"loop", "client"}
 
@@ -35,7 +35,7 @@ async def clients(app: Holdfast) -> AsyncIterator[Clients]:
     """Each client on one app."""
     async with app:
         served = app.served(app.server_settings())
-        scoped = Sight(app.client, served.describe, Principal("ada", Role.VIEWER), KindRegistry(served))
+        scoped = ScopedClient(app.client, served.describe, Principal("ada", Role.VIEWER), KindRegistry(served))
         link = Link("http://jobs.example.org", None)
         blocking = BlockingClient(app.client, asyncio.get_running_loop())
         try:

@@ -77,7 +77,7 @@ class LocalJobs:
 
     async def get(self, job: JobId) -> Job:
         """Read one job, live or finished."""
-        return job_rows.job(await self._row(job))
+        return job_rows.job(await self.row(job))
 
     async def get_many(self, jobs: Sequence[JobId]) -> dict[str, Job]:
         """Read several jobs in one snapshot, by their public ids; those that do not exist are left out."""
@@ -157,15 +157,15 @@ class LocalJobs:
 
     async def events(self, job: JobId) -> List[StateChange]:
         """Read the changes of a job's state, oldest first; at most the last hundred."""
-        return job_rows.state_changes(await self._row(job))
+        return job_rows.state_changes(await self.row(job))
 
     async def logs(self, job: JobId) -> List[LogLine]:
         """Read what the handler of a job logged, oldest first."""
-        return job_rows.log_lines(await self._row(job))
+        return job_rows.log_lines(await self.row(job))
 
     async def items(self, job: JobId) -> List[JobItem]:
         """Read the items that a job works through, those that failed first."""
-        return job_rows.job_items(await self._row(job))
+        return job_rows.job_items(await self.row(job))
 
     # ---- following -------------------------------------------------------------------------------------------------
 
@@ -228,7 +228,7 @@ class LocalJobs:
 
     async def clone_checked(self, job: JobId, changes: Mapping[str, Any], check: Check, actor: str | None) -> Job:
         """Enqueue a changed copy of a finished job, whose arguments `check` checks."""
-        return await self.get(await self._cloner.clone(await self._row(job), changes, actor, check))
+        return await self.get(await self._cloner.clone(await self.row(job), changes, actor, check))
 
     # ---- many jobs -------------------------------------------------------------------------------------------------
 
@@ -300,7 +300,8 @@ class LocalJobs:
 
     # ---- the store -------------------------------------------------------------------------------------------------
 
-    async def _row(self, job: JobId) -> JobRow:
+    async def row(self, job: JobId) -> JobRow:
+        """Read a job as the store has it."""
         wanted = job_id(job)
         rows = await self._rows([wanted])
         if not rows:

@@ -24,8 +24,8 @@ from holdfast.server.pacing import Pacing
 from holdfast.server.pages.as_json import data_routes
 from holdfast.server.pages.files import file
 from holdfast.server.pages.problem import problem_page, wants_page
-from holdfast.server.pages.recent import recent
 from holdfast.server.problems import OPAQUE, Problem, problem_of
+from holdfast.server.recent import recent
 from holdfast.server.remembering import Remembering
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes

@@ -9,19 +9,19 @@ from holdfast.client.dead_letters import dead_letter
 from holdfast.errors import HoldfastError
 from holdfast.server.live import Live
 from holdfast.server.problems import BrokenOff
-from holdfast.server.sight import Sight
+from holdfast.server.scoped.client import ScopedClient
 from holdfast.stores.values import JobFilter
 
 PART = 100  # jobs that are in memory at a time, each with all its arguments
 
 
-async def export_lines(request: Request, sight: Sight, which: JobFilter) -> AsyncIterator[bytes]:
+async def export_lines(request: Request, sight: ScopedClient, which: JobFilter) -> AsyncIterator[bytes]:
     """Write one JSON object a line; the answer breaks off where its reader is let in no more, or the store is away."""
     live: Live = request.app.state.live
     after: str | None = None
     while True:
         try:
-            page = await sight.client.jobs.list(which, limit=PART, after=after)
+            page = await sight.jobs.list(which, limit=PART, after=after)
         except HoldfastError as error:
             raise BrokenOff(str(error)) from error
         for job in page.jobs:

@@ -2,27 +2,28 @@
 
 from dataclasses import replace
 
+from holdfast.client.client import LocalClient
 from holdfast.health.examining import examine, examine_tables, of_store, report
 from holdfast.resources.health import HealthCheck, HealthLevel, HealthReport
-from holdfast.server.pages.recent import recent
 from holdfast.server.problems import AWAY
+from holdfast.server.recent import recent
 from holdfast.server.served import Served
-from holdfast.server.sight import Sight
 from holdfast.stores.migrate import Migrator
 
 _FRESH_S = 5.0
 
 
-async def read_health(sight: Sight, here: Served) -> HealthReport:
+async def read_health(here: Served) -> HealthReport:
     """Examine the store; the findings of the last seconds serve all callers."""
-    return await recent(sight.store, ("health", here.tasks is None), _FRESH_S, lambda: _examined(sight, here))
+    client = await here.opened()
+    return await recent(client.store, ("health", here.tasks is None), _FRESH_S, lambda: _examined(client, here))
 
 
-async def _examined(sight: Sight, here: Served) -> HealthReport:
-    migrator: Migrator | None = getattr(sight.store, "migrator", None)
+async def _examined(client: LocalClient, here: Served) -> HealthReport:
+    migrator: Migrator | None = getattr(client.store, "migrator", None)
     found = [] if migrator is None else of_store(here.settings, await migrator.plan())
-    found += await examine(sight.client, sight.store, here.settings, here.tasks, quoting=False)
-    found += await examine_tables(sight.store)
+    found += await examine(client, client.store, here.settings, here.tasks, quoting=False)
+    found += await examine_tables(client.store)
     return report(here.settings, map(_safe, found))
 
 

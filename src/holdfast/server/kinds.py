@@ -25,7 +25,7 @@ from holdfast.tasks.options import Policy, UsingOptions, read_options
 from holdfast.tasks.registry import AnyTask
 
 if TYPE_CHECKING:
-    from holdfast.server.sight import Sight
+    from holdfast.server.scoped.kinds import ScopedKinds
 
 T = TypeVar("T")
 
@@ -49,13 +49,15 @@ class KindRegistry:
         known = {row.name: row for row in (*self._rows.values(), *self._own_rows())}
         return sorted(known.values(), key=lambda row: row.name)
 
-    async def call(self, sight: "Sight", kind: str, arguments: Mapping[str, Any], options: UsingOptions) -> Call[Any]:
+    async def call(
+        self, store: PolicyStore, mine: "ScopedKinds", kind: str, arguments: Mapping[str, Any], options: UsingOptions
+    ) -> Call[Any]:
         """Make a call: the task checks the arguments, or what is published of them does."""
         name = names.name(kind, "kind")
         task = self._task(name)
-        row = None if task is not None else await self._row(sight.store, name)
-        if not _is_known(sight, task, row, options.get("queue")):  # guard: scope-enqueue-home
-            await self._refuse(sight, name)
+        row = None if task is not None else await self._row(store, name)
+        if not _is_known(mine, task, row, options.get("queue")):  # guard: scope-enqueue-home
+            await self._refuse(mine, name)
         if task is not None:
             call: Call[Any] = await _beside(
                 arguments, lambda: task.call_json(self._encoded(arguments, name), **options)
@@ -68,8 +70,8 @@ class KindRegistry:
             encoded = await _beside(arguments, lambda: self._encoded(arguments, name))
             call = _call(name, queue, encoded, Policy(queue=queue), options)
         else:
-            await self._refuse(sight, name)
-        sight.require_queue(call.queue)  # guard: scope-enqueue-queue
+            await self._refuse(mine, name)
+        mine.require(call.queue)  # guard: scope-enqueue-queue
         return call
 
     def check_on(self, store: PolicyStore) -> Check:
@@ -111,8 +113,8 @@ class KindRegistry:
             aliases = {name: row for row in published for name in _called(row)}
             self._rows, self._read_at = aliases | {row.name: row for row in published}, read_at
 
-    async def _refuse(self, sight: "Sight", name: str) -> NoReturn:
-        raise unknown_kind(name, [kind.name for kind in await sight.kinds.list()])
+    async def _refuse(self, mine: "ScopedKinds", name: str) -> NoReturn:
+        raise unknown_kind(name, [kind.name for kind in await mine.list()])
 
     async def _call_of(self, row: KindRow, arguments: Mapping[str, Any], options: UsingOptions) -> Call[Any]:
         told = msgspec.json.decode(row.definition)
@@ -151,7 +153,7 @@ async def _beside(arguments: Mapping[str, Any], check: Callable[[], T]) -> T:
     return check() if is_small else await asyncio.to_thread(check)
 
 
-def _is_known(sight: "Sight", task: AnyTask | None, row: KindRow | None, chosen: str | None) -> bool:
+def _is_known(mine: "ScopedKinds", task: AnyTask | None, row: KindRow | None, chosen: str | None) -> bool:
     """Whether a kind may be named to the asker: its queue is theirs, or its jobs may go to one of theirs."""
     if task is not None:
         home, may_leave = task.queue, task.policy.queue_override
@@ -159,7 +161,7 @@ def _is_known(sight: "Sight", task: AnyTask | None, row: KindRow | None, chosen:
         home, may_leave = row.queue, bool(msgspec.json.decode(row.definition).get("queue_override"))
     else:
         return True
-    return sight.principal.sees(home) or (may_leave and chosen is not None and sight.principal.sees(chosen))
+    return mine.sees(home) or (may_leave and chosen is not None and mine.sees(chosen))
 
 
 def _call(kind: str, queue: str, encoded: str, policy: Policy, options: UsingOptions) -> Call[Any]:

@@ -27,9 +27,9 @@ from holdfast.server.pacing import Pacing
 from holdfast.server.principal import Principal
 from holdfast.server.problems import Problem
 from holdfast.server.roles import Permission
+from holdfast.server.scoped.client import ScopedClient
 from holdfast.server.served import Served
 from holdfast.server.shield import SAFE
-from holdfast.server.sight import Sight
 from holdfast.stores.access import NewAuditEntry
 
 _logger = logging.getLogger("holdfast")
@@ -221,13 +221,13 @@ def _who(request: Request) -> Principal:
     return found
 
 
-async def _sight(request: Request) -> Sight:
+async def _sight(request: Request) -> ScopedClient:
     here = served(request)
-    return Sight(await here.opened(), here.describe, _who(request), request.app.state.kinds)
+    return ScopedClient(await here.opened(), here.describe, _who(request), request.app.state.kinds)
 
 
 Who = Annotated[Principal, Depends(_who)]
-Seen = Annotated[Sight, Depends(_sight)]
+Seen = Annotated[ScopedClient, Depends(_sight)]
 
 
 async def remember(request: Request, status: int) -> None:

@@ -13,7 +13,7 @@ from holdfast.server.pages.rendering import url
 from holdfast.server.principal import Principal
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted, require_role
-from holdfast.server.sight import Sight
+from holdfast.server.scoped.client import ScopedClient
 from holdfast.stores.values import JobFilter
 
 routes = Routes("bulk", "/bulk")
@@ -104,7 +104,7 @@ def require_role_for(principal: Principal, verb: BulkVerb) -> None:
     require_role(principal, Permission.DELETE_JOBS if verb is BulkVerb.DELETE else Permission.CHANGE_MANY_JOBS)
 
 
-async def _changeable(sight: Sight, number: str) -> str:
+async def _changeable(sight: ScopedClient, number: str) -> str:
     operation = await sight.bulk.get(number)
     require_role_for(sight.principal, operation.verb)  # guard: api-run-role
     return operation.id

@@ -24,7 +24,7 @@ from holdfast.server.api.parameters import NAME, Limit
 from holdfast.server.exporting import export_lines
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
-from holdfast.server.sight import Sight
+from holdfast.server.scoped.client import ScopedClient
 
 routes = Routes("dead letters", "/dead-letters")
 
@@ -156,10 +156,10 @@ async def purge_group(group: Group, sight: Seen, request: Request, asked: Given 
     return _noted(request, await sight.dead_letters.purge(group, rate=given.rate, reason=given.reason))
 
 
-def _require_condition(sight: Sight, asked: DeadLetterRequest) -> None:
+def _require_condition(sight: ScopedClient, asked: DeadLetterRequest) -> None:
     """Refuse to change all failed jobs at once, and those of a queue that the caller may not see."""
     if asked.queue is not None:
-        sight.require_queue(names.name(asked.queue, "queue"))
+        sight.queues.require(names.name(asked.queue, "queue"))
     if all(given is None for given in asked.conditions().values()):
         message = "expected a kind, a queue, an error or since; got none of them, which would be all failed jobs"
         raise InvalidValue(message)

@@ -5,20 +5,18 @@ from dataclasses import fields
 from typing import Annotated, Any
 
 from fastapi import Body, Header, Request, Response
-from msgspec.structs import replace
 
 from holdfast import names
-from holdfast.errors import HoldfastError, InvalidValue, JobNotFound, KeyConflict, StoreError, UniqueConflict, shown
+from holdfast.errors import HoldfastError, InvalidValue, StoreError
 from holdfast.handle import JobHandle
 from holdfast.resources.enqueue import BatchAnswer, BatchAnswers, BatchError, BatchRequest, EnqueueRequest
 from holdfast.resources.job import EnqueuedJob
 from holdfast.resources.request import DEFAULT
-from holdfast.server.kinds import KindRegistry
 from holdfast.server.pages.rendering import url
 from holdfast.server.problems import Problem, problem_of
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
-from holdfast.server.sight import Sight
+from holdfast.server.scoped.client import ScopedClient
 from holdfast.tasks.call import Call
 from holdfast.tasks.options import UsingOptions
 
@@ -45,12 +43,6 @@ _EXAMPLES: Any = {
 }
 
 
-def kinds(request: Request) -> KindRegistry:
-    """The kinds that the server knows."""
-    found: KindRegistry = request.app.state.kinds
-    return found
-
-
 @routes.post(
     "",
     Permission.ENQUEUE_JOBS,
@@ -74,9 +66,9 @@ async def enqueue_job(
     another request, 429 that a rate limit of the kind lets no more in.
     """
     noted(request, kind=asked.kind)
-    call = await _call(request, sight, asked, key)
+    call = await _call(sight, asked, key)
     noted(request, queue=call.queue)
-    handle = await _stored(sight, call)
+    handle = await sight.enqueue(call)
     noted(request, job=handle.id, created=handle.created)
     if not handle.created:
         response.status_code = 200
@@ -90,7 +82,7 @@ async def enqueue_jobs(request: Request, sight: Seen, asked: BatchRequest) -> Ba
 
     There is one answer for each, in order. With a `key` for each of them, the whole request may be sent again.
     """
-    answers = await asyncio.gather(*(_enqueued(request, sight, one) for one in asked.jobs))
+    answers = await asyncio.gather(*(_enqueued(sight, one) for one in asked.jobs))
     found = [_answer(one) for one in answers]
     created = sum(1 for one in found if one.error is None)
     noted(request, jobs=len(found), refused=len(found) - created)
@@ -104,39 +96,14 @@ async def enqueue_jobs(request: Request, sight: Seen, asked: BatchRequest) -> Ba
     )
 
 
-async def _enqueued(request: Request, sight: Sight, asked: EnqueueRequest) -> JobHandle[Any] | HoldfastError | Problem:
+async def _enqueued(sight: ScopedClient, asked: EnqueueRequest) -> JobHandle[Any] | HoldfastError | Problem:
     try:
-        return await _stored(sight, await _call(request, sight, asked, None))
+        return await sight.enqueue(await _call(sight, asked, None))
     except (HoldfastError, Problem) as error:
         return error
 
 
-async def _stored(sight: Sight, call: Call[Any]) -> JobHandle[Any]:
-    """Store a job; a caller who may not see all queues learns nothing of a job elsewhere that a key has met."""
-    if sight.principal.queues is None:
-        return await sight.client.enqueue(call)
-    try:
-        handle = await sight.client.enqueue(_with_key_of_queue(call))
-        if not handle.created:
-            await sight.jobs.get(handle.id)  # guard: scope-keys
-    except (KeyConflict, JobNotFound):
-        if call.options.key is None:
-            message = f"unique key {shown(call.options.unique)}: another live job holds it; wait for that one"
-            raise UniqueConflict(message) from None
-        message = f"key {shown(call.options.key)} was used for another request: take another key"
-        raise KeyConflict(message) from None
-    return handle
-
-
-def _with_key_of_queue(call: Call[Any]) -> Call[Any]:
-    """Put the queue before the idempotency key, so that a caller for some queues takes no key of the others."""
-    if call.options.key is None:
-        return call
-    key = names.key(f"{call.queue}/{call.options.key}", "queue and key")
-    return replace(call, options=replace(call.options, key=key))  # guard: scope-key-queue, without: return call
-
-
-async def _call(request: Request, sight: Sight, asked: EnqueueRequest, key: str | None) -> Call[Any]:
+async def _call(sight: ScopedClient, asked: EnqueueRequest, key: str | None) -> Call[Any]:
     options = _options(asked)
     if key is not None:
         if asked.key not in (None, key):
@@ -144,7 +111,7 @@ async def _call(request: Request, sight: Sight, asked: EnqueueRequest, key: str 
             raise InvalidValue(message)
         options["key"] = key
     options.setdefault("actor", sight.principal.name)
-    return await kinds(request).call(sight, asked.kind, asked.args, options)
+    return await sight.kinds.call(asked.kind, asked.args, options)
 
 
 def _answer(became: JobHandle[Any] | HoldfastError | Problem) -> BatchAnswer:

@@ -16,7 +16,7 @@ from holdfast.resources.escalation import (
 from holdfast.server.api.parameters import NAME, Before, Limit, Number
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
-from holdfast.server.sight import Sight
+from holdfast.server.scoped.client import ScopedClient
 
 routes = Routes("escalations", "/escalations")
 
@@ -67,7 +67,7 @@ async def check_policy(asked: PolicyTestRequest, sight: Seen, request: Request) 
     return await sight.escalations.test(asked.policy)
 
 
-async def note_queue(request: Request, sight: Sight, number: int | str, **facts: object) -> None:
+async def note_queue(request: Request, sight: ScopedClient, number: int | str, **facts: object) -> None:
     """Record in the audit which queue an escalation is of."""
     found = await sight.escalations.get(number)
     noted(request, queue=found.escalation.queue or None, **facts)

@@ -17,11 +17,10 @@ from holdfast.resources.schedule import (
     ScheduleRequest,
 )
 from holdfast.schedules import ChangeOptions
-from holdfast.server.api.enqueueing import kinds
 from holdfast.server.api.parameters import NAME, Limit
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
-from holdfast.server.sight import Sight
+from holdfast.server.scoped.client import ScopedClient
 
 routes = Routes("schedules")
 
@@ -66,7 +65,7 @@ async def list_fires(name: Name, sight: Seen, limit: Limit = 20) -> FireList:
 @routes.post("/schedules", Permission.CHANGE_SCHEDULES, status_code=_CREATED, summary="Make a schedule")
 async def create_schedule(asked: ScheduleRequest, sight: Seen, request: Request) -> ScheduleInfo:
     """Make a schedule that no program defines."""
-    call = await kinds(request).call(sight, asked.kind, asked.args or {}, {})
+    call = await sight.kinds.call(asked.kind, asked.args or {}, {})
     noted(request, schedule=asked.name, queue=call.queue)
     return await sight.schedules.create(asked.name, call, enabled=asked.enabled, **_changes(asked))
 
@@ -77,7 +76,7 @@ async def edit_schedule(name: Name, asked: ScheduleChangeRequest, sight: Seen, r
     schedule = await _acting(sight, name, request)
     call = None
     if asked.args is not None:
-        call = await kinds(request).call(sight, schedule.kind, asked.args, {})
+        call = await sight.kinds.call(schedule.kind, asked.args, {})
     changes = _changes(asked)
     noted(request, changes=[*changes, *(["args"] if call is not None else [])])
     return await sight.schedules.edit(schedule.name, call=call, **changes)
@@ -140,7 +139,7 @@ async def end_maintenance(name: WindowName, sight: Seen) -> None:
     await sight.schedules.end_maintenance(name)
 
 
-async def _acting(sight: Sight, name: str, request: Request) -> ScheduleInfo:
+async def _acting(sight: ScopedClient, name: str, request: Request) -> ScheduleInfo:
     """Find the schedule to act on, and note its queue in the audit."""
     schedule = await sight.schedules.get(name)
     noted(request, queue=schedule.queue)

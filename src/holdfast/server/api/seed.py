@@ -51,8 +51,7 @@ class QueueJob:
 @routes.get("/jobs/{id}", Permission.LOOK, summary="Read a job as a queue_job")
 async def read_queue_job(id: Id, sight: Seen, request: Request) -> QueueJob:  # noqa: A002 - the name in the address
     """Read a job in the shape that clients of a `queue_job` table poll; 404 once its retention has ended."""
-    known = await sight.jobs.get(id)
-    (job,) = await sight.store.get_jobs([known.number])  # it has the items as handlers named them
+    job = await sight.jobs.row(id)
     root = served(request).server.url or str(request.base_url)
     tags = job.tags
     return QueueJob(

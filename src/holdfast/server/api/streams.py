@@ -6,15 +6,12 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Header, Path, Query, Request
 
-from holdfast import names
 from holdfast.server import live
 from holdfast.server.api.queues import Name
 from holdfast.server.live import Live, LiveResponse
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen
-from holdfast.server.sight import Sight
-from holdfast.stores.values import JobFilter
-from holdfast.stream import EventStream
+from holdfast.server.scoped.client import ScopedClient
 
 routes = Routes("streams")
 
@@ -68,7 +65,7 @@ async def follow_all(request: Request, sight: Seen, wanted: AsWanted, queues: Qu
 )
 async def follow_queue(request: Request, name: Name, sight: Seen, wanted: AsWanted) -> LiveResponse:
     """Follow what happens in one queue."""
-    sight.require_queue(name)  # guard: scope-queue-stream
+    sight.queues.require(name)  # guard: scope-queue-stream
     return _stream(request, sight, wanted, [name])
 
 
@@ -81,22 +78,18 @@ async def follow_job(request: Request, job: JobId, sight: Seen, wanted: AsWanted
 
 
 def _stream(
-    request: Request, sight: Sight, wanted: Wanted, queues: Iterable[str], *, job: str | None = None
+    request: Request, sight: ScopedClient, wanted: Wanted, queues: Iterable[str], *, job: str | None = None
 ) -> LiveResponse:
     """Stream what the asker may see of it, for as long as they may."""
     live.require_own_page(request)  # guard: stream-origin
     principal, streams = sight.principal, _live(request)
-    # Of a queue that they may not see nothing is even picked out for them, neither as an event nor in a snapshot.
-    named = tuple(names.name(queue, "queue") for queue in queues)
-    visible = sight.jobs.narrowed(JobFilter(queues=named)).queues
 
     async def check() -> bool:
         return await streams.still_holds(request, principal)  # guard: stream-revoked, without: return True
 
-    stream = EventStream(
-        sight.client,
+    stream = sight.stream(
+        queues=queues,
         job=job,
-        queues=visible,
         types=_listed(wanted.types),
         snapshot=wanted.snapshot,
         last_event_id=wanted.last_event_id,

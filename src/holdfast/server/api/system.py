@@ -15,7 +15,7 @@ _COUNTED = 10_000
 @routes.get("/system", Permission.LOOK, whole=True, summary="Read the system")
 async def read_system(sight: Seen) -> SystemInfo:
     """Read which release this is, and what store lies behind it."""
-    found = await sight.store.diagnose()
+    found = await sight.figures.database()
     return SystemInfo(
         release=RELEASE,
         store=found.software,
@@ -31,7 +31,7 @@ async def read_system(sight: Seen) -> SystemInfo:
 @routes.get("/system/tables", Permission.LOOK, whole=True, summary="Measure the tables")
 async def list_tables(sight: Seen) -> TableList:
     """Count the rows of each table, at most 10,000 of them, and read how old the oldest is and what the table takes."""
-    return TableList(tables=[_table(row) for row in await sight.store.measure_tables()])
+    return TableList(tables=[_table(row) for row in await sight.figures.tables()])
 
 
 @routes.get("/services", Permission.LOOK, whole=True, summary="List services")

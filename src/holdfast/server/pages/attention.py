@@ -12,7 +12,7 @@ from holdfast.resources.queue import QueueInfo
 from holdfast.resources.redaction import redact
 from holdfast.resources.worker import WorkerInfo
 from holdfast.server.pages.rendering import span
-from holdfast.server.sight import Sight
+from holdfast.server.scoped.client import ScopedClient
 
 _LATELY = timedelta(hours=1)
 _LATE_FIRE = timedelta(seconds=60)
@@ -32,7 +32,7 @@ class Note:
     is_bad: bool = False
 
 
-async def notes(sight: Sight, queues: Sequence[QueueInfo]) -> list[Note]:
+async def notes(sight: ScopedClient, queues: Sequence[QueueInfo]) -> list[Note]:
     """Collect what needs a person, the worst first, of the queues that the caller may see."""
     workers = await sight.workers.list(dead=True)
     found = [*_late(queues), *_paused(queues), *_stuck(queues, workers)]
@@ -42,7 +42,7 @@ async def notes(sight: Sight, queues: Sequence[QueueInfo]) -> list[Note]:
     return sorted(found, key=lambda note: not note.is_bad)
 
 
-async def latest_failures(sight: Sight, limit: int = _MOST_GROUPS) -> list[DeadLetterGroup]:
+async def latest_failures(sight: ScopedClient, limit: int = _MOST_GROUPS) -> list[DeadLetterGroup]:
     """Read the groups of failed jobs that grew last, of the queues that may be seen."""
     return redact((await sight.dead_letters.list(limit=limit)).groups)
 
@@ -80,7 +80,7 @@ def _stuck(queues: Sequence[QueueInfo], workers: Sequence[WorkerInfo]) -> list[N
     return found
 
 
-async def _escalations(sight: Sight) -> list[Note]:
+async def _escalations(sight: ScopedClient) -> list[Note]:
     found = redact(await sight.escalations.list(is_open=True, limit=_MOST_OPEN))
     waiting = [escalation for escalation in found.escalations if escalation.acked_at is None]
     if not waiting:
@@ -90,7 +90,7 @@ async def _escalations(sight: Sight) -> list[Note]:
     return [Note(title, f"the latest: {waiting[0].title}", ("escalations",), is_bad=True)]
 
 
-async def _growth(sight: Sight) -> list[Note]:
+async def _growth(sight: ScopedClient) -> list[Note]:
     since = datetime.now(UTC) - _LATELY
     grown = [group for group in await latest_failures(sight) if group.last_at >= since]
     if not grown:
@@ -101,7 +101,7 @@ async def _growth(sight: Sight) -> list[Note]:
     return [Note(title, f"of {kinds}", ("dead-letters",))]
 
 
-async def _budgets(sight: Sight) -> list[Note]:
+async def _budgets(sight: ScopedClient) -> list[Note]:
     found = []
     for budget in await sight.budgets.list():
         if budget.share >= _NEARLY:
@@ -124,7 +124,7 @@ def _workers(workers: Sequence[WorkerInfo]) -> list[Note]:
     return [Note(title, f"on {hosts}; jobs that ran there are rescued", ("workers",))]
 
 
-async def _schedules(sight: Sight) -> list[Note]:
+async def _schedules(sight: ScopedClient) -> list[Note]:
     now = datetime.now(UTC)
     late = [
         schedule.name

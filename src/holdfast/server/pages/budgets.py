@@ -14,13 +14,12 @@ from holdfast.policies.money import MICRO, amount_text
 from holdfast.resources.budget import BudgetInfo
 from holdfast.resources.job import Job
 from holdfast.server.pages import drawing
-from holdfast.server.pages.recent import recent
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.pages.shown import changed_settings
 from holdfast.server.problems import not_found
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
-from holdfast.server.sight import Sight
+from holdfast.server.scoped.client import ScopedClient
 from holdfast.stores.budgets import By, SpendPoint
 from holdfast.stores.values import JobFilter
 from holdfast.stores.why import read_budget
@@ -69,18 +68,16 @@ def forecast(budget: BudgetInfo, now: datetime) -> datetime | None:
     return runs_out_at if runs_out_at < budget.ends_at else None
 
 
-async def burn_down(sight: Sight, shown: Shown, now: datetime) -> Markup:
+async def burn_down(sight: ScopedClient, shown: Shown, now: datetime) -> Markup:
     """Draw how a budget went down in its period, and where that leads."""
     budget = shown.budget
     length = budget.ends_at - budget.starts_at
     step = length / _STEPS
 
     async def ask() -> list[SpendPoint]:
-        return await sight.store.spend_series(
-            budget.name, budget.key or "", budget.starts_at, budget.ends_at, round(step / timedelta(milliseconds=1))
-        )
+        return await sight.figures.spend(budget, round(step / timedelta(milliseconds=1)))
 
-    points = await recent(sight.store, ("spend", budget.name, budget.key, budget.starts_at), _LASTS_S, ask)
+    points = await sight.recent(("spend", budget.name, budget.key, budget.starts_at), _LASTS_S, ask)
     left = course(points, budget, step, now)
     done = left[-1][0]
     ends = None
@@ -140,8 +137,8 @@ async def budget_page(
     now = datetime.now(UTC)
     keys = sorted((Shown(one, now) for one in found if one.key is not None), key=lambda one: -one.budget.share)
     drawn = next((one for one in keys if one.budget.key == key), keys[0] if keys else None)
-    parts = await recent(
-        sight.store, ("parts", budget.name, chosen), _LASTS_S, lambda: sight.budgets.spend(budget.name, chosen)
+    parts = await sight.recent(
+        ("parts", budget.name, chosen), _LASTS_S, lambda: sight.budgets.spend(budget.name, chosen)
     )
     return page(
         request,
@@ -203,7 +200,7 @@ async def settle_budget_here(
     return turned(request, url(request, "budgets", budget.name), f"what was set aside for job {job} is free again")
 
 
-async def _held(sight: Sight, budget: BudgetInfo) -> list[Job]:
+async def _held(sight: ScopedClient, budget: BudgetInfo) -> list[Job]:
     """Read jobs that wait for the budget, of the newest that are held back at all."""
     kinds = tuple(budget.kinds)
     which = JobFilter(states=(JobState.HELD,), kinds=kinds, queues=() if budget.queue is None else (budget.queue,))

@@ -20,8 +20,8 @@ from holdfast.server.principal import Principal
 from holdfast.server.problems import Problem
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, Who, noted
+from holdfast.server.scoped.client import ScopedClient
 from holdfast.server.scoped.jobs import ScopedJobs
-from holdfast.server.sight import Sight
 from holdfast.stores.bulk import TAKES
 
 routes = Routes("pages", in_schema=False)
@@ -131,7 +131,7 @@ def _verb(verb: str, who: Principal) -> str:
 
 
 async def _asked(
-    request: Request, sight: Sight, wanted: Wanted, *, mistake: str | None = None, status: int = 200
+    request: Request, sight: ScopedClient, wanted: Wanted, *, mistake: str | None = None, status: int = 200
 ) -> Response:
     count = ""
     try:
@@ -152,7 +152,7 @@ async def _asked(
     )
 
 
-async def _preview(sight: Sight, wanted: Wanted) -> str:
+async def _preview(sight: ScopedClient, wanted: Wanted) -> str:
     if not wanted.is_all:
         if not wanted.jobs:
             message = "jobs: choose some on the page before, or take all that match"
@@ -171,7 +171,7 @@ def _takes(verb: str) -> str:
     return ", ".join(sorted(state.value.replace("_", " ") for state in states))
 
 
-async def _start(sight: Sight, wanted: Wanted) -> Said:
+async def _start(sight: ScopedClient, wanted: Wanted) -> Said:
     operation = await sight.bulk.start(
         wanted.verb,
         read_query(wanted.query).where,
@@ -184,7 +184,7 @@ async def _start(sight: Sight, wanted: Wanted) -> Said:
     return Said(begun)
 
 
-async def _each(sight: Sight, wanted: Wanted) -> Said:
+async def _each(sight: ScopedClient, wanted: Wanted) -> Said:
     await _preview(sight, wanted)
     seen = await sight.jobs.get_many(wanted.jobs)
     answers = await _deed(sight.jobs, wanted, list(seen)) if seen else []

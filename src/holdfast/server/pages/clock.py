@@ -2,16 +2,15 @@
 
 from datetime import UTC, datetime, timedelta
 
-from holdfast.server.pages.recent import recent
-from holdfast.stores.store import Store
+from holdfast.server.scoped.client import ScopedClient
 
 _LASTS_S = 60.0
 
 
-async def store_time(store: Store) -> datetime:
+async def store_time(sight: ScopedClient) -> datetime:
     """Tell the store's time; how far it is from ours is asked once a minute."""
 
     async def ask() -> timedelta:
-        return (await store.diagnose()).now - datetime.now(UTC)
+        return await sight.now() - datetime.now(UTC)
 
-    return datetime.now(UTC) + await recent(store, "clock", _LASTS_S, ask)
+    return datetime.now(UTC) + await sight.recent("clock", _LASTS_S, ask)

@@ -8,7 +8,7 @@ import msgspec
 from fastapi import Depends, Query
 
 from holdfast.errors import InvalidValue, shown
-from holdfast.server.sight import Sight
+from holdfast.server.scoped.client import ScopedClient
 from holdfast.stores.values import JobFilter
 
 _FIELDS = ("group", "kind", "queue", "error", "since", "reason")
@@ -55,7 +55,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         given = {"kind": self.kind, "queue": self.queue, "error": self.error, "since": self.since_at}
         return {name: value or None for name, value in given.items()}
 
-    async def jobs(self, sight: Sight) -> JobFilter:
+    async def jobs(self, sight: ScopedClient) -> JobFilter:
         """The jobs that are meant, as far as they may be seen."""
         return await sight.dead_letters.filter(self.group or None, **self.conditions())
 

@@ -17,7 +17,7 @@ from holdfast.server.pages.shown import Shown, written
 from holdfast.server.problems import Problem, not_found
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
-from holdfast.server.sight import Sight
+from holdfast.server.scoped.client import ScopedClient
 
 routes = Routes("pages", in_schema=False)
 
@@ -162,7 +162,7 @@ async def replay_edited_here(
 # ---- parts ---------------------------------------------------------------------------------------------------------
 
 
-async def _preview(request: Request, sight: Sight, choice: Choice, verb: BulkVerb) -> Response:
+async def _preview(request: Request, sight: ScopedClient, choice: Choice, verb: BulkVerb) -> Response:
     which = await choice.jobs(sight)
     count = await sight.bulk.preview(verb, which)
     return page(

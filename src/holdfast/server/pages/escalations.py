@@ -15,7 +15,7 @@ from holdfast.server.pages.clock import store_time
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted, served
-from holdfast.server.sight import Sight
+from holdfast.server.scoped.client import ScopedClient
 from holdfast.stores.alarms import EscalationRow
 from holdfast.telemetry.redaction import hide
 
@@ -109,12 +109,12 @@ async def test_escalation_here(request: Request, policy: str, sight: Seen) -> Re
     return page(request, "escalation_test.html", at="escalations", tested=redact(tested))
 
 
-async def _digest(sight: Sight, policy: Escalation) -> Digest:
+async def _digest(sight: ScopedClient, policy: Escalation) -> Digest:
     """Read what the next digest of a policy would tell."""
-    rows = await sight.store.undigested(policy.name, _MOST_DIGESTED)
+    rows = await sight.figures.undigested(policy.name, _MOST_DIGESTED)
     return Digest(
         policy=policy.name,
-        at=next_digest(policy.digest_at or "", policy.tz, await store_time(sight.store)),
+        at=next_digest(policy.digest_at or "", policy.tz, await store_time(sight)),
         alarms=sum(row.count - row.digested for row in rows),
         entries=[(row, row.count - row.digested) for row in rows[:_DIGEST_ENTRIES]],
         escalations=len(rows),
@@ -123,7 +123,7 @@ async def _digest(sight: Sight, policy: Escalation) -> Digest:
 
 
 async def _visible(
-    sight: Sight, *, is_open: bool | None, before: int | str | None
+    sight: ScopedClient, *, is_open: bool | None, before: int | str | None
 ) -> tuple[list[EscalationInfo], int | str | None]:
     """Read one page of what the caller may see, and where the next one begins."""
     found: list[EscalationInfo] = []

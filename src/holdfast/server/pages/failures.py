@@ -18,7 +18,7 @@ from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.problems import not_found
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
-from holdfast.server.sight import Sight
+from holdfast.server.scoped.client import ScopedClient
 from holdfast.stores.failures import group_id
 from holdfast.stores.values import JobFilter
 from holdfast.telemetry.redaction import hide
@@ -179,7 +179,7 @@ async def end_failures_here(
     return turned(request, url(request, "failures"), started(operation))
 
 
-def _chosen(sight: Sight, verb: str, kind: str, fingerprint: str) -> tuple[BulkVerb, JobFilter]:
+def _chosen(sight: ScopedClient, verb: str, kind: str, fingerprint: str) -> tuple[BulkVerb, JobFilter]:
     if verb not in _VERBS:
         raise not_found("action", verb)
     deed, states = _VERBS[verb]

@@ -24,7 +24,7 @@ from holdfast.server.pages.traces import Part, folded
 from holdfast.server.pages.waterfall import waterfall
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted
-from holdfast.server.sight import Sight
+from holdfast.server.scoped.client import ScopedClient
 
 routes = Routes("pages", in_schema=False)
 
@@ -217,7 +217,7 @@ def _lines(job: Job, logged: Sequence[LogLine]) -> list[tuple[LogLine, str]]:
     return found
 
 
-async def _sets(sight: Sight, job: Job) -> list[Items]:
+async def _sets(sight: ScopedClient, job: Job) -> list[Items]:
     items = await sight.jobs.items(job.id) if job.items else []
     return [
         Items(name, counts, [item for item in items if (item.set, item.state) == (name, "failed")][:_MOST_ITEMS])
@@ -237,7 +237,7 @@ def _values(job: Job) -> list[Json]:
     return [Json(title, value, text := written(value), is_tree(text)) for title, value in given]
 
 
-async def _holds(sight: Sight, job: Job) -> list[str]:
+async def _holds(sight: ScopedClient, job: Job) -> list[str]:
     """Say which locks and slots a running job has, and what a waiting one waits for."""
     if job.state is not JobState.RUNNING:
         return [f"waits for {job.limit_key}"] if job.limit_key and not job.is_finished else []

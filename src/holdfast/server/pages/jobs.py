@@ -19,12 +19,11 @@ from holdfast.resources.bulk import BulkOperation
 from holdfast.resources.job import JobPage
 from holdfast.resources.queue import QueueInfo
 from holdfast.resources.redaction import redact
-from holdfast.server.pages.recent import recent
 from holdfast.server.pages.rendering import page, part_of, url
 from holdfast.server.pages.shown import Shown
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen
-from holdfast.server.sight import Sight
+from holdfast.server.scoped.client import ScopedClient
 from holdfast.stores.values import Counted, JobFilter
 
 routes = Routes("pages", in_schema=False)
@@ -133,7 +132,7 @@ async def jobs_page(
     )
 
 
-async def _named(request: Request, sight: Sight, asked: filtering.Query) -> Response | None:
+async def _named(request: Request, sight: ScopedClient, asked: filtering.Query) -> Response | None:
     """Go straight to the one job that was asked for, if it is there."""
     if asked.job is None:
         return None
@@ -184,7 +183,7 @@ def _is_long(where: JobFilter) -> bool:
     return bool(where.args or where.words)
 
 
-async def _counted_tabs(sight: Sight, asked: filtering.Query) -> list[Tab]:
+async def _counted_tabs(sight: ScopedClient, asked: filtering.Query) -> list[Tab]:
     """Count what each tab shows, reading 10,001 entries of an index at most for each; in time for all of them."""
     where = await sight.jobs.chosen(asked.where)
     ends_at = time.monotonic() + _TABS_S
@@ -195,27 +194,25 @@ async def _counted_tabs(sight: Sight, asked: filtering.Query) -> list[Tab]:
     return _tabs(asked, list(counts.values()))
 
 
-async def _count(sight: Sight, where: JobFilter, states: tuple[JobState, ...], ends_at: float) -> str:
+async def _count(sight: ScopedClient, where: JobFilter, states: tuple[JobState, ...], ends_at: float) -> str:
     left_ms = round((ends_at - time.monotonic()) * 1_000)
     if not states or left_ms <= 0:
         return ""
     which = meant(msgspec.structs.replace(where, states=states))
     key = ("count", which)
-    counted: Counted = await recent(
-        sight.store, key, _COUNT_S, lambda: sight.store.count_found(which, budget_ms=left_ms)
-    )
+    counted: Counted = await sight.recent(key, _COUNT_S, lambda: sight.figures.count(which, left_ms))
     return f"{counted.jobs:,}{'+' if counted.capped else ''}"
 
 
-async def _operations(sight: Sight) -> list[BulkOperation]:
+async def _operations(sight: ScopedClient) -> list[BulkOperation]:
     """Read the bulk operations that are under way, for those who may see all queues."""
     if sight.principal.queues is not None:
         return []
-    found = await recent(sight.store, "operations", 1.0, lambda: sight.bulk.list(_OPERATIONS))
+    found = await sight.recent("operations", 1.0, lambda: sight.bulk.list(_OPERATIONS))
     return redact([operation for operation in found if operation.ended_at is None])
 
 
-async def _choices(sight: Sight) -> list[str]:
+async def _choices(sight: ScopedClient) -> list[str]:
     """Terms that the box completes: states, queues and kinds that may be seen."""
     queues = [queue.name for queue in await _queues(sight)]
     kinds = await sight.kinds.list()
@@ -228,11 +225,10 @@ async def _choices(sight: Sight) -> list[str]:
     ]
 
 
-async def _colours(sight: Sight) -> dict[str, str | None]:
+async def _colours(sight: ScopedClient) -> dict[str, str | None]:
     return {queue.name: queue.colour for queue in await _queues(sight)}
 
 
-async def _queues(sight: Sight) -> list[QueueInfo]:
+async def _queues(sight: ScopedClient) -> list[QueueInfo]:
     """Read the queues that the caller may see, as they were a moment ago."""
-    queues = await recent(sight.store, "queues", _QUEUES_S, sight.client.queues.list)
-    return [queue for queue in queues if sight.principal.sees(queue.name)]
+    return await sight.recent("queue names", _QUEUES_S, sight.queues.list)

@@ -47,7 +47,7 @@ async def limits_page(request: Request, sight: Seen) -> Response:
     found = await sight.limits.list()
     limits = found[:_MOST_LIMITS]
     wanted = [holder.job for limit in limits for holder in limit.holders[:_MOST_HOLDERS]]
-    jobs = (await sight.client.jobs.get_many(wanted)).values() if wanted else ()
+    jobs = (await sight.jobs.get_many(wanted)).values() if wanted else ()
     kinds = {job.id: job.kind for job in jobs}
     locks = await sight.locks.list()
     return page(

@@ -2,7 +2,7 @@
 
 from holdfast.resources.bulk import BulkOperation
 from holdfast.resources.redaction import redact
-from holdfast.server.sight import Sight
+from holdfast.server.scoped.client import ScopedClient
 
 _LATEST = 5
 
@@ -12,6 +12,6 @@ def started(operation: BulkOperation) -> str:
     return f"bulk operation {operation.id} has begun: {operation.verb} {operation.expected} jobs"
 
 
-async def latest_operations(sight: Sight) -> list[BulkOperation]:
+async def latest_operations(sight: ScopedClient) -> list[BulkOperation]:
     """Read the latest operations that the caller may see."""
     return redact(await sight.bulk.list(_LATEST))

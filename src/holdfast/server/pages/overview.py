@@ -13,12 +13,11 @@ from holdfast.resources.queue import JobCount, QueueInfo
 from holdfast.rollup import SeriesPoint, lower_percentile
 from holdfast.server.pages import series
 from holdfast.server.pages.attention import Note, latest_failures, notes
-from holdfast.server.pages.recent import recent
 from holdfast.server.pages.rendering import page
 from holdfast.server.pages.series import RANGES, Series
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen
-from holdfast.server.sight import Sight
+from holdfast.server.scoped.client import ScopedClient
 from holdfast.services.sla import WITHIN_MS
 from holdfast.stores.sla import QueueWaits
 
@@ -83,11 +82,8 @@ async def overview_page(request: Request, sight: Seen, within: str = Query("1h",
     """Show how everything does."""
     chosen = RANGES.get(within, RANGES["1h"])
     queues = await sight.queues.list()
-    first, all_points = await series.read_points(sight.store, chosen)
-    points = [point for point in all_points if sight.principal.sees(point.queue)]
-    mine = frozenset(sight.principal.queues or ())
-    whose = (sight.principal.queues is None, mine)
-    found: list[Note] = await recent(sight.store, ("notes", whose), _LOOK_S, lambda: notes(sight, queues))
+    first, points = await series.read_points(sight, chosen)
+    found: list[Note] = await sight.recent("notes", _LOOK_S, lambda: notes(sight, queues))
     return page(
         request,
         "overview.html",
@@ -104,12 +100,10 @@ async def overview_page(request: Request, sight: Seen, within: str = Query("1h",
 @routes.get("/counts", Permission.LOOK)
 async def counts_part(request: Request, sight: Seen) -> Response:
     """Give the numbers beside the names of the pages, for the script."""
-    mine = frozenset(sight.principal.queues or ())
-    whose = (sight.principal.queues is None, mine)
-    queues = await recent(sight.store, ("queues", whose), _LOOK_S, sight.queues.list)
+    queues = await sight.recent("queues", _LOOK_S, sight.queues.list)
     counts = [queue.count(JobState.RUNNING) for queue in queues]
     running = JobCount(jobs=sum(count.jobs for count in counts), capped=any(count.capped for count in counts))
-    groups = await recent(sight.store, ("groups", whose), _LOOK_S, lambda: latest_failures(sight, 100))
+    groups = await sight.recent("groups", _LOOK_S, lambda: latest_failures(sight, 100))
     open_ones = (await sight.escalations.list(is_open=True)).escalations
     return page(
         request,
@@ -124,19 +118,19 @@ async def counts_part(request: Request, sight: Seen) -> Response:
     )
 
 
-async def _alive(sight: Sight) -> str:
+async def _alive(sight: ScopedClient) -> str:
     """How many worker processes are alive, for those who may see all queues."""
     if sight.principal.queues is not None:
         return ""
     return _most(sum(worker.is_alive for worker in await sight.workers.list()))
 
 
-async def waits_of(sight: Sight, queues: Sequence[QueueInfo]) -> dict[str, QueueWaits]:
+async def waits_of(sight: ScopedClient, queues: Sequence[QueueInfo]) -> dict[str, QueueWaits]:
     """Read how long jobs have waited, of all these queues, whether something is promised of them or not."""
     names = tuple(sorted(queue.name for queue in queues))
     if not names:
         return {}
-    found = await recent(sight.store, ("waits", names), _COUNT_S, lambda: sight.store.read_waits(names, WITHIN_MS))
+    found = await sight.recent(("waits", names), _COUNT_S, lambda: sight.figures.waits(names, WITHIN_MS))
     return {waits.queue: waits for waits in found}
 
 

@@ -14,14 +14,13 @@ from holdfast.job import TERMINAL, JobState
 from holdfast.rollup import Rollup, lower_percentile, percentile
 from holdfast.server.pages import drawing, series
 from holdfast.server.pages.overview import by_priority, waits_of
-from holdfast.server.pages.recent import recent
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.pages.said import Said
 from holdfast.server.pages.series import RANGES
 from holdfast.server.pages.shown import changed_settings
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted, served
-from holdfast.server.sight import Sight
+from holdfast.server.scoped.client import ScopedClient
 from holdfast.stores.values import JobFilter
 from holdfast.stores.why import read_budget, read_limit_key
 
@@ -51,7 +50,7 @@ async def queues_page(request: Request, sight: Seen) -> Response:
     queues = sorted(await sight.queues.list(), key=by_priority)
     chosen = RANGES["1h"]
     waits = await waits_of(sight, queues)
-    first, points = await series.read_points(sight.store, chosen)
+    first, points = await series.read_points(sight, chosen)
     ended = series.by_queue(points)
     return page(
         request,
@@ -157,7 +156,7 @@ def read_value(text: str) -> Any:
         return text
 
 
-async def _held(sight: Sight, queue: str) -> list[tuple[str, str, str, int]]:
+async def _held(sight: ScopedClient, queue: str) -> list[tuple[str, str, str, int]]:
     """Tell what the jobs wait for that are held back: its sort, name and key, and how many wait for it."""
     found = await sight.jobs.list(JobFilter(states=(JobState.HELD,), queues=(queue,)), limit=_MOST_HELD)
     causes: Counter[tuple[str, str, str]] = Counter()
@@ -187,16 +186,16 @@ def _figures(rollups: list[Rollup]) -> list[KindFigures]:
     return sorted(found, key=lambda figure: (-figure.jobs, -figure.again, figure.kind))
 
 
-async def _rollups(sight: Sight, queue: str, chosen: series.Range) -> list[Rollup]:
+async def _rollups(sight: ScopedClient, queue: str, chosen: series.Range) -> list[Rollup]:
     """Read how the jobs of a queue did, once for all who look."""
 
     async def ask() -> list[Rollup]:
-        return await sight.store.read_rollups(datetime.now(UTC) - timedelta(seconds=chosen.seconds), queue)
+        return await sight.figures.rollups(queue, datetime.now(UTC) - timedelta(seconds=chosen.seconds))
 
-    return await recent(sight.store, ("rollups", queue, chosen.name), chosen.lasts_s, ask)
+    return await sight.recent(("rollups", queue, chosen.name), chosen.lasts_s, ask)
 
 
-async def _slots(sight: Sight, queues: Sequence[str]) -> dict[str, int]:
+async def _slots(sight: ScopedClient, queues: Sequence[str]) -> dict[str, int]:
     """How many jobs living workers would run at once, of each queue."""
     workers = await sight.workers.list()
     return {queue: sum(worker.slots for worker in workers if worker.serves(queue)) for queue in queues}

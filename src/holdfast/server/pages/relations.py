@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from holdfast.client.relatives import MOST, Relatives, relatives
 from holdfast.filtering import Term
 from holdfast.resources.job import Job
-from holdfast.server.sight import Sight
+from holdfast.server.scoped.client import ScopedClient
 from holdfast.stores.values import JobFilter
 from holdfast.telemetry.redaction import COVER
 
@@ -34,7 +34,7 @@ class Offspring:
     asked: str
 
 
-async def relations(sight: Sight, job: Job) -> list[Relation]:
+async def relations(sight: ScopedClient, job: Job) -> list[Relation]:
     """Tell what a job belongs to."""
     found = await _ancestors(sight, job)
     if job.schedule is not None:
@@ -53,7 +53,7 @@ async def relations(sight: Sight, job: Job) -> list[Relation]:
     return found
 
 
-async def offspring(sight: Sight, job: Job) -> list[Offspring]:
+async def offspring(sight: ScopedClient, job: Job) -> list[Offspring]:
     """Find what its handler enqueued and its changed copies, as far as they may see it."""
     asked = (
         ("Children", "parent", JobFilter(parent=job.number)),
@@ -67,7 +67,7 @@ async def offspring(sight: Sight, job: Job) -> list[Offspring]:
     return found
 
 
-async def _ancestors(sight: Sight, job: Job) -> list[Relation]:
+async def _ancestors(sight: ScopedClient, job: Job) -> list[Relation]:
     """Name the jobs that it came of; one that is not kept any more has no page."""
     named = {title: other for title, other in (("copy of", job.origin), ("parent", job.parent)) if other is not None}
     there = await sight.jobs.get_many(list(named.values())) if named else {}

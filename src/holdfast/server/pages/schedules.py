@@ -17,7 +17,6 @@ from holdfast.errors import InvalidValue, shown
 from holdfast.resources.schedule import ScheduleFire, ScheduleInfo
 from holdfast.schedules import Missed, Outcome, Overlap
 from holdfast.server.bodies import parse_json
-from holdfast.server.kinds import KindRegistry
 from holdfast.server.pages import drawing
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.pages.said import Said
@@ -117,7 +116,7 @@ async def create_schedule_here(
 ) -> Response:
     """Make a schedule that no program defines."""
     noted(request, name=name, kind=kind, cron=cron or None, every=every or None, tz=tz)
-    call = await _known(request).call(sight, kind, await asyncio.to_thread(_arguments, args), {})
+    call = await sight.kinds.call(kind, await asyncio.to_thread(_arguments, args), {})
     noted(request, queue=call.queue)
     made = await sight.schedules.create(name, call, cron=cron or None, every=every or None, tz=tz or "UTC")
     return turned(request, url(request, "schedules", made.name), f"{made.name} is scheduled")
@@ -192,11 +191,6 @@ async def delete_schedule_here(request: Request, name: str, sight: Seen) -> Resp
     """Forget a schedule that no program defines."""
     await sight.schedules.delete(name)
     return turned(request, url(request, "schedules"), f"{name} is deleted")
-
-
-def _known(request: Request) -> KindRegistry:
-    found: KindRegistry = request.app.state.kinds
-    return found
 
 
 def _arguments(text: str) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from holdfast.job import TERMINAL, JobState
 from holdfast.rollup import SeriesPoint
-from holdfast.server.pages.recent import recent
-from holdfast.stores.store import Store
+from holdfast.server.scoped.client import ScopedClient
 
 _HEIGHT = 32
 _BAR = 10
@@ -72,16 +71,16 @@ class Series:
         return 100 * self.ill / (self.well + self.ill) if self.ill else 0.0
 
 
-async def read_points(store: Store, chosen: Range) -> tuple[datetime, list[SeriesPoint]]:
+async def read_points(sight: ScopedClient, chosen: Range) -> tuple[datetime, list[SeriesPoint]]:
     """Read what ended within a range, and when its first step begins."""
 
     async def ask() -> tuple[datetime, list[SeriesPoint]]:
         now = datetime.now(UTC).timestamp()
         last = now // chosen.step_s * chosen.step_s
         first = datetime.fromtimestamp(last - chosen.seconds + chosen.step_s, UTC)
-        return first, await store.read_series(first, chosen.step_s)
+        return first, await sight.figures.ended(first, chosen.step_s)
 
-    return await recent(store, ("series", chosen.name), chosen.lasts_s, ask)
+    return await sight.recent(("series", chosen.name), chosen.lasts_s, ask)
 
 
 def draw(points: Iterable[SeriesPoint], first: datetime, chosen: Range) -> Series:

@@ -11,12 +11,11 @@ from holdfast.resources.redaction import redact
 from holdfast.resources.setting import Setting
 from holdfast.resources.token import RoleName
 from holdfast.server.health import read_health
-from holdfast.server.pages.recent import recent
 from holdfast.server.pages.rendering import page, turned, url
 from holdfast.server.pages.shown import short
 from holdfast.server.roles import Permission
 from holdfast.server.routing import Routes, Seen, noted, served
-from holdfast.server.sight import Sight
+from holdfast.server.scoped.client import ScopedClient
 from holdfast.stores.bounds import BOUNDS
 from holdfast.telemetry.redaction import hide
 
@@ -33,7 +32,7 @@ _ROLES = ("viewer", "operator", "admin")
 async def system_page(request: Request, sight: Seen) -> Response:
     """Show how the store is, and what the services do."""
     here = served(request)
-    health = await read_health(sight, here)
+    health = await read_health(here)
     found = redact([check for check in health.checks if check.name != "table"])  # tables have a page of their own
     services = await sight.services.list()
     by_name = {service.name: service for service in services}
@@ -45,7 +44,7 @@ async def system_page(request: Request, sight: Seen) -> Response:
         checks=found,
         worst=max((list(HealthLevel).index(check.level) for check in found), default=0),
         schema=next((check.message for check in found if check.name == "schema"), None),
-        told=await recent(sight.store, "software", _LOOK_S, sight.store.diagnose),
+        told=await sight.recent("database", _LOOK_S, sight.figures.database),
         is_delivered=here.settings.delivery is not None,
         announced=by_name["announcements"],
         retention=by_name["retention"],
@@ -60,7 +59,7 @@ async def system_page(request: Request, sight: Seen) -> Response:
 @routes.get("/system/tables", Permission.LOOK, whole=True)
 async def tables_page(request: Request, sight: Seen) -> Response:
     """Show how large each table is, and what bounds it."""
-    sizes = await recent(sight.store, "tables", _MEASURE_S, sight.store.measure_tables)
+    sizes = await sight.recent("tables", _MEASURE_S, sight.figures.tables)
     return page(
         request,
         "tables.html",
@@ -70,7 +69,7 @@ async def tables_page(request: Request, sight: Seen) -> Response:
             ((size, BOUNDS[size.name].stays) for size in sizes), key=lambda row: (-(row[0].size or 0), -row[0].rows)
         ),
         taken=sum(size.size or 0 for size in sizes),
-        told=await recent(sight.store, "software", _LOOK_S, sight.store.diagnose),
+        told=await sight.recent("database", _LOOK_S, sight.figures.database),
         counted=_COUNTED,
     )
 
@@ -174,7 +173,9 @@ async def revoke_token_here(request: Request, sight: Seen, number: int = Path(ge
     return turned(request, url(request, "system", "tokens"), f"the token {revoked.name} is revoked")
 
 
-async def _tokens(request: Request, sight: Sight, secret: str | None = None, named: str | None = None) -> Response:
+async def _tokens(
+    request: Request, sight: ScopedClient, secret: str | None = None, named: str | None = None
+) -> Response:
     return page(
         request,
         "tokens.html",

@@ -40,7 +40,7 @@ class WorkerLine:
 @routes.get("/workers", Permission.LOOK)
 async def workers_page(request: Request, sight: Seen) -> Response:
     """Show the processes that run jobs."""
-    now = await store_time(sight.store)
+    now = await store_time(sight)
     workers = await sight.workers.list(dead=True)
     running = await sight.jobs.list(JobFilter(states=(JobState.RUNNING,)), limit=_READ_JOBS)
     jobs: dict[str | None, list[Job]] = {}

@@ -12,7 +12,7 @@ from holdfast.client.jobs import EVERY_JOB, JobId, List, Which, job_id, meant, m
 from holdfast.client.local_jobs import LocalJobs
 from holdfast.duration import Duration
 from holdfast.errors import JobNotFound, UniqueConflict
-from holdfast.job import JobState
+from holdfast.job import JobRow, JobState
 from holdfast.public_id import encode
 from holdfast.resources.event import Event
 from holdfast.resources.job import Job, JobPage
@@ -108,6 +108,10 @@ class ScopedJobs(Scope):
         """Follow one job until it finishes."""
         async for event in self._jobs.watch((await self.get(job)).id):
             yield redact(event)
+
+    async def row(self, job: JobId) -> JobRow:
+        """Read a job as the store has it, with the items as its handler named them; nothing is covered."""
+        return await self._jobs.row((await self.get(job)).id)
 
     # ---- changing --------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,8 @@
 """Kinds of jobs, as far as one caller may see them: those of the server's app, and what programs have published."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from holdfast import names
 from holdfast.client.kinds import List, kind_info, kind_named
 from holdfast.resources.kind import KindInfo
@@ -7,6 +10,8 @@ from holdfast.server.kinds import KindRegistry
 from holdfast.server.principal import Principal
 from holdfast.server.scoped.scope import Scope
 from holdfast.stores.policies import PolicyStore
+from holdfast.tasks.call import Call
+from holdfast.tasks.options import UsingOptions
 
 
 class ScopedKinds(Scope):
@@ -25,3 +30,7 @@ class ScopedKinds(Scope):
     async def get(self, name: str) -> KindInfo:
         """Read one kind whose queue the caller may see, by its name or an alias."""
         return kind_named(await self.list(), names.name(name, "kind"))
+
+    async def call(self, kind: str, arguments: Mapping[str, Any], options: UsingOptions) -> Call[Any]:
+        """Make a call of a kind for a queue that the caller may see, with its arguments checked."""
+        return await self._registry.call(self._store, self, kind, arguments, options)
