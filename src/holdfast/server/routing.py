@@ -221,13 +221,13 @@ def _who(request: Request) -> Principal:
     return found
 
 
-async def _sight(request: Request) -> ScopedClient:
+async def _scoped_client(request: Request) -> ScopedClient:
     here = served(request)
     return ScopedClient(await here.opened(), here.describe, _who(request), request.app.state.kinds)
 
 
 Who = Annotated[Principal, Depends(_who)]
-Seen = Annotated[ScopedClient, Depends(_sight)]
+Seen = Annotated[ScopedClient, Depends(_scoped_client)]
 
 
 async def remember(request: Request, status: int) -> None:

@@ -23,21 +23,21 @@ routes = Routes("jobs", "/jobs")
 @routes.post("/{id}/cancel", Permission.CANCEL_JOBS, summary="Cancel a job")
 async def cancel_job(
     id: Id,  # noqa: A002 - the name in the address
-    sight: Seen,
+    client: Seen,
     request: Request,
     asked: Annotated[CancelRequest | None, Body()] = None,
 ) -> Job:
     """Cancel a job: a waiting one at once; a running one is `running` until its handler has stopped."""
-    job = await sight.jobs.get(id)
+    job = await client.jobs.get(id)
     reason = None if asked is None else asked.reason
     noted(request, queue=job.queue, kind=job.kind, reason=reason)
-    return await sight.jobs.cancel(job.id, reason=reason)
+    return await client.jobs.cancel(job.id, reason=reason)
 
 
 @routes.post("/{id}/retry", Permission.RETRY_JOBS, summary="Retry a job")
 async def retry_job(
     id: Id,  # noqa: A002 - the name in the address
-    sight: Seen,
+    client: Seen,
     request: Request,
     asked: Annotated[RetryRequest | None, Body()] = None,
 ) -> Job:
@@ -45,32 +45,32 @@ async def retry_job(
 
     Completed phases keep their results and are not run again; `from_phase` runs that one and all later ones again.
     """
-    job = await sight.jobs.get(id)
+    job = await client.jobs.get(id)
     phase = None if asked is None else asked.from_phase
     noted(request, queue=job.queue, kind=job.kind, from_phase=phase)
-    return await sight.jobs.retry(job.id, from_phase=phase)
+    return await client.jobs.retry(job.id, from_phase=phase)
 
 
 @routes.post("/{id}/reschedule", Permission.RESCHEDULE_JOBS, summary="Reschedule a job")
-async def reschedule_job(id: Id, sight: Seen, request: Request, asked: RescheduleRequest) -> Job:  # noqa: A002 - the name in the address
+async def reschedule_job(id: Id, client: Seen, request: Request, asked: RescheduleRequest) -> Job:  # noqa: A002 - the name in the address
     """Set when a waiting job may run: `run_at` or `delay`, one of them."""
-    job = await sight.jobs.get(id)
+    job = await client.jobs.get(id)
     noted(request, queue=job.queue, kind=job.kind, run_at=asked.run_at, delay=asked.delay)
-    return await sight.jobs.reschedule(job.id, run_at=asked.run_at, delay=asked.delay)
+    return await client.jobs.reschedule(job.id, run_at=asked.run_at, delay=asked.delay)
 
 
 @routes.post("/{id}/reprioritise", Permission.RESCHEDULE_JOBS, summary="Change the priority of a job")
-async def reprioritise_job(id: Id, sight: Seen, request: Request, asked: ReprioritiseRequest) -> Job:  # noqa: A002 - the name in the address
+async def reprioritise_job(id: Id, client: Seen, request: Request, asked: ReprioritiseRequest) -> Job:  # noqa: A002 - the name in the address
     """Move a waiting job to another priority, behind those that wait there."""
-    job = await sight.jobs.get(id)
+    job = await client.jobs.get(id)
     noted(request, queue=job.queue, kind=job.kind, priority=asked.priority)
-    return await sight.jobs.reprioritise(job.id, asked.priority)
+    return await client.jobs.reprioritise(job.id, asked.priority)
 
 
 @routes.post("/{id}/clone", Permission.RETRY_JOBS, summary="Clone a job with other arguments", status_code=201)
 async def clone_job(
     id: Id,  # noqa: A002 - the name in the address
-    sight: Seen,
+    client: Seen,
     request: Request,
     response: Response,
     asked: Annotated[CloneRequest | None, Body()] = None,
@@ -79,18 +79,18 @@ async def clone_job(
 
     `args` are the arguments that differ, and are checked as those of a new job are. What was secret stays so.
     """
-    job = await sight.jobs.get(id)
+    job = await client.jobs.get(id)
     changes = {} if asked is None else asked.args
     noted(request, queue=job.queue, kind=job.kind, changed=sorted(changes))
-    new = await sight.jobs.clone(job.id, changes)
+    new = await client.jobs.clone(job.id, changes)
     noted(request, job=new.id)
     response.headers["location"] = url(request, "api", "v1", "jobs", new.id)
     return new
 
 
 @routes.delete("/{id}", Permission.DELETE_JOBS, summary="Delete a job", status_code=204)
-async def delete_job(id: Id, sight: Seen, request: Request) -> None:  # noqa: A002 - the name in the address
+async def delete_job(id: Id, client: Seen, request: Request) -> None:  # noqa: A002 - the name in the address
     """Delete a finished job and all that is kept of it; one that is live is cancelled first."""
-    job = await sight.jobs.get(id)
+    job = await client.jobs.get(id)
     noted(request, queue=job.queue, kind=job.kind)
-    await sight.jobs.delete(job.id)
+    await client.jobs.delete(job.id)

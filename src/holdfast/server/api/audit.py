@@ -19,7 +19,7 @@ Text = Annotated[str | None, Query(max_length=_LONGEST)]
 
 @routes.get("", Permission.READ_AUDIT, summary="Read the audit")
 async def read_audit(
-    sight: Seen,
+    client: Seen,
     *,
     actor: Annotated[Text, Query(examples=["ann"], description="Only what this one did.")] = None,
     action: Annotated[Text, Query(examples=["pause_queue"], description="Only this action.")] = None,
@@ -34,4 +34,4 @@ async def read_audit(
 
     One call looks at 20,000 rows: a page may hold fewer than were asked for, also when there is a next one.
     """
-    return await sight.audit.list(actor=actor, action=action, target=target, queue=queue, limit=limit, before=before)
+    return await client.audit.list(actor=actor, action=action, target=target, queue=queue, limit=limit, before=before)

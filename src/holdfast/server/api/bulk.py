@@ -27,16 +27,16 @@ _EXAMPLES: Any = {
 
 
 @routes.post("/preview", Permission.LOOK, summary="Count what a bulk operation would change")
-async def preview_bulk(sight: Seen, asked: BulkPreviewRequest) -> JobCount:
+async def preview_bulk(client: Seen, asked: BulkPreviewRequest) -> JobCount:
     """Count the jobs that an operation would change now, at most 10,000 of them and for a second; nothing changes."""
-    return await sight.bulk.preview(asked.verb, _which(asked))
+    return await client.bulk.preview(asked.verb, _which(asked))
 
 
 @routes.post("", Permission.CHANGE_MANY_JOBS, summary="Start a bulk operation", status_code=201)
 async def start_bulk(
     request: Request,
     response: Response,
-    sight: Seen,
+    client: Seen,
     asked: Annotated[BulkRequest, Body(openapi_examples=_EXAMPLES)],
 ) -> BulkOperation:
     """Retry, cancel, reprioritise, reschedule or delete all jobs that fit; deleting needs the role admin.
@@ -47,8 +47,8 @@ async def start_bulk(
     which = _which(asked)
     noted(request, verb=asked.verb, q=asked.q, ids=asked.ids, reason=asked.reason)
     noted(request, priority=asked.priority, run_at=asked.run_at, delay=asked.delay)
-    require_role_for(sight.principal, asked.verb)  # guard: bulk-delete-role
-    operation = await sight.bulk.start(
+    require_role_for(client.principal, asked.verb)  # guard: bulk-delete-role
+    operation = await client.bulk.start(
         asked.verb,
         which,
         rate=asked.rate,
@@ -63,33 +63,33 @@ async def start_bulk(
 
 
 @routes.get("", Permission.LOOK, summary="List bulk operations")
-async def list_bulk(sight: Seen, limit: Limit = 50) -> BulkOperationList:
+async def list_bulk(client: Seen, limit: Limit = 50) -> BulkOperationList:
     """Read the operations of the last 30 days, newest first."""
-    return BulkOperationList(operations=await sight.bulk.list(limit))
+    return BulkOperationList(operations=await client.bulk.list(limit))
 
 
 @routes.get("/{operation}", Permission.LOOK, summary="Read a bulk operation")
-async def read_bulk(operation: Number, sight: Seen) -> BulkOperation:
+async def read_bulk(operation: Number, client: Seen) -> BulkOperation:
     """Read one operation: how far it is, and whether it has ended."""
-    return await sight.bulk.get(operation)
+    return await client.bulk.get(operation)
 
 
 @routes.post("/{operation}/pause", Permission.CHANGE_MANY_JOBS, summary="Pause a bulk operation")
-async def pause_bulk(operation: Number, sight: Seen) -> BulkOperation:
+async def pause_bulk(operation: Number, client: Seen) -> BulkOperation:
     """Pause an operation after the batch that it is at."""
-    return await sight.bulk.pause(await _changeable(sight, operation))
+    return await client.bulk.pause(await _changeable(client, operation))
 
 
 @routes.post("/{operation}/resume", Permission.CHANGE_MANY_JOBS, summary="Resume a bulk operation")
-async def resume_bulk(operation: Number, sight: Seen) -> BulkOperation:
+async def resume_bulk(operation: Number, client: Seen) -> BulkOperation:
     """Let a paused operation go on where it was, and one that waits after an error try again now."""
-    return await sight.bulk.resume(await _changeable(sight, operation))
+    return await client.bulk.resume(await _changeable(client, operation))
 
 
 @routes.post("/{operation}/cancel", Permission.CHANGE_MANY_JOBS, summary="Cancel a bulk operation")
-async def cancel_bulk(operation: Number, sight: Seen) -> BulkOperation:
+async def cancel_bulk(operation: Number, client: Seen) -> BulkOperation:
     """End an operation after the batch that it is at; what is done stays done."""
-    return await sight.bulk.cancel(operation)
+    return await client.bulk.cancel(operation)
 
 
 def _which(asked: BulkPreviewRequest | BulkRequest) -> JobFilter:
@@ -104,7 +104,7 @@ def require_role_for(principal: Principal, verb: BulkVerb) -> None:
     require_role(principal, Permission.DELETE_JOBS if verb is BulkVerb.DELETE else Permission.CHANGE_MANY_JOBS)
 
 
-async def _changeable(sight: ScopedClient, number: str) -> str:
-    operation = await sight.bulk.get(number)
-    require_role_for(sight.principal, operation.verb)  # guard: api-run-role
+async def _changeable(client: ScopedClient, number: str) -> str:
+    operation = await client.bulk.get(number)
+    require_role_for(client.principal, operation.verb)  # guard: api-run-role
     return operation.id

@@ -87,9 +87,9 @@ OfJobs = Annotated[JobQuery, Depends()]
 
 
 @routes.get("", Permission.LOOK, summary="List dead letters")
-async def list_dead_letters(sight: Seen, query: Annotated[GroupQuery, Depends()]) -> DeadLetterGroupPage:
+async def list_dead_letters(client: Seen, query: Annotated[GroupQuery, Depends()]) -> DeadLetterGroupPage:
     """Read one page of groups of failed jobs, the latest first."""
-    return await sight.dead_letters.list(**asdict(query))
+    return await client.dead_letters.list(**asdict(query))
 
 
 @routes.get(
@@ -98,68 +98,68 @@ async def list_dead_letters(sight: Seen, query: Annotated[GroupQuery, Depends()]
     summary="Export dead letters",
     responses={200: {"model": DeadLetter, "content": {_LINES: {}}}},
 )
-async def export_dead_letters(request: Request, sight: Seen, query: OfJobs) -> StreamingResponse:
+async def export_dead_letters(request: Request, client: Seen, query: OfJobs) -> StreamingResponse:
     """Read all failed jobs that fit, one JSON object a line, with secrets covered.
 
     Each line is a `DeadLetter`. The answer breaks off if the token or login is revoked.
     """
-    which = await sight.dead_letters.filter(**asdict(query))
-    await sight.jobs.list(which, limit=1)  # what cannot be asked for is refused before the answer has begun
-    return StreamingResponse(export_lines(request, sight, which), media_type=_LINES)
+    which = await client.dead_letters.filter(**asdict(query))
+    await client.jobs.list(which, limit=1)  # what cannot be asked for is refused before the answer has begun
+    return StreamingResponse(export_lines(request, client, which), media_type=_LINES)
 
 
 @routes.get("/preview", Permission.LOOK, summary="Count dead letters")
-async def preview_dead_letters(sight: Seen, query: OfJobs) -> JobCount:
+async def preview_dead_letters(client: Seen, query: OfJobs) -> JobCount:
     """Count the failed jobs that a replay or a purge would change now, at most 10,000 of them."""
-    return await sight.dead_letters.preview(**asdict(query))
+    return await client.dead_letters.preview(**asdict(query))
 
 
 @routes.get("/{group}", Permission.LOOK, summary="Read a group")
-async def read_dead_letter(group: Group, sight: Seen) -> DeadLetterGroup:
+async def read_dead_letter(group: Group, client: Seen) -> DeadLetterGroup:
     """Read one group."""
-    return await sight.dead_letters.get(group)
+    return await client.dead_letters.get(group)
 
 
 @routes.get("/{group}/jobs", Permission.LOOK, summary="List the jobs of a group")
-async def list_group_jobs(group: Group, sight: Seen, limit: Limit = 50, after: AfterJob = None) -> JobSummaryPage:
+async def list_group_jobs(group: Group, client: Seen, limit: Limit = 50, after: AfterJob = None) -> JobSummaryPage:
     """Read one page of the failed jobs of a group, newest first."""
-    return (await sight.jobs.search(await sight.dead_letters.filter(group), limit=limit, after=after)).summary()
+    return (await client.jobs.search(await client.dead_letters.filter(group), limit=limit, after=after)).summary()
 
 
 @routes.post("/replay", Permission.RETRY_JOBS, status_code=_STARTED, summary="Replay dead letters")
-async def replay_dead_letters(asked: DeadLetterRequest, sight: Seen, request: Request) -> BulkOperation:
+async def replay_dead_letters(asked: DeadLetterRequest, client: Seen, request: Request) -> BulkOperation:
     """Start all failed jobs that fit over, as a bulk operation; one job is `POST /jobs/{id}/retry`."""
-    _require_condition(sight, asked)
-    operation = await sight.dead_letters.replay(**asked.conditions(), rate=asked.rate, reason=asked.reason)
+    _require_condition(client, asked)
+    operation = await client.dead_letters.replay(**asked.conditions(), rate=asked.rate, reason=asked.reason)
     return _noted(request, operation)
 
 
 @routes.post("/purge", Permission.DELETE_JOBS, status_code=_STARTED, summary="Purge dead letters")
-async def purge_dead_letters(asked: DeadLetterRequest, sight: Seen, request: Request) -> BulkOperation:
+async def purge_dead_letters(asked: DeadLetterRequest, client: Seen, request: Request) -> BulkOperation:
     """Delete all failed jobs that fit, as a bulk operation."""
-    _require_condition(sight, asked)
-    operation = await sight.dead_letters.purge(**asked.conditions(), rate=asked.rate, reason=asked.reason)
+    _require_condition(client, asked)
+    operation = await client.dead_letters.purge(**asked.conditions(), rate=asked.rate, reason=asked.reason)
     return _noted(request, operation)
 
 
 @routes.post("/{group}/replay", Permission.RETRY_JOBS, status_code=_STARTED, summary="Replay a group")
-async def replay_group(group: Group, sight: Seen, request: Request, asked: Given = None) -> BulkOperation:
+async def replay_group(group: Group, client: Seen, request: Request, asked: Given = None) -> BulkOperation:
     """Start the failed jobs of a group over, as a bulk operation."""
     given = asked or _PLAIN
-    return _noted(request, await sight.dead_letters.replay(group, rate=given.rate, reason=given.reason))
+    return _noted(request, await client.dead_letters.replay(group, rate=given.rate, reason=given.reason))
 
 
 @routes.post("/{group}/purge", Permission.DELETE_JOBS, status_code=_STARTED, summary="Purge a group")
-async def purge_group(group: Group, sight: Seen, request: Request, asked: Given = None) -> BulkOperation:
+async def purge_group(group: Group, client: Seen, request: Request, asked: Given = None) -> BulkOperation:
     """Delete the failed jobs of a group, as a bulk operation."""
     given = asked or _PLAIN
-    return _noted(request, await sight.dead_letters.purge(group, rate=given.rate, reason=given.reason))
+    return _noted(request, await client.dead_letters.purge(group, rate=given.rate, reason=given.reason))
 
 
-def _require_condition(sight: ScopedClient, asked: DeadLetterRequest) -> None:
+def _require_condition(client: ScopedClient, asked: DeadLetterRequest) -> None:
     """Refuse to change all failed jobs at once, and those of a queue that the caller may not see."""
     if asked.queue is not None:
-        sight.queues.require(names.name(asked.queue, "queue"))
+        client.queues.require(names.name(asked.queue, "queue"))
     if all(given is None for given in asked.conditions().values()):
         message = "expected a kind, a queue, an error or since; got none of them, which would be all failed jobs"
         raise InvalidValue(message)

@@ -55,7 +55,7 @@ _EXAMPLES: Any = {
 async def enqueue_job(
     request: Request,
     response: Response,
-    sight: Seen,
+    client: Seen,
     asked: Annotated[EnqueueRequest, Body(openapi_examples=_EXAMPLES)],
     key: IdempotencyKey = None,
 ) -> EnqueuedJob:
@@ -66,23 +66,23 @@ async def enqueue_job(
     another request, 429 that a rate limit of the kind lets no more in.
     """
     noted(request, kind=asked.kind)
-    call = await _call(sight, asked, key)
+    call = await _call(client, asked, key)
     noted(request, queue=call.queue)
-    handle = await sight.enqueue(call)
+    handle = await client.enqueue(call)
     noted(request, job=handle.id, created=handle.created)
     if not handle.created:
         response.status_code = 200
     response.headers["location"] = url(request, "api", "v1", "jobs", handle.id)
-    return (await sight.jobs.get(handle.id)).enqueued(created=handle.created)
+    return (await client.jobs.get(handle.id)).enqueued(created=handle.created)
 
 
 @routes.post("/batch", Permission.ENQUEUE_JOBS, summary="Enqueue many jobs")
-async def enqueue_jobs(request: Request, sight: Seen, asked: BatchRequest) -> BatchAnswers:
+async def enqueue_jobs(request: Request, client: Seen, asked: BatchRequest) -> BatchAnswers:
     """Store up to 1,000 jobs in one request, each by itself: one that is refused keeps no other from being stored.
 
     There is one answer for each, in order. With a `key` for each of them, the whole request may be sent again.
     """
-    answers = await asyncio.gather(*(_enqueued(sight, one) for one in asked.jobs))
+    answers = await asyncio.gather(*(_enqueued(client, one) for one in asked.jobs))
     found = [_answer(one) for one in answers]
     created = sum(1 for one in found if one.error is None)
     noted(request, jobs=len(found), refused=len(found) - created)
@@ -96,22 +96,22 @@ async def enqueue_jobs(request: Request, sight: Seen, asked: BatchRequest) -> Ba
     )
 
 
-async def _enqueued(sight: ScopedClient, asked: EnqueueRequest) -> JobHandle[Any] | HoldfastError | Problem:
+async def _enqueued(client: ScopedClient, asked: EnqueueRequest) -> JobHandle[Any] | HoldfastError | Problem:
     try:
-        return await sight.enqueue(await _call(sight, asked, None))
+        return await client.enqueue(await _call(client, asked, None))
     except (HoldfastError, Problem) as error:
         return error
 
 
-async def _call(sight: ScopedClient, asked: EnqueueRequest, key: str | None) -> Call[Any]:
+async def _call(client: ScopedClient, asked: EnqueueRequest, key: str | None) -> Call[Any]:
     options = _options(asked)
     if key is not None:
         if asked.key not in (None, key):
             message = "key: expected the same as the header Idempotency-Key, or none, got another"
             raise InvalidValue(message)
         options["key"] = key
-    options.setdefault("actor", sight.principal.name)
-    return await sight.kinds.call(asked.kind, asked.args, options)
+    options.setdefault("actor", client.principal.name)
+    return await client.kinds.call(asked.kind, asked.args, options)
 
 
 def _answer(became: JobHandle[Any] | HoldfastError | Problem) -> BatchAnswer:

@@ -23,7 +23,7 @@ routes = Routes("escalations", "/escalations")
 
 @routes.get("", Permission.LOOK, summary="List escalations")
 async def list_escalations(
-    sight: Seen,
+    client: Seen,
     is_open: Annotated[
         bool | None, Query(alias="open", examples=[True], description="Only those that are open, or (false) closed.")
     ] = None,
@@ -34,40 +34,40 @@ async def list_escalations(
     before: Before = None,
 ) -> EscalationPage:
     """Read escalations, newest first; a page may hold fewer than `limit`, also when there is a next one."""
-    return await sight.escalations.list(is_open=is_open, policy=policy, limit=limit, before=before)
+    return await client.escalations.list(is_open=is_open, policy=policy, limit=limit, before=before)
 
 
 @routes.get("/{number}", Permission.LOOK, summary="Read an escalation")
-async def read_escalation(number: Number, sight: Seen) -> EscalationDetail:
+async def read_escalation(number: Number, client: Seen) -> EscalationDetail:
     """Read one escalation and the notices about it."""
-    return await sight.escalations.get(number)
+    return await client.escalations.get(number)
 
 
 @routes.post("/{number}/ack", Permission.ANSWER_ESCALATIONS, summary="Acknowledge an escalation")
 async def ack_escalation(
-    number: Number, sight: Seen, request: Request, asked: Annotated[AckRequest | None, Body()] = None
+    number: Number, client: Seen, request: Request, asked: Annotated[AckRequest | None, Body()] = None
 ) -> EscalationInfo:
     """Acknowledge an escalation, which closes it; the first answer counts."""
     note = None if asked is None else asked.note
-    await note_queue(request, sight, number, note=note)
-    return await sight.escalations.ack(number, note=note)
+    await note_queue(request, client, number, note=note)
+    return await client.escalations.ack(number, note=note)
 
 
 @routes.post("/{number}/snooze", Permission.ANSWER_ESCALATIONS, summary="Snooze an escalation")
-async def snooze_escalation(number: Number, asked: SnoozeRequest, sight: Seen, request: Request) -> EscalationInfo:
+async def snooze_escalation(number: Number, asked: SnoozeRequest, client: Seen, request: Request) -> EscalationInfo:
     """Send no notice of an open escalation for a while; it goes on counting, and its policy is notified then."""
-    await note_queue(request, sight, number, lasts=asked.lasts, until=asked.until)
-    return await sight.escalations.snooze(number, until=asked.until, lasts=asked.lasts)
+    await note_queue(request, client, number, lasts=asked.lasts, until=asked.until)
+    return await client.escalations.snooze(number, until=asked.until, lasts=asked.lasts)
 
 
 @routes.post("/test", Permission.ANSWER_ESCALATIONS, whole=True, summary="Test a policy")
-async def check_policy(asked: PolicyTestRequest, sight: Seen, request: Request) -> PolicyTest:
+async def check_policy(asked: PolicyTestRequest, client: Seen, request: Request) -> PolicyTest:
     """Send a test notice through the channels of an escalation policy now, and say what each of them answered."""
     noted(request, policy=asked.policy)
-    return await sight.escalations.test(asked.policy)
+    return await client.escalations.test(asked.policy)
 
 
-async def note_queue(request: Request, sight: ScopedClient, number: int | str, **facts: object) -> None:
+async def note_queue(request: Request, client: ScopedClient, number: int | str, **facts: object) -> None:
     """Record in the audit which queue an escalation is of."""
-    found = await sight.escalations.get(number)
+    found = await client.escalations.get(number)
     noted(request, queue=found.escalation.queue or None, **facts)

@@ -17,15 +17,15 @@ Kind = Annotated[str, Path(max_length=NAME, examples=["send_email"], description
 
 
 @routes.get("", Permission.LOOK, summary="List kinds of jobs")
-async def list_kinds(sight: Seen) -> KindList:
+async def list_kinds(client: Seen) -> KindList:
     """Read all kinds that the server's app defines or workers have published, with the schema of their arguments."""
-    return KindList(kinds=await sight.kinds.list())
+    return KindList(kinds=await client.kinds.list())
 
 
 @routes.get("/{kind}", Permission.LOOK, summary="Read a kind of job")
-async def read_kind(kind: Kind, sight: Seen) -> KindInfo:
+async def read_kind(kind: Kind, client: Seen) -> KindInfo:
     """Read one kind: its queue, its policies, and the JSON Schema of its arguments."""
     try:
-        return await sight.kinds.get(kind)
+        return await client.kinds.get(kind)
     except UnknownKind as error:
         raise Problem(404, str(error), "not-found") from error

@@ -26,26 +26,26 @@ SettingName = Annotated[
 
 
 @routes.get("", Permission.LOOK, whole=True, summary="List limits")
-async def list_limits(sight: Seen) -> LimitList:
+async def list_limits(client: Seen) -> LimitList:
     """Read the limits in force, and how much of each is in use."""
-    return LimitList(limits=await sight.limits.list())
+    return LimitList(limits=await client.limits.list())
 
 
 @routes.get("/{name}", Permission.LOOK, whole=True, summary="Read a limit")
-async def read_limit(name: Name, sight: Seen, key: Key = None) -> LimitInfo:
+async def read_limit(name: Name, client: Seen, key: Key = None) -> LimitInfo:
     """Read how many jobs run under a limit, how many wait for it, and who holds it: under one key, or in all."""
-    return await sight.limits.get(name, key)
+    return await client.limits.get(name, key)
 
 
 @routes.put("/{name}/settings/{field}", Permission.CHANGE_SETTINGS, whole=True, summary="Set a setting of a limit")
-async def set_limit(name: Name, field: SettingName, asked: SettingRequest, sight: Seen, request: Request) -> LimitInfo:
+async def set_limit(name: Name, field: SettingName, asked: SettingRequest, client: Seen, request: Request) -> LimitInfo:
     """Change a setting of a limit for all programs, within five seconds and until it is reset."""
     noted(request, limit=name, value=asked.value, reason=asked.reason)
-    return await sight.limits.set(name, field, asked.value, reason=asked.reason)
+    return await client.limits.set(name, field, asked.value, reason=asked.reason)
 
 
 @routes.delete("/{name}/settings/{field}", Permission.CHANGE_SETTINGS, whole=True, summary="Reset a setting of a limit")
-async def reset_limit(name: Name, field: SettingName, sight: Seen, request: Request) -> LimitInfo:
+async def reset_limit(name: Name, field: SettingName, client: Seen, request: Request) -> LimitInfo:
     """Let a setting of a limit be again what programs and their configuration say."""
     noted(request, limit=name)
-    return await sight.limits.reset(name, field)
+    return await client.limits.reset(name, field)

@@ -49,9 +49,9 @@ class QueueJob:
 
 
 @routes.get("/jobs/{id}", Permission.LOOK, summary="Read a job as a queue_job")
-async def read_queue_job(id: Id, sight: Seen, request: Request) -> QueueJob:  # noqa: A002 - the name in the address
+async def read_queue_job(id: Id, client: Seen, request: Request) -> QueueJob:  # noqa: A002 - the name in the address
     """Read a job in the shape that clients of a `queue_job` table poll; 404 once its retention has ended."""
-    job = await sight.jobs.row(id)
+    job = await client.jobs.row(id)
     root = served(request).server.url or str(request.base_url)
     tags = job.tags
     return QueueJob(

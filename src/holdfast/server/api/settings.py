@@ -24,18 +24,18 @@ SettingPath = Annotated[
 
 
 @routes.get("", Permission.LOOK, whole=True, summary="List settings")
-async def list_settings(sight: Seen) -> SettingList:
+async def list_settings(client: Seen) -> SettingList:
     """Read every setting with where it comes from, the strongest last: default, code, file, environment, override.
 
     Who may use the server, and the path of the file, are shown to those who may change settings.
     """
-    return await sight.settings.list()
+    return await client.settings.list()
 
 
 @routes.get("/overrides", Permission.LOOK, whole=True, summary="List overrides")
-async def list_overrides(sight: Seen) -> SettingList:
+async def list_overrides(client: Seen) -> SettingList:
     """Read the settings that were changed at run time: by whom, when and why."""
-    return SettingList(settings=await sight.settings.overrides())
+    return SettingList(settings=await client.settings.overrides())
 
 
 @routes.put(
@@ -44,16 +44,16 @@ async def list_overrides(sight: Seen) -> SettingList:
     whole=True,  # guard: settings-scope, without: whole=False,
     summary="Set a setting",
 )
-async def set_setting(path: SettingPath, asked: SettingRequest, sight: Seen, request: Request) -> Setting:
+async def set_setting(path: SettingPath, asked: SettingRequest, client: Seen, request: Request) -> Setting:
     """Change a setting of a limit, budget, queue or service for all programs.
 
     It holds within five seconds and until it is reset, and is checked as if it stood in the definition.
     """
     noted(request, value=asked.value, reason=asked.reason)
-    return await sight.settings.set(path, asked.value, reason=asked.reason)
+    return await client.settings.set(path, asked.value, reason=asked.reason)
 
 
 @routes.delete("/{path}", Permission.CHANGE_SETTINGS, whole=True, summary="Reset a setting")
-async def reset_setting(path: SettingPath, sight: Seen) -> SettingReset:
+async def reset_setting(path: SettingPath, client: Seen) -> SettingReset:
     """Let a setting be again what programs and their configuration say."""
-    return SettingReset(reset=await sight.settings.reset(path))
+    return SettingReset(reset=await client.settings.reset(path))

@@ -29,7 +29,7 @@ ProjectTag = Annotated[
 
 @routes.get("", Permission.LOOK, summary="Read what operators ask first")
 async def read_stats(
-    sight: Seen,
+    client: Seen,
     project: Project = None,
     phase: Phase = None,
     org_tag: OrgTag = ORG_TAG,
@@ -40,4 +40,4 @@ async def read_stats(
     At most 10,000 jobs are looked at for each answer, within 5 seconds. A caller who may see some queues only gets the
     answers for the jobs of these queues among those that were looked at.
     """
-    return await sight.jobs.stats(project=project, phase=phase, org_tag=org_tag, project_tag=project_tag)
+    return await client.jobs.stats(project=project, phase=phase, org_tag=org_tag, project_tag=project_tag)

@@ -55,39 +55,39 @@ AsWanted = Annotated[Wanted, Depends()]
 
 
 @routes.get("/stream", Permission.LOOK, summary="Follow everything", response_class=LiveResponse, responses=_ANSWER)
-async def follow_all(request: Request, sight: Seen, wanted: AsWanted, queues: Queues = "") -> LiveResponse:
+async def follow_all(request: Request, client: Seen, wanted: AsWanted, queues: Queues = "") -> LiveResponse:
     """Follow what happens in all queues that the asker may see, or in some of them."""
-    return _stream(request, sight, wanted, _listed(queues))
+    return _stream(request, client, wanted, _listed(queues))
 
 
 @routes.get(
     "/queues/{name}/stream", Permission.LOOK, summary="Follow a queue", response_class=LiveResponse, responses=_ANSWER
 )
-async def follow_queue(request: Request, name: Name, sight: Seen, wanted: AsWanted) -> LiveResponse:
+async def follow_queue(request: Request, name: Name, client: Seen, wanted: AsWanted) -> LiveResponse:
     """Follow what happens in one queue."""
-    sight.queues.require(name)  # guard: scope-queue-stream
-    return _stream(request, sight, wanted, [name])
+    client.queues.require(name)  # guard: scope-queue-stream
+    return _stream(request, client, wanted, [name])
 
 
 @routes.get(
     "/jobs/{job}/stream", Permission.LOOK, summary="Follow a job", response_class=LiveResponse, responses=_ANSWER
 )
-async def follow_job(request: Request, job: JobId, sight: Seen, wanted: AsWanted) -> LiveResponse:
+async def follow_job(request: Request, job: JobId, client: Seen, wanted: AsWanted) -> LiveResponse:
     """Follow one job; after its end too, since it may be retried."""
-    return _stream(request, sight, wanted, (), job=(await sight.jobs.get(job)).id)
+    return _stream(request, client, wanted, (), job=(await client.jobs.get(job)).id)
 
 
 def _stream(
-    request: Request, sight: ScopedClient, wanted: Wanted, queues: Iterable[str], *, job: str | None = None
+    request: Request, client: ScopedClient, wanted: Wanted, queues: Iterable[str], *, job: str | None = None
 ) -> LiveResponse:
     """Stream what the asker may see of it, for as long as they may."""
     live.require_own_page(request)  # guard: stream-origin
-    principal, streams = sight.principal, _live(request)
+    principal, streams = client.principal, _live(request)
 
     async def check() -> bool:
         return await streams.still_holds(request, principal)  # guard: stream-revoked, without: return True
 
-    stream = sight.stream(
+    stream = client.stream(
         queues=queues,
         job=job,
         types=_listed(wanted.types),

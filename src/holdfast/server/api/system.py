@@ -13,9 +13,9 @@ _COUNTED = 10_000
 
 
 @routes.get("/system", Permission.LOOK, whole=True, summary="Read the system")
-async def read_system(sight: Seen) -> SystemInfo:
+async def read_system(client: Seen) -> SystemInfo:
     """Read which release this is, and what store lies behind it."""
-    found = await sight.figures.database()
+    found = await client.figures.database()
     return SystemInfo(
         release=RELEASE,
         store=found.software,
@@ -29,15 +29,15 @@ async def read_system(sight: Seen) -> SystemInfo:
 
 
 @routes.get("/system/tables", Permission.LOOK, whole=True, summary="Measure the tables")
-async def list_tables(sight: Seen) -> TableList:
+async def list_tables(client: Seen) -> TableList:
     """Count the rows of each table, at most 10,000 of them, and read how old the oldest is and what the table takes."""
-    return TableList(tables=[_table(row) for row in await sight.figures.tables()])
+    return TableList(tables=[_table(row) for row in await client.figures.tables()])
 
 
 @routes.get("/services", Permission.LOOK, whole=True, summary="List services")
-async def list_services(sight: Seen) -> ServiceList:
+async def list_services(client: Seen) -> ServiceList:
     """Read how every service is set, what it did under the current leader, and which process leads."""
-    return ServiceList(services=await sight.services.list(), leaders=await sight.services.leaders())
+    return ServiceList(services=await client.services.list(), leaders=await client.services.leaders())
 
 
 def _table(row: TableSize) -> TableInfo:

@@ -18,22 +18,22 @@ Name = Annotated[
 
 @routes.get("", Permission.LOOK, summary="List workers")
 async def list_workers(
-    sight: Seen,
+    client: Seen,
     dead: Annotated[bool, Query(examples=[False], description="Also those that died.")] = False,  # noqa: FBT002 - a query
 ) -> WorkerList:
     """Read the processes that run jobs: where they are, what they serve, how much they do."""
-    return WorkerList(workers=await sight.workers.list(dead=dead))
+    return WorkerList(workers=await client.workers.list(dead=dead))
 
 
 @routes.get("/{number}", Permission.LOOK, summary="Read a worker")
-async def read_worker(number: Number, sight: Seen) -> WorkerInfo:
+async def read_worker(number: Number, client: Seen) -> WorkerInfo:
     """Read one worker."""
-    return await sight.workers.get(number)
+    return await client.workers.get(number)
 
 
 @routes.post("/{worker}/drain", Permission.DRAIN_WORKERS, whole=True, summary="Drain a worker")
-async def drain_worker(worker: Name, sight: Seen, request: Request) -> WorkerList:
+async def drain_worker(worker: Name, client: Seen, request: Request) -> WorkerList:
     """Ask the instance of a worker to claim no more jobs, finish its own, and exit. Answers with its processes."""
-    workers = await sight.workers.drain(worker)
+    workers = await client.workers.drain(worker)
     noted(request, instance=workers[0].instance if workers else None)
     return WorkerList(workers=workers)

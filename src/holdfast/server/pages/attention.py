@@ -32,19 +32,19 @@ class Note:
     is_bad: bool = False
 
 
-async def notes(sight: ScopedClient, queues: Sequence[QueueInfo]) -> list[Note]:
+async def notes(client: ScopedClient, queues: Sequence[QueueInfo]) -> list[Note]:
     """Collect what needs a person, the worst first, of the queues that the caller may see."""
-    workers = await sight.workers.list(dead=True)
+    workers = await client.workers.list(dead=True)
     found = [*_late(queues), *_paused(queues), *_stuck(queues, workers)]
-    found += [*await _escalations(sight), *await _growth(sight)]
-    if sight.principal.queues is None:
-        found += [*await _budgets(sight), *_workers(workers), *await _schedules(sight)]
+    found += [*await _escalations(client), *await _growth(client)]
+    if client.principal.queues is None:
+        found += [*await _budgets(client), *_workers(workers), *await _schedules(client)]
     return sorted(found, key=lambda note: not note.is_bad)
 
 
-async def latest_failures(sight: ScopedClient, limit: int = _MOST_GROUPS) -> list[DeadLetterGroup]:
+async def latest_failures(client: ScopedClient, limit: int = _MOST_GROUPS) -> list[DeadLetterGroup]:
     """Read the groups of failed jobs that grew last, of the queues that may be seen."""
-    return redact((await sight.dead_letters.list(limit=limit)).groups)
+    return redact((await client.dead_letters.list(limit=limit)).groups)
 
 
 def _late(queues: Sequence[QueueInfo]) -> list[Note]:
@@ -80,8 +80,8 @@ def _stuck(queues: Sequence[QueueInfo], workers: Sequence[WorkerInfo]) -> list[N
     return found
 
 
-async def _escalations(sight: ScopedClient) -> list[Note]:
-    found = redact(await sight.escalations.list(is_open=True, limit=_MOST_OPEN))
+async def _escalations(client: ScopedClient) -> list[Note]:
+    found = redact(await client.escalations.list(is_open=True, limit=_MOST_OPEN))
     waiting = [escalation for escalation in found.escalations if escalation.acked_at is None]
     if not waiting:
         return []
@@ -90,9 +90,9 @@ async def _escalations(sight: ScopedClient) -> list[Note]:
     return [Note(title, f"the latest: {waiting[0].title}", ("escalations",), is_bad=True)]
 
 
-async def _growth(sight: ScopedClient) -> list[Note]:
+async def _growth(client: ScopedClient) -> list[Note]:
     since = datetime.now(UTC) - _LATELY
-    grown = [group for group in await latest_failures(sight) if group.last_at >= since]
+    grown = [group for group in await latest_failures(client) if group.last_at >= since]
     if not grown:
         return []
     kinds = ", ".join(dict.fromkeys(group.kind for group in grown))
@@ -101,9 +101,9 @@ async def _growth(sight: ScopedClient) -> list[Note]:
     return [Note(title, f"of {kinds}", ("dead-letters",))]
 
 
-async def _budgets(sight: ScopedClient) -> list[Note]:
+async def _budgets(client: ScopedClient) -> list[Note]:
     found = []
-    for budget in await sight.budgets.list():
+    for budget in await client.budgets.list():
         if budget.share >= _NEARLY:
             whose = f"{budget.name} for {budget.key}" if budget.key else budget.name
             spent = amount_text(budget.spent + budget.lost, budget.unit)
@@ -124,11 +124,11 @@ def _workers(workers: Sequence[WorkerInfo]) -> list[Note]:
     return [Note(title, f"on {hosts}; jobs that ran there are rescued", ("workers",))]
 
 
-async def _schedules(sight: ScopedClient) -> list[Note]:
+async def _schedules(client: ScopedClient) -> list[Note]:
     now = datetime.now(UTC)
     late = [
         schedule.name
-        for schedule in await sight.schedules.list()
+        for schedule in await client.schedules.list()
         if schedule.is_active and schedule.due_at is not None and schedule.due_at < now - _LATE_FIRE
     ]
     if not late:

@@ -68,16 +68,16 @@ def forecast(budget: BudgetInfo, now: datetime) -> datetime | None:
     return runs_out_at if runs_out_at < budget.ends_at else None
 
 
-async def burn_down(sight: ScopedClient, shown: Shown, now: datetime) -> Markup:
+async def burn_down(client: ScopedClient, shown: Shown, now: datetime) -> Markup:
     """Draw how a budget went down in its period, and where that leads."""
     budget = shown.budget
     length = budget.ends_at - budget.starts_at
     step = length / _STEPS
 
     async def ask() -> list[SpendPoint]:
-        return await sight.figures.spend(budget, round(step / timedelta(milliseconds=1)))
+        return await client.figures.spend(budget, round(step / timedelta(milliseconds=1)))
 
-    points = await sight.recent(("spend", budget.name, budget.key, budget.starts_at), _LASTS_S, ask)
+    points = await client.recent(("spend", budget.name, budget.key, budget.starts_at), _LASTS_S, ask)
     left = course(points, budget, step, now)
     done = left[-1][0]
     ends = None
@@ -109,10 +109,10 @@ def _marks(budget: BudgetInfo) -> list[float]:
 
 
 @routes.get("/budgets", Permission.LOOK, whole=True)
-async def budgets_page(request: Request, sight: Seen) -> Response:
+async def budgets_page(request: Request, client: Seen) -> Response:
     """Show how far every budget is."""
     now = datetime.now(UTC)
-    found = await sight.budgets.list()
+    found = await client.budgets.list()
     shown = [Shown(budget, now) for budget in found if budget.key is not None]
     unused = [budget for budget in found if budget.key is None]
     shown.sort(key=lambda one: (one.budget.name, -one.budget.share))
@@ -123,12 +123,12 @@ async def budgets_page(request: Request, sight: Seen) -> Response:
 async def budget_page(
     request: Request,
     name: str,
-    sight: Seen,
+    client: Seen,
     by: str = Query("kind", max_length=10),
     key: str = Query("", max_length=600),
 ) -> Response:
     """Show one budget: who has spent how much, what is in doubt, and which jobs wait for it."""
-    found = [budget for budget in await sight.budgets.list() if budget.name == name]
+    found = [budget for budget in await client.budgets.list() if budget.name == name]
     if not found:
         message = f"there is no budget {name}"
         raise BudgetNotFound(message)
@@ -137,8 +137,8 @@ async def budget_page(
     now = datetime.now(UTC)
     keys = sorted((Shown(one, now) for one in found if one.key is not None), key=lambda one: -one.budget.share)
     drawn = next((one for one in keys if one.budget.key == key), keys[0] if keys else None)
-    parts = await sight.recent(
-        ("parts", budget.name, chosen), _LASTS_S, lambda: sight.budgets.spend(budget.name, chosen)
+    parts = await client.recent(
+        ("parts", budget.name, chosen), _LASTS_S, lambda: client.budgets.spend(budget.name, chosen)
     )
     return page(
         request,
@@ -147,39 +147,39 @@ async def budget_page(
         budget=budget,
         keys=keys[:_MOST_KEYS],
         drawn=drawn,
-        down=None if drawn is None else await burn_down(sight, drawn, now),
+        down=None if drawn is None else await burn_down(client, drawn, now),
         amount=amount_text(budget.ceiling, budget.unit),
         by=chosen,
         bys=get_args(By),
         parts=[(part, amount_text(part.amount, budget.unit)) for part in parts[:_MOST_PARTS]],
         most=max((part.amount for part in parts), default=0),
-        held=await _held(sight, budget),
+        held=await _held(client, budget),
         lost=[
             (claim, amount_text(max(claim.estimate - claim.spent, 0), budget.unit))
-            for claim in (await sight.budgets.lost(budget.name))[:_MOST_PARTS]
+            for claim in (await client.budgets.lost(budget.name))[:_MOST_PARTS]
         ],
         ledger=[
             (entry, amount_text(entry.amount, entry.unit))
-            for entry in (await sight.budgets.ledger(budget.name, limit=_ENTRIES)).entries
+            for entry in (await client.budgets.ledger(budget.name, limit=_ENTRIES)).entries
         ],
-        overrides=changed_settings(await sight.settings.overrides(), "budgets", budget.name),
+        overrides=changed_settings(await client.settings.overrides(), "budgets", budget.name),
     )
 
 
 @routes.post("/budgets/{name}/set", Permission.CHANGE_SETTINGS, whole=True)
 async def set_budget_here(
-    request: Request, name: str, sight: Seen, amount: str = Form(max_length=60), reason: str = Form("", max_length=500)
+    request: Request, name: str, client: Seen, amount: str = Form(max_length=60), reason: str = Form("", max_length=500)
 ) -> Response:
     """Change how much may be spent, for everybody."""
     noted(request, amount=amount, reason=reason or None)
-    budget = await sight.budgets.set(name, "amount", amount, reason=reason or None)
+    budget = await client.budgets.set(name, "amount", amount, reason=reason or None)
     return turned(request, url(request, "budgets", budget.name), f"{budget.name} has a new amount")
 
 
 @routes.post("/budgets/{name}/reset", Permission.CHANGE_SETTINGS, whole=True)
-async def reset_budget_here(request: Request, name: str, sight: Seen) -> Response:
+async def reset_budget_here(request: Request, name: str, client: Seen) -> Response:
     """Let a budget be again as programs say."""
-    budget = await sight.budgets.reset(name, "amount")
+    budget = await client.budgets.reset(name, "amount")
     return turned(request, url(request, "budgets", budget.name), f"{budget.name} holds again as programs say")
 
 
@@ -187,24 +187,24 @@ async def reset_budget_here(request: Request, name: str, sight: Seen) -> Respons
 async def settle_budget_here(
     request: Request,
     name: str,
-    sight: Seen,
+    client: Seen,
     job: str = Form(max_length=40),
     claim: int = Form(ge=0, le=2**31),
 ) -> Response:
     """Free what was set aside for a job of a lost worker."""
-    budget = await sight.budgets.get(name)
-    known = [lost for lost in await sight.budgets.lost(budget.name) if lost.job == job]
+    budget = await client.budgets.get(name)
+    known = [lost for lost in await client.budgets.lost(budget.name) if lost.job == job]
     noted(request, job=job, claim=claim)
-    if not known or not await sight.budgets.settle(job, claim):
+    if not known or not await client.budgets.settle(job, claim):
         raise not_found("reservation", job)
     return turned(request, url(request, "budgets", budget.name), f"what was set aside for job {job} is free again")
 
 
-async def _held(sight: ScopedClient, budget: BudgetInfo) -> list[Job]:
+async def _held(client: ScopedClient, budget: BudgetInfo) -> list[Job]:
     """Read jobs that wait for the budget, of the newest that are held back at all."""
     kinds = tuple(budget.kinds)
     which = JobFilter(states=(JobState.HELD,), kinds=kinds, queues=() if budget.queue is None else (budget.queue,))
     if kinds and budget.queue is not None:  # under it are jobs of either
         which = JobFilter(states=(JobState.HELD,))
-    found = await sight.jobs.list(which, limit=_MOST_HELD)
+    found = await client.jobs.list(which, limit=_MOST_HELD)
     return [job for job in found.jobs if read_budget(job.limit_key) == budget.name]

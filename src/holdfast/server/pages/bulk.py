@@ -68,7 +68,7 @@ class Wanted:
 @routes.get("/jobs/bulk", Permission.CHANGE_MANY_JOBS)
 async def bulk_page(
     request: Request,
-    sight: Seen,
+    client: Seen,
     *,
     verb: Verb,
     q: str = Query("", max_length=filtering.LONGEST),
@@ -76,14 +76,14 @@ async def bulk_page(
     everything: str = Query("", alias="all", max_length=10),
 ) -> Response:
     """Say how many jobs would be changed, and ask for the rest."""
-    wanted = Wanted(_verb(verb, sight.principal), q, [] if everything else job, bool(everything))
-    return await _asked(request, sight, wanted)
+    wanted = Wanted(_verb(verb, client.principal), q, [] if everything else job, bool(everything))
+    return await _asked(request, client, wanted)
 
 
 @routes.post("/jobs/bulk", Permission.CHANGE_MANY_JOBS)
 async def bulk_here(
     request: Request,
-    sight: Seen,
+    client: Seen,
     who: Who,
     *,
     verb: Annotated[str, Form(max_length=20)],
@@ -100,22 +100,22 @@ async def bulk_here(
     wanted = Wanted(_verb(verb, who), q, [] if everything else job, bool(everything), priority, delay, rate, reason)
     noted(request, verb=verb, filter=q or None, jobs=job or None, reason=reason or None)
     if verb == "delete" and confirm.strip() != "delete":
-        return await _asked(request, sight, wanted, mistake='type the word "delete" to go on', status=422)
+        return await _asked(request, client, wanted, mistake='type the word "delete" to go on', status=422)
     try:
-        said = await (_start(sight, wanted) if wanted.is_all else _each(sight, wanted))
+        said = await (_start(client, wanted) if wanted.is_all else _each(client, wanted))
     except (InvalidValue, Conflict) as error:
-        return await _asked(request, sight, wanted, mistake=str(error), status=422)
+        return await _asked(request, client, wanted, mistake=str(error), status=422)
     return turned(request, url(request, "jobs", q=q), said)
 
 
 @routes.post("/jobs/bulk/{operation}/{verb}", Permission.CHANGE_MANY_JOBS, whole=True)
-async def change_operation_here(request: Request, operation: int, verb: str, sight: Seen, q: Text = "") -> Response:
+async def change_operation_here(request: Request, operation: int, verb: str, client: Seen, q: Text = "") -> Response:
     """Pause, resume or cancel a bulk operation."""
-    change = {"pause": sight.bulk.pause, "resume": sight.bulk.resume, "cancel": sight.bulk.cancel}
+    change = {"pause": client.bulk.pause, "resume": client.bulk.resume, "cancel": client.bulk.cancel}
     if verb not in change:
         raise Problem(404, f"there is nothing at {request.url.path}", "not-found")
     if verb != "cancel":
-        require_role_for(sight.principal, (await sight.bulk.get(operation)).verb)  # guard: bulk-run-role
+        require_role_for(client.principal, (await client.bulk.get(operation)).verb)  # guard: bulk-run-role
     try:
         await change[verb](operation)
     except (InvalidValue, Conflict) as error:
@@ -131,11 +131,11 @@ def _verb(verb: str, who: Principal) -> str:
 
 
 async def _asked(
-    request: Request, sight: ScopedClient, wanted: Wanted, *, mistake: str | None = None, status: int = 200
+    request: Request, client: ScopedClient, wanted: Wanted, *, mistake: str | None = None, status: int = 200
 ) -> Response:
     count = ""
     try:
-        count = await _preview(sight, wanted)
+        count = await _preview(client, wanted)
     except InvalidValue as error:
         mistake, status = mistake or str(error), 422
     return page(
@@ -152,7 +152,7 @@ async def _asked(
     )
 
 
-async def _preview(sight: ScopedClient, wanted: Wanted) -> str:
+async def _preview(client: ScopedClient, wanted: Wanted) -> str:
     if not wanted.is_all:
         if not wanted.jobs:
             message = "jobs: choose some on the page before, or take all that match"
@@ -162,7 +162,7 @@ async def _preview(sight: ScopedClient, wanted: Wanted) -> str:
             raise InvalidValue(message)
         return str(len(dict.fromkeys(wanted.jobs)))
     which = read_query(wanted.query).where
-    found = await sight.bulk.preview(wanted.verb, which)
+    found = await client.bulk.preview(wanted.verb, which)
     return str(found)
 
 
@@ -171,8 +171,8 @@ def _takes(verb: str) -> str:
     return ", ".join(sorted(state.value.replace("_", " ") for state in states))
 
 
-async def _start(sight: ScopedClient, wanted: Wanted) -> Said:
-    operation = await sight.bulk.start(
+async def _start(client: ScopedClient, wanted: Wanted) -> Said:
+    operation = await client.bulk.start(
         wanted.verb,
         read_query(wanted.query).where,
         rate=wanted.rate or None,
@@ -184,10 +184,10 @@ async def _start(sight: ScopedClient, wanted: Wanted) -> Said:
     return Said(begun)
 
 
-async def _each(sight: ScopedClient, wanted: Wanted) -> Said:
-    await _preview(sight, wanted)
-    seen = await sight.jobs.get_many(wanted.jobs)
-    answers = await _deed(sight.jobs, wanted, list(seen)) if seen else []
+async def _each(client: ScopedClient, wanted: Wanted) -> Said:
+    await _preview(client, wanted)
+    seen = await client.jobs.get_many(wanted.jobs)
+    answers = await _deed(client.jobs, wanted, list(seen)) if seen else []
     done = [answer.id for answer in answers if answer.answer in {Answer.DONE, Answer.REQUESTED}]
     gone = len(dict.fromkeys(wanted.jobs)) - len(answers)
     # Only who was in line goes back there: what was due later would run at once, and what ran is told to stop.

@@ -7,10 +7,10 @@ from holdfast.server.scoped.client import ScopedClient
 _LASTS_S = 60.0
 
 
-async def store_time(sight: ScopedClient) -> datetime:
+async def store_time(client: ScopedClient) -> datetime:
     """Tell the store's time; how far it is from ours is asked once a minute."""
 
     async def ask() -> timedelta:
-        return await sight.now() - datetime.now(UTC)
+        return await client.now() - datetime.now(UTC)
 
-    return datetime.now(UTC) + await sight.recent("clock", _LASTS_S, ask)
+    return datetime.now(UTC) + await client.recent("clock", _LASTS_S, ask)

@@ -55,9 +55,9 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         given = {"kind": self.kind, "queue": self.queue, "error": self.error, "since": self.since_at}
         return {name: value or None for name, value in given.items()}
 
-    async def jobs(self, sight: ScopedClient) -> JobFilter:
+    async def jobs(self, client: ScopedClient) -> JobFilter:
         """The jobs that are meant, as far as they may be seen."""
-        return await sight.dead_letters.filter(self.group or None, **self.conditions())
+        return await client.dead_letters.filter(self.group or None, **self.conditions())
 
 
 def read_moment(text: str, what: str) -> datetime:

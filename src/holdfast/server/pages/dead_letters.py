@@ -28,12 +28,12 @@ _JOBS = 30
 @routes.get("/dead-letters", Permission.LOOK)
 async def dead_letters_page(
     request: Request,
-    sight: Seen,
+    client: Seen,
     choice: Chosen,
     after: str = Query("", max_length=100),
 ) -> Response:
     """Show groups of failed jobs, the latest first."""
-    found = await sight.dead_letters.list(**choice.conditions(), limit=_GROUPS, after=after or None)
+    found = await client.dead_letters.list(**choice.conditions(), limit=_GROUPS, after=after or None)
     return page(
         request,
         "dead_letters.html",
@@ -41,76 +41,76 @@ async def dead_letters_page(
         groups=redact(found.groups),
         next=found.next,
         choice=choice,
-        operations=await latest_operations(sight),
+        operations=await latest_operations(client),
     )
 
 
 @routes.get("/dead-letters/export", Permission.EXPORT_DEAD_LETTERS)
-async def export_dead_letters_here(request: Request, sight: Seen, choice: Chosen) -> Response:
+async def export_dead_letters_here(request: Request, client: Seen, choice: Chosen) -> Response:
     """Give failed jobs as one JSON object a line, with secrets covered."""
-    which = await choice.jobs(sight)
-    await sight.jobs.list(which, limit=1)  # what cannot be asked for is refused before the answer has begun
+    which = await choice.jobs(client)
+    await client.jobs.list(which, limit=1)  # what cannot be asked for is refused before the answer has begun
     headers = {"content-disposition": 'attachment; filename="dead-letters.jsonl"'}
-    return StreamingResponse(export_lines(request, sight, which), media_type="application/x-ndjson", headers=headers)
+    return StreamingResponse(export_lines(request, client, which), media_type="application/x-ndjson", headers=headers)
 
 
 @routes.get("/dead-letters/replay", Permission.RETRY_JOBS)
-async def preview_replay_here(request: Request, sight: Seen, choice: Chosen) -> Response:
+async def preview_replay_here(request: Request, client: Seen, choice: Chosen) -> Response:
     """Show what a replay would do."""
-    return await _preview(request, sight, choice, BulkVerb.RETRY)
+    return await _preview(request, client, choice, BulkVerb.RETRY)
 
 
 @routes.get("/dead-letters/purge", Permission.DELETE_JOBS)
-async def preview_purge_here(request: Request, sight: Seen, choice: Chosen) -> Response:
+async def preview_purge_here(request: Request, client: Seen, choice: Chosen) -> Response:
     """Show what a purge would delete."""
-    return await _preview(request, sight, choice, BulkVerb.DELETE)
+    return await _preview(request, client, choice, BulkVerb.DELETE)
 
 
 @routes.post("/dead-letters/replay", Permission.RETRY_JOBS)
-async def replay_here(request: Request, sight: Seen, rate: str = Form("", max_length=20)) -> Response:
+async def replay_here(request: Request, client: Seen, rate: str = Form("", max_length=20)) -> Response:
     """Give the chosen jobs a new life, at most at the given rate."""
     choice = Choice.of_form(await request.form())
     noted(request, **choice.facts(), rate=rate or None)
-    which = await choice.jobs(sight)
+    which = await choice.jobs(client)
     reason = choice.reason or None
-    operation = await sight.bulk.start(BulkVerb.RETRY, which, rate=rate or None, reason=reason)
+    operation = await client.bulk.start(BulkVerb.RETRY, which, rate=rate or None, reason=reason)
     noted(request, operation=operation.id, expected=operation.expected.jobs)
     return turned(request, url(request, "dead-letters"), started(operation))
 
 
 @routes.post("/dead-letters/purge", Permission.DELETE_JOBS)
-async def purge_here(request: Request, sight: Seen, confirmation: str = Form("", max_length=100)) -> Response:
+async def purge_here(request: Request, client: Seen, confirmation: str = Form("", max_length=100)) -> Response:
     """Delete the chosen jobs, once their number was typed."""
     choice = Choice.of_form(await request.form())
     noted(request, **choice.facts())
-    which = await choice.jobs(sight)
+    which = await choice.jobs(client)
     _require_confirmed(confirmation, choice)
     reason = choice.reason or None
-    operation = await sight.bulk.start(BulkVerb.DELETE, which, reason=reason)
+    operation = await client.bulk.start(BulkVerb.DELETE, which, reason=reason)
     noted(request, operation=operation.id, expected=operation.expected.jobs)
     return turned(request, url(request, "dead-letters"), started(operation))
 
 
 @routes.post("/dead-letters/bulk/{operation}/{verb}", Permission.CHANGE_MANY_JOBS)
-async def change_operation_here(request: Request, operation: int, verb: str, sight: Seen) -> Response:
+async def change_operation_here(request: Request, operation: int, verb: str, client: Seen) -> Response:
     """Pause, resume or cancel a bulk operation."""
-    known = await sight.bulk.get(operation)
-    change = {"pause": sight.bulk.pause, "resume": sight.bulk.resume, "cancel": sight.bulk.cancel}
+    known = await client.bulk.get(operation)
+    change = {"pause": client.bulk.pause, "resume": client.bulk.resume, "cancel": client.bulk.cancel}
     if verb not in change:
         raise not_found("action", verb)
     if verb != "cancel":
-        require_role_for(sight.principal, known.verb)  # guard: dead-run-role
+        require_role_for(client.principal, known.verb)  # guard: dead-run-role
     await change[verb](operation)
     return turned(request, url(request, "dead-letters"), f"bulk operation {operation}: {verb}")
 
 
 @routes.get("/dead-letters/{group}", Permission.LOOK)
 async def dead_letter_page(
-    request: Request, group: str, sight: Seen, after: str = Query("", max_length=60)
+    request: Request, group: str, client: Seen, after: str = Query("", max_length=60)
 ) -> Response:
     """Show one group, and its jobs."""
-    found, which = redact(await sight.dead_letters.get(group)), await sight.dead_letters.filter(group)
-    jobs = await sight.jobs.list(which, limit=_JOBS, after=after or None)
+    found, which = redact(await client.dead_letters.get(group)), await client.dead_letters.filter(group)
+    jobs = await client.jobs.list(which, limit=_JOBS, after=after or None)
     return page(
         request,
         "dead_letter.html",
@@ -122,9 +122,9 @@ async def dead_letter_page(
 
 
 @routes.get("/dead-letters/{group}/{job}", Permission.RETRY_JOBS)
-async def edit_dead_job_page(request: Request, group: str, job: str, sight: Seen) -> Response:
+async def edit_dead_job_page(request: Request, group: str, job: str, client: Seen) -> Response:
     """Show the arguments of a failed job, to be changed."""
-    found, failed = await sight.dead_letters.get(group), await sight.jobs.get(job)
+    found, failed = await client.dead_letters.get(group), await client.jobs.get(job)
     return page(
         request,
         "dead_edit.html",
@@ -137,24 +137,24 @@ async def edit_dead_job_page(request: Request, group: str, job: str, sight: Seen
 
 
 @routes.post("/dead-letters/{group}/{job}/replay", Permission.RETRY_JOBS)
-async def replay_one_here(request: Request, group: str, job: str, sight: Seen) -> Response:
+async def replay_one_here(request: Request, group: str, job: str, client: Seen) -> Response:
     """Give one failed job a new life."""
-    found, failed = await sight.dead_letters.get(group), await sight.jobs.get(job)
+    found, failed = await client.dead_letters.get(group), await client.jobs.get(job)
     noted(request, queue=failed.queue)
-    await sight.jobs.retry(failed.id)
+    await client.jobs.retry(failed.id)
     return turned(request, url(request, "dead-letters", found.id), f"job {failed.id} begins anew")
 
 
 @routes.post("/dead-letters/{group}/{job}/edit", Permission.RETRY_JOBS)
 async def replay_edited_here(
-    request: Request, group: str, job: str, sight: Seen, arguments: str = Form(max_length=500_000)
+    request: Request, group: str, job: str, client: Seen, arguments: str = Form(max_length=500_000)
 ) -> Response:
     """Enqueue a failed job anew with other arguments."""
-    await sight.dead_letters.get(group)
-    failed = await sight.jobs.get(job)
+    await client.dead_letters.get(group)
+    failed = await client.jobs.get(job)
     changed = await asyncio.to_thread(changes, failed, arguments)
     noted(request, queue=failed.queue, changed=sorted(changed))
-    new = await sight.jobs.clone(failed.id, changed)
+    new = await client.jobs.clone(failed.id, changed)
     noted(request, job=new.id)
     return turned(request, url(request, "jobs", new.id), f"job {new.id} stands for {failed.id}")
 
@@ -162,9 +162,9 @@ async def replay_edited_here(
 # ---- parts ---------------------------------------------------------------------------------------------------------
 
 
-async def _preview(request: Request, sight: ScopedClient, choice: Choice, verb: BulkVerb) -> Response:
-    which = await choice.jobs(sight)
-    count = await sight.bulk.preview(verb, which)
+async def _preview(request: Request, client: ScopedClient, choice: Choice, verb: BulkVerb) -> Response:
+    which = await choice.jobs(client)
+    count = await client.bulk.preview(verb, which)
     return page(
         request,
         "dead_confirm.html",

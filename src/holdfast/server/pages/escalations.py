@@ -44,14 +44,14 @@ class Digest:
 @routes.get("/escalations", Permission.LOOK)
 async def escalations_page(
     request: Request,
-    sight: Seen,
+    client: Seen,
     show: str = Query("all", max_length=10),
     before: int | None = Query(None, ge=1, le=2**63 - 1),
 ) -> Response:
     """Show what went wrong, the newest first."""
     chosen = show if show in _CHOICES else "all"
-    rows, following = await _visible(sight, is_open=_CHOICES[chosen], before=before)
-    policies = served(request).settings.escalations if sight.principal.queues is None else {}
+    rows, following = await _visible(client, is_open=_CHOICES[chosen], before=before)
+    policies = served(request).settings.escalations if client.principal.queues is None else {}
     return page(
         request,
         "escalations.html",
@@ -61,16 +61,16 @@ async def escalations_page(
         show=chosen,
         shows=list(_CHOICES),
         policies=[policies[name] for name in sorted(policies)],
-        digests=[await _digest(sight, policies[name]) for name in sorted(policies) if policies[name].digest_at],
+        digests=[await _digest(client, policies[name]) for name in sorted(policies) if policies[name].digest_at],
         soon=datetime.now(UTC) + _SOON,
         hide=hide,
     )
 
 
 @routes.get("/escalations/{number}", Permission.LOOK)
-async def escalation_page(request: Request, number: int, sight: Seen) -> Response:
+async def escalation_page(request: Request, number: int, client: Seen) -> Response:
     """Show one escalation, and the notices about it."""
-    found = redact(await sight.escalations.get(number))
+    found = redact(await client.escalations.get(number))
     return page(
         request,
         "escalation.html",
@@ -83,38 +83,38 @@ async def escalation_page(request: Request, number: int, sight: Seen) -> Respons
 
 @routes.post("/escalations/{number}/ack", Permission.ANSWER_ESCALATIONS)
 async def ack_escalation_here(
-    request: Request, number: int, sight: Seen, note: str = Form("", max_length=500)
+    request: Request, number: int, client: Seen, note: str = Form("", max_length=500)
 ) -> Response:
     """Acknowledge an escalation, which closes it."""
-    await note_queue(request, sight, number, note=note or None)
-    await sight.escalations.ack(number, note=note or None)
+    await note_queue(request, client, number, note=note or None)
+    await client.escalations.ack(number, note=note or None)
     return turned(request, url(request, "escalations", number), f"escalation {number} is acknowledged")
 
 
 @routes.post("/escalations/{number}/snooze", Permission.ANSWER_ESCALATIONS)
 async def snooze_escalation_here(
-    request: Request, number: int, sight: Seen, lasts: str = Form("1h", max_length=20)
+    request: Request, number: int, client: Seen, lasts: str = Form("1h", max_length=20)
 ) -> Response:
     """Send no notice of an escalation for a while."""
-    await note_queue(request, sight, number, lasts=lasts)
-    await sight.escalations.snooze(number, lasts=lasts)
+    await note_queue(request, client, number, lasts=lasts)
+    await client.escalations.snooze(number, lasts=lasts)
     return turned(request, url(request, "escalations", number), f"escalation {number} is snoozed for {lasts}")
 
 
 @routes.post("/escalations/policies/{policy}/test", Permission.ANSWER_ESCALATIONS)
-async def test_escalation_here(request: Request, policy: str, sight: Seen) -> Response:
+async def test_escalation_here(request: Request, policy: str, client: Seen) -> Response:
     """Send a test notice through the channels of a policy, and show what each answered."""
-    tested = await sight.escalations.test(policy)
+    tested = await client.escalations.test(policy)
     noted(request, failed=[channel.channel for channel in tested.channels if not channel.sent])
     return page(request, "escalation_test.html", at="escalations", tested=redact(tested))
 
 
-async def _digest(sight: ScopedClient, policy: Escalation) -> Digest:
+async def _digest(client: ScopedClient, policy: Escalation) -> Digest:
     """Read what the next digest of a policy would tell."""
-    rows = await sight.figures.undigested(policy.name, _MOST_DIGESTED)
+    rows = await client.figures.undigested(policy.name, _MOST_DIGESTED)
     return Digest(
         policy=policy.name,
-        at=next_digest(policy.digest_at or "", policy.tz, await store_time(sight)),
+        at=next_digest(policy.digest_at or "", policy.tz, await store_time(client)),
         alarms=sum(row.count - row.digested for row in rows),
         entries=[(row, row.count - row.digested) for row in rows[:_DIGEST_ENTRIES]],
         escalations=len(rows),
@@ -123,12 +123,12 @@ async def _digest(sight: ScopedClient, policy: Escalation) -> Digest:
 
 
 async def _visible(
-    sight: ScopedClient, *, is_open: bool | None, before: int | str | None
+    client: ScopedClient, *, is_open: bool | None, before: int | str | None
 ) -> tuple[list[EscalationInfo], int | str | None]:
     """Read one page of what the caller may see, and where the next one begins."""
     found: list[EscalationInfo] = []
     for _ in range(_MOST_PAGES):
-        part = await sight.escalations.list(is_open=is_open, limit=_PAGE + 1, before=before)
+        part = await client.escalations.list(is_open=is_open, limit=_PAGE + 1, before=before)
         found += part.escalations
         if len(found) > _PAGE:
             return found[:_PAGE], found[_PAGE - 1].id

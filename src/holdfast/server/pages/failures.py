@@ -108,7 +108,7 @@ class Group:
 @routes.get("/failures", Permission.LOOK)
 async def failures_page(
     request: Request,
-    sight: Seen,
+    client: Seen,
     within: str = Query("24h", max_length=8),
     kind: str = Query("", max_length=100),
 ) -> Response:
@@ -116,10 +116,10 @@ async def failures_page(
     chosen = within if within in _SPANS else "24h"
     since = datetime.now(UTC) - _SPANS[chosen]
     kinds = (kind.lower(),) if kind else ()
-    dead = await sight.dead_letters.list(kind=kind or None, since=since, limit=_MOST_GROUPS)
+    dead = await client.dead_letters.list(kind=kind or None, since=since, limit=_MOST_GROUPS)
     failed = JobFilter(states=(JobState.FAILED,), kinds=kinds, finished_from=since)
     waiting = JobFilter(states=_WAITING, kinds=kinds, has_error=True)
-    ended, live = await sight.jobs.search(failed, limit=_READ), await sight.jobs.search(waiting, limit=_READ)
+    ended, live = await client.jobs.search(failed, limit=_READ), await client.jobs.search(waiting, limit=_READ)
     groups = _grouped(dead.groups, [*ended.jobs, *live.jobs])
     return page(
         request,
@@ -133,7 +133,7 @@ async def failures_page(
         spans=list(_SPANS),
         kind=kind,
         read=_READ,
-        operations=await latest_operations(sight),
+        operations=await latest_operations(client),
         hide=hide,
     )
 
@@ -142,12 +142,12 @@ async def failures_page(
 async def preview_failures_here(
     request: Request,
     verb: str,
-    sight: Seen,
+    client: Seen,
     kind: str = Query(max_length=100),
     fingerprint: str = Query("", max_length=2_000),
 ) -> Response:
     """Show to how many jobs of a group something would be done."""
-    deed, which = _chosen(sight, verb, kind, fingerprint)
+    deed, which = _chosen(client, verb, kind, fingerprint)
     return page(
         request,
         "failures_confirm.html",
@@ -155,7 +155,7 @@ async def preview_failures_here(
         verb=verb,
         kind=kind,
         fingerprint=fingerprint,
-        count=await sight.bulk.preview(deed, which),
+        count=await client.bulk.preview(deed, which),
     )
 
 
@@ -163,7 +163,7 @@ async def preview_failures_here(
 async def end_failures_here(
     request: Request,
     verb: str,
-    sight: Seen,
+    client: Seen,
     *,
     kind: str = Form(max_length=100),
     fingerprint: str = Form("", max_length=2_000),
@@ -172,18 +172,18 @@ async def end_failures_here(
 ) -> Response:
     """Give the failed jobs of a group a new life, or cancel those that would be tried again."""
     noted(request, verb=verb, kind=kind, fingerprint=fingerprint, rate=rate or None, reason=reason or None)
-    deed, which = _chosen(sight, verb, kind, fingerprint)
+    deed, which = _chosen(client, verb, kind, fingerprint)
     why = reason or "failures page"
-    operation = await sight.bulk.start(deed, which, rate=rate or None, reason=why)
+    operation = await client.bulk.start(deed, which, rate=rate or None, reason=why)
     noted(request, operation=operation.id, expected=operation.expected.jobs)
     return turned(request, url(request, "failures"), started(operation))
 
 
-def _chosen(sight: ScopedClient, verb: str, kind: str, fingerprint: str) -> tuple[BulkVerb, JobFilter]:
+def _chosen(client: ScopedClient, verb: str, kind: str, fingerprint: str) -> tuple[BulkVerb, JobFilter]:
     if verb not in _VERBS:
         raise not_found("action", verb)
     deed, states = _VERBS[verb]
-    return deed, sight.jobs.narrowed(JobFilter(states=states, kinds=(kind,), fingerprint=fingerprint))
+    return deed, client.jobs.narrowed(JobFilter(states=states, kinds=(kind,), fingerprint=fingerprint))
 
 
 def _grouped(dead: Sequence[DeadLetterGroup], jobs: Iterable[Job]) -> list[Group]:

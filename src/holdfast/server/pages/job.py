@@ -67,9 +67,9 @@ class Items:
 
 
 @routes.get("/jobs/{job}", Permission.LOOK)
-async def job_page(request: Request, job: str, sight: Seen) -> Response:
+async def job_page(request: Request, job: str, client: Seen) -> Response:
     """Show one job."""
-    found = await sight.jobs.get(job)
+    found = await client.jobs.get(job)
     seen = Shown(found)
     return page(
         request,
@@ -78,17 +78,17 @@ async def job_page(request: Request, job: str, sight: Seen) -> Response:
         live=f"job:{found.id}",
         job=found,
         seen=seen,
-        why=(await sight.jobs.why(found.id)).sentence,
+        why=(await client.jobs.why(found.id)).sentence,
         flow=waterfall(found, datetime.now(UTC)),
         tries=[_try(attempt) for attempt in reversed(found.attempts)],
         last=_last(seen),
-        sets=await _sets(sight, found),
+        sets=await _sets(client, found),
         values=_values(found),
-        lines=_lines(found, await sight.jobs.logs(found.id)),
-        events=await sight.jobs.events(found.id),
-        holds=await _holds(sight, found),
-        relations=await relations(sight, found),
-        offspring=await offspring(sight, found),
+        lines=_lines(found, await client.jobs.logs(found.id)),
+        events=await client.jobs.events(found.id),
+        holds=await _holds(client, found),
+        relations=await relations(client, found),
+        offspring=await offspring(client, found),
         tags=[(name, value, Term("tag", (value,), (name,)).text()) for name, value in found.tags.items()],
         may_retry=found.state in RETRYABLE,
         may_cancel=not found.is_finished and found.cancel_requested_at is None,
@@ -98,63 +98,63 @@ async def job_page(request: Request, job: str, sight: Seen) -> Response:
 
 
 @routes.post("/jobs/{job}/cancel", Permission.CANCEL_JOBS)
-async def cancel_job_here(request: Request, job: str, sight: Seen, reason: str = Form("", max_length=500)) -> Response:
+async def cancel_job_here(request: Request, job: str, client: Seen, reason: str = Form("", max_length=500)) -> Response:
     """Cancel a job."""
-    found = await sight.jobs.get(job)
+    found = await client.jobs.get(job)
     noted(request, queue=found.queue, reason=reason or None)
     # Only who was in line goes back there: what was due later would run at once.
     undo = ("jobs", found.id, "retry") if found.state is JobState.QUEUED else ()
-    deed = sight.jobs.cancel(found.id, reason=reason or None)
+    deed = client.jobs.cancel(found.id, reason=reason or None)
     return await _done(request, found, deed, Said("Cancelled.", undo=undo))
 
 
 @routes.post("/jobs/{job}/retry", Permission.RETRY_JOBS)
 async def retry_job_here(
-    request: Request, job: str, sight: Seen, from_phase: str = Form("", max_length=200)
+    request: Request, job: str, client: Seen, from_phase: str = Form("", max_length=200)
 ) -> Response:
     """Give a job a new life."""
-    found = await sight.jobs.get(job)
+    found = await client.jobs.get(job)
     noted(request, queue=found.queue, from_phase=from_phase or None)
-    deed = sight.jobs.retry(found.id, from_phase=from_phase or None)
+    deed = client.jobs.retry(found.id, from_phase=from_phase or None)
     return await _done(request, found, deed, Said("It is in line again."))
 
 
 @routes.post("/jobs/{job}/run", Permission.RESCHEDULE_JOBS)
-async def run_job_here(request: Request, job: str, sight: Seen) -> Response:
+async def run_job_here(request: Request, job: str, client: Seen) -> Response:
     """Let a waiting job be due now."""
-    found = await sight.jobs.get(job)
+    found = await client.jobs.get(job)
     noted(request, queue=found.queue)
-    return await _done(request, found, sight.jobs.reschedule(found.id, delay="0s"), Said("It is due now."))
+    return await _done(request, found, client.jobs.reschedule(found.id, delay="0s"), Said("It is due now."))
 
 
 @routes.post("/jobs/{job}/delete", Permission.DELETE_JOBS)
-async def delete_job_here(request: Request, job: str, sight: Seen) -> Response:
+async def delete_job_here(request: Request, job: str, client: Seen) -> Response:
     """Delete a finished job."""
-    found = await sight.jobs.get(job)
+    found = await client.jobs.get(job)
     noted(request, queue=found.queue)
     try:
-        await sight.jobs.delete(found.id)
+        await client.jobs.delete(found.id)
     except (InvalidValue, Conflict) as error:
         return turned(request, url(request, "jobs", found.id), Said(f"Not done: {error}", is_bad=True))
     return turned(request, url(request, "jobs"), f"Job {found.id} is deleted.")
 
 
 @routes.get("/jobs/{job}/clone", Permission.RETRY_JOBS)
-async def clone_page(request: Request, job: str, sight: Seen) -> Response:
+async def clone_page(request: Request, job: str, client: Seen) -> Response:
     """Ask for the arguments of a job that is made after a finished one."""
-    found = await sight.jobs.get(job)
+    found = await client.jobs.get(job)
     return _clone(request, found, written(found.args))
 
 
 @routes.post("/jobs/{job}/clone", Permission.RETRY_JOBS)
-async def clone_job_here(request: Request, job: str, sight: Seen, args: str = Form(max_length=1_000_000)) -> Response:
+async def clone_job_here(request: Request, job: str, client: Seen, args: str = Form(max_length=1_000_000)) -> Response:
     """Enqueue a changed copy of a finished job."""
-    found = await sight.jobs.get(job)
+    found = await client.jobs.get(job)
     noted(request, queue=found.queue)
     try:
         changes = await asyncio.to_thread(edited.changes, found, args)
         noted(request, changed=sorted(changes))
-        new = await sight.jobs.clone(found.id, changes)
+        new = await client.jobs.clone(found.id, changes)
     except (InvalidValue, Conflict) as error:
         return _clone(request, found, args, mistake=str(error))
     noted(request, new=new.id)
@@ -217,8 +217,8 @@ def _lines(job: Job, logged: Sequence[LogLine]) -> list[tuple[LogLine, str]]:
     return found
 
 
-async def _sets(sight: ScopedClient, job: Job) -> list[Items]:
-    items = await sight.jobs.items(job.id) if job.items else []
+async def _sets(client: ScopedClient, job: Job) -> list[Items]:
+    items = await client.jobs.items(job.id) if job.items else []
     return [
         Items(name, counts, [item for item in items if (item.set, item.state) == (name, "failed")][:_MOST_ITEMS])
         for name, counts in job.items.items()
@@ -237,12 +237,12 @@ def _values(job: Job) -> list[Json]:
     return [Json(title, value, text := written(value), is_tree(text)) for title, value in given]
 
 
-async def _holds(sight: ScopedClient, job: Job) -> list[str]:
+async def _holds(client: ScopedClient, job: Job) -> list[str]:
     """Say which locks and slots a running job has, and what a waiting one waits for."""
     if job.state is not JobState.RUNNING:
         return [f"waits for {job.limit_key}"] if job.limit_key and not job.is_finished else []
-    found = [f"lock {lock.name}" for lock in await sight.locks.list() if lock.job == job.id]
-    for limit in await sight.limits.list():
+    found = [f"lock {lock.name}" for lock in await client.locks.list() if lock.job == job.id]
+    for limit in await client.limits.list():
         if any(holder.job == job.id for holder in limit.holders):
             taken = "" if limit.maximum is None else f" ({limit.taken} of {limit.maximum} taken)"
             found.append(f"a slot of {limit.name}{taken}")

@@ -93,7 +93,7 @@ def read_query(text: str) -> filtering.Query:
 @routes.get("/jobs", Permission.LOOK)
 async def jobs_page(
     request: Request,
-    sight: Seen,
+    client: Seen,
     q: str = Query("", max_length=filtering.LONGEST),
     after: str | None = Query(None, max_length=200),
 ) -> Response:
@@ -106,11 +106,11 @@ async def jobs_page(
         return _with_mistake(request, q, "\n".join(map(str, error.errors)))
     except InvalidValue as error:
         return _with_mistake(request, q, str(error))
-    if (named := await _named(request, sight, asked)) is not None:
+    if (named := await _named(request, client, asked)) is not None:
         return named
     if part_of(request) == "tabs":
-        return page(request, "jobs.html", at="jobs", tabs=await _counted_tabs(sight, asked), counting=_AGAIN, query=q)
-    found = await sight.jobs.search(asked.where, limit=PAGE, after=after)
+        return page(request, "jobs.html", at="jobs", tabs=await _counted_tabs(client, asked), counting=_AGAIN, query=q)
+    found = await client.jobs.search(asked.where, limit=PAGE, after=after)
     return page(
         request,
         "jobs.html",
@@ -124,20 +124,20 @@ async def jobs_page(
         next=found.next,
         is_first=after is None,
         columns=COLUMNS,
-        operations=await _operations(sight),
-        colours=await _colours(sight),
+        operations=await _operations(client),
+        colours=await _colours(client),
         terms=TERMS,
-        choices=await _choices(sight),
+        choices=await _choices(client),
         command=f"holdfast jobs list {shlex.quote(asked.text())}" if q else "holdfast jobs list",
     )
 
 
-async def _named(request: Request, sight: ScopedClient, asked: filtering.Query) -> Response | None:
+async def _named(request: Request, client: ScopedClient, asked: filtering.Query) -> Response | None:
     """Go straight to the one job that was asked for, if it is there."""
     if asked.job is None:
         return None
     try:
-        found = await sight.jobs.get(asked.job)
+        found = await client.jobs.get(asked.job)
     except JobNotFound:
         return None
     return RedirectResponse(url(request, "jobs", found.id), 303)
@@ -183,39 +183,39 @@ def _is_long(where: JobFilter) -> bool:
     return bool(where.args or where.words)
 
 
-async def _counted_tabs(sight: ScopedClient, asked: filtering.Query) -> list[Tab]:
+async def _counted_tabs(client: ScopedClient, asked: filtering.Query) -> list[Tab]:
     """Count what each tab shows, reading 10,001 entries of an index at most for each; in time for all of them."""
-    where = await sight.jobs.chosen(asked.where)
+    where = await client.jobs.chosen(asked.where)
     ends_at = time.monotonic() + _TABS_S
     counts = dict.fromkeys(dict(_TABS), "")
     # Those that failed come first: people look for them. Those that completed come last: they are most, and take long.
     for name, states in sorted(_TABS, key=lambda tab: (JobState.COMPLETED in tab[1], JobState.FAILED not in tab[1])):
-        counts[name] = await _count(sight, where, states, ends_at)
+        counts[name] = await _count(client, where, states, ends_at)
     return _tabs(asked, list(counts.values()))
 
 
-async def _count(sight: ScopedClient, where: JobFilter, states: tuple[JobState, ...], ends_at: float) -> str:
+async def _count(client: ScopedClient, where: JobFilter, states: tuple[JobState, ...], ends_at: float) -> str:
     left_ms = round((ends_at - time.monotonic()) * 1_000)
     if not states or left_ms <= 0:
         return ""
     which = meant(msgspec.structs.replace(where, states=states))
     key = ("count", which)
-    counted: Counted = await sight.recent(key, _COUNT_S, lambda: sight.figures.count(which, left_ms))
+    counted: Counted = await client.recent(key, _COUNT_S, lambda: client.figures.count(which, left_ms))
     return f"{counted.jobs:,}{'+' if counted.capped else ''}"
 
 
-async def _operations(sight: ScopedClient) -> list[BulkOperation]:
+async def _operations(client: ScopedClient) -> list[BulkOperation]:
     """Read the bulk operations that are under way, for those who may see all queues."""
-    if sight.principal.queues is not None:
+    if client.principal.queues is not None:
         return []
-    found = await sight.recent("operations", 1.0, lambda: sight.bulk.list(_OPERATIONS))
+    found = await client.recent("operations", 1.0, lambda: client.bulk.list(_OPERATIONS))
     return redact([operation for operation in found if operation.ended_at is None])
 
 
-async def _choices(sight: ScopedClient) -> list[str]:
+async def _choices(client: ScopedClient) -> list[str]:
     """Terms that the box completes: states, queues and kinds that may be seen."""
-    queues = [queue.name for queue in await _queues(sight)]
-    kinds = await sight.kinds.list()
+    queues = [queue.name for queue in await _queues(client)]
+    kinds = await client.kinds.list()
     return [
         *(f"state:{word}" for word in (*(state.value for state in JobState), *_WORDS)),
         *(f"queue:{queue}" for queue in queues),
@@ -225,10 +225,10 @@ async def _choices(sight: ScopedClient) -> list[str]:
     ]
 
 
-async def _colours(sight: ScopedClient) -> dict[str, str | None]:
-    return {queue.name: queue.colour for queue in await _queues(sight)}
+async def _colours(client: ScopedClient) -> dict[str, str | None]:
+    return {queue.name: queue.colour for queue in await _queues(client)}
 
 
-async def _queues(sight: ScopedClient) -> list[QueueInfo]:
+async def _queues(client: ScopedClient) -> list[QueueInfo]:
     """Read the queues that the caller may see, as they were a moment ago."""
-    return await sight.recent("queue names", _QUEUES_S, sight.queues.list)
+    return await client.recent("queue names", _QUEUES_S, client.queues.list)

@@ -42,14 +42,14 @@ class Shown:
 
 
 @routes.get("/limits", Permission.LOOK, whole=True)
-async def limits_page(request: Request, sight: Seen) -> Response:
+async def limits_page(request: Request, client: Seen) -> Response:
     """Show the limits in force, and the locks that are held."""
-    found = await sight.limits.list()
+    found = await client.limits.list()
     limits = found[:_MOST_LIMITS]
     wanted = [holder.job for limit in limits for holder in limit.holders[:_MOST_HOLDERS]]
-    jobs = (await sight.jobs.get_many(wanted)).values() if wanted else ()
+    jobs = (await client.jobs.get_many(wanted)).values() if wanted else ()
     kinds = {job.id: job.kind for job in jobs}
-    locks = await sight.locks.list()
+    locks = await client.locks.list()
     return page(
         request,
         "limits.html",
@@ -63,9 +63,9 @@ async def limits_page(request: Request, sight: Seen) -> Response:
 
 @routes.post("/locks/release", Permission.RELEASE_LOCKS, whole=True)
 async def release_lock_here(
-    request: Request, sight: Seen, name: str = Form(max_length=1_000), token: int = Form(ge=0, le=2**63 - 1)
+    request: Request, client: Seen, name: str = Form(max_length=1_000), token: int = Form(ge=0, le=2**63 - 1)
 ) -> Response:
     """Take a lock from the holder that has this token."""
     noted(request, lock=name, token=token)
-    lock = await sight.locks.release(name, token)
+    lock = await client.locks.release(name, token)
     return turned(request, url(request, "limits"), f"the lock {lock.name[:100]} is released")

@@ -12,6 +12,6 @@ def started(operation: BulkOperation) -> str:
     return f"bulk operation {operation.id} has begun: {operation.verb} {operation.expected} jobs"
 
 
-async def latest_operations(sight: ScopedClient) -> list[BulkOperation]:
+async def latest_operations(client: ScopedClient) -> list[BulkOperation]:
     """Read the latest operations that the caller may see."""
-    return redact(await sight.bulk.list(_LATEST))
+    return redact(await client.bulk.list(_LATEST))

@@ -78,59 +78,59 @@ class Card:
 
 
 @routes.get("/", Permission.LOOK)
-async def overview_page(request: Request, sight: Seen, within: str = Query("1h", max_length=10)) -> Response:
+async def overview_page(request: Request, client: Seen, within: str = Query("1h", max_length=10)) -> Response:
     """Show how everything does."""
     chosen = RANGES.get(within, RANGES["1h"])
-    queues = await sight.queues.list()
-    first, points = await series.read_points(sight, chosen)
-    found: list[Note] = await sight.recent("notes", _LOOK_S, lambda: notes(sight, queues))
+    queues = await client.queues.list()
+    first, points = await series.read_points(client, chosen)
+    found: list[Note] = await client.recent("notes", _LOOK_S, lambda: notes(client, queues))
     return page(
         request,
         "overview.html",
         at="overview",
         within=chosen.name,
         ranges=list(RANGES),
-        cards=_cards(queues, await waits_of(sight, queues), series.by_queue(points), first, chosen),
+        cards=_cards(queues, await waits_of(client, queues), series.by_queue(points), first, chosen),
         total=series.draw(points, first, chosen),
         notes=found,
-        failures=await latest_failures(sight),
+        failures=await latest_failures(client),
     )
 
 
 @routes.get("/counts", Permission.LOOK)
-async def counts_part(request: Request, sight: Seen) -> Response:
+async def counts_part(request: Request, client: Seen) -> Response:
     """Give the numbers beside the names of the pages, for the script."""
-    queues = await sight.recent("queues", _LOOK_S, sight.queues.list)
+    queues = await client.recent("queues", _LOOK_S, client.queues.list)
     counts = [queue.count(JobState.RUNNING) for queue in queues]
     running = JobCount(jobs=sum(count.jobs for count in counts), capped=any(count.capped for count in counts))
-    groups = await sight.recent("groups", _LOOK_S, lambda: latest_failures(sight, 100))
-    open_ones = (await sight.escalations.list(is_open=True)).escalations
+    groups = await client.recent("groups", _LOOK_S, lambda: latest_failures(client, 100))
+    open_ones = (await client.escalations.list(is_open=True)).escalations
     return page(
         request,
         "counts.html",
         at="counts",
         counts=[
             ("jobs", str(running) if running.jobs else "", False),
-            ("workers", await _alive(sight), False),
+            ("workers", await _alive(client), False),
             ("dead-letters", _most(len(groups)), False),
             ("escalations", _most(len(open_ones)), True),
         ],
     )
 
 
-async def _alive(sight: ScopedClient) -> str:
+async def _alive(client: ScopedClient) -> str:
     """How many worker processes are alive, for those who may see all queues."""
-    if sight.principal.queues is not None:
+    if client.principal.queues is not None:
         return ""
-    return _most(sum(worker.is_alive for worker in await sight.workers.list()))
+    return _most(sum(worker.is_alive for worker in await client.workers.list()))
 
 
-async def waits_of(sight: ScopedClient, queues: Sequence[QueueInfo]) -> dict[str, QueueWaits]:
+async def waits_of(client: ScopedClient, queues: Sequence[QueueInfo]) -> dict[str, QueueWaits]:
     """Read how long jobs have waited, of all these queues, whether something is promised of them or not."""
     names = tuple(sorted(queue.name for queue in queues))
     if not names:
         return {}
-    found = await sight.recent(("waits", names), _COUNT_S, lambda: sight.figures.waits(names, WITHIN_MS))
+    found = await client.recent(("waits", names), _COUNT_S, lambda: client.figures.waits(names, WITHIN_MS))
     return {waits.queue: waits for waits in found}
 
 

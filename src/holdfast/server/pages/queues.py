@@ -45,12 +45,12 @@ class KindFigures(msgspec.Struct, frozen=True):
 
 
 @routes.get("/queues", Permission.LOOK)
-async def queues_page(request: Request, sight: Seen) -> Response:
+async def queues_page(request: Request, client: Seen) -> Response:
     """Show all queues."""
-    queues = sorted(await sight.queues.list(), key=by_priority)
+    queues = sorted(await client.queues.list(), key=by_priority)
     chosen = RANGES["1h"]
-    waits = await waits_of(sight, queues)
-    first, points = await series.read_points(sight, chosen)
+    waits = await waits_of(client, queues)
+    first, points = await series.read_points(client, chosen)
     ended = series.by_queue(points)
     return page(
         request,
@@ -59,29 +59,29 @@ async def queues_page(request: Request, sight: Seen) -> Response:
         queues=queues,
         state=JobState,
         waits={name: lower_percentile(found.wait, 0.95) for name, found in waits.items()},
-        slots=await _slots(sight, [queue.name for queue in queues]),
+        slots=await _slots(client, [queue.name for queue in queues]),
         ended={queue.name: series.draw(ended.get(queue.name, []), first, chosen) for queue in queues},
     )
 
 
 @routes.get("/queues/{queue}", Permission.LOOK)
-async def queue_page(request: Request, name: Name, sight: Seen, within: str = Query("1h", max_length=8)) -> Response:
+async def queue_page(request: Request, name: Name, client: Seen, within: str = Query("1h", max_length=8)) -> Response:
     """Show one queue: what is in it, how long its jobs wait and run, and what holds them back."""
-    queue = await sight.queues.get(name)
+    queue = await client.queues.get(name)
     chosen = RANGES.get(within, RANGES["1h"])
-    rollups = await _rollups(sight, queue.name, chosen)
-    workers = [worker for worker in await sight.workers.list() if worker.serves(queue.name)]
+    rollups = await _rollups(client, queue.name, chosen)
+    workers = [worker for worker in await client.workers.list() if worker.serves(queue.name)]
     settings = served(request).settings
     wait, run = _merged(row.wait for row in rollups), _merged(row.run for row in rollups)
     kinds = _figures(rollups)
-    lately = (await waits_of(sight, [queue])).get(queue.name)
+    lately = (await waits_of(client, [queue])).get(queue.name)
     return page(
         request,
         "queue.html",
         at="queues",
         live=f"queue:{queue.name}",
         queue=queue,
-        policy=settings.escalations.get(queue.escalation or "") if sight.principal.queues is None else None,
+        policy=settings.escalations.get(queue.escalation or "") if client.principal.queues is None else None,
         poll_ms=queue.poll_ms or settings.poll_s_of([queue.name]) * 1_000,
         p95_ms=None if lately is None else lower_percentile(lately.wait, 0.95),
         oldest_ms=None if lately is None else lately.oldest_ms,
@@ -99,27 +99,27 @@ async def queue_page(request: Request, name: Name, sight: Seen, within: str = Qu
         runs=_percentiles(run),
         kinds=kinds[:_MOST_KINDS],
         more_kinds=max(len(kinds) - _MOST_KINDS, 0),
-        held=await _held(sight, queue.name),
+        held=await _held(client, queue.name),
         most_held=_MOST_HELD,
-        overrides=changed_settings(await sight.settings.overrides(), "queues", queue.name),
+        overrides=changed_settings(await client.settings.overrides(), "queues", queue.name),
         changeable=CHANGEABLE["queues"],
     )
 
 
 @routes.post("/queues/{queue}/pause", Permission.PAUSE_QUEUES)
-async def pause_queue_here(request: Request, name: Name, sight: Seen, reason: str = Form("")) -> Response:
+async def pause_queue_here(request: Request, name: Name, client: Seen, reason: str = Form("")) -> Response:
     """Pause a queue."""
     noted(request, queue=name, reason=reason or None)
-    queue = await sight.queues.pause(name, reason=reason or None)
+    queue = await client.queues.pause(name, reason=reason or None)
     said = Said(f"{queue.name} is paused", undo=("queues", queue.name, "resume"))
     return turned(request, url(request, "queues", queue.name), said)
 
 
 @routes.post("/queues/{queue}/resume", Permission.PAUSE_QUEUES)
-async def resume_queue_here(request: Request, name: Name, sight: Seen) -> Response:
+async def resume_queue_here(request: Request, name: Name, client: Seen) -> Response:
     """Resume a queue."""
     noted(request, queue=name)
-    queue = await sight.queues.resume(name)
+    queue = await client.queues.resume(name)
     said = Said(f"{queue.name} is resumed", undo=("queues", queue.name, "pause"))
     return turned(request, url(request, "queues", queue.name), said)
 
@@ -129,22 +129,22 @@ async def set_queue_here(
     request: Request,
     *,
     name: Name,
-    sight: Seen,
+    client: Seen,
     field: str = Form(max_length=64),
     value: str = Form(max_length=1_000),
     reason: str = Form("", max_length=500),
 ) -> Response:
     """Change a setting of a queue for all programs."""
     noted(request, queue=name, field=field, value=value, reason=reason or None)
-    queue = await sight.queues.set(name, field, read_value(value), reason=reason or None)
+    queue = await client.queues.set(name, field, read_value(value), reason=reason or None)
     return turned(request, url(request, "queues", queue.name), f"{queue.name}: {field} is changed")
 
 
 @routes.post("/queues/{queue}/reset", Permission.CHANGE_SETTINGS)
-async def reset_queue_here(request: Request, name: Name, sight: Seen, field: str = Form(max_length=64)) -> Response:
+async def reset_queue_here(request: Request, name: Name, client: Seen, field: str = Form(max_length=64)) -> Response:
     """Let a setting of a queue be again what programs and their configuration say."""
     noted(request, queue=name, field=field)
-    queue = await sight.queues.reset(name, field)
+    queue = await client.queues.reset(name, field)
     return turned(request, url(request, "queues", queue.name), f"{queue.name}: {field} is again as programs say")
 
 
@@ -156,9 +156,9 @@ def read_value(text: str) -> Any:
         return text
 
 
-async def _held(sight: ScopedClient, queue: str) -> list[tuple[str, str, str, int]]:
+async def _held(client: ScopedClient, queue: str) -> list[tuple[str, str, str, int]]:
     """Tell what the jobs wait for that are held back: its sort, name and key, and how many wait for it."""
-    found = await sight.jobs.list(JobFilter(states=(JobState.HELD,), queues=(queue,)), limit=_MOST_HELD)
+    found = await client.jobs.list(JobFilter(states=(JobState.HELD,), queues=(queue,)), limit=_MOST_HELD)
     causes: Counter[tuple[str, str, str]] = Counter()
     for job in found.jobs:
         if (limit := read_limit_key(job.limit_key)) is not None:
@@ -186,18 +186,18 @@ def _figures(rollups: list[Rollup]) -> list[KindFigures]:
     return sorted(found, key=lambda figure: (-figure.jobs, -figure.again, figure.kind))
 
 
-async def _rollups(sight: ScopedClient, queue: str, chosen: series.Range) -> list[Rollup]:
+async def _rollups(client: ScopedClient, queue: str, chosen: series.Range) -> list[Rollup]:
     """Read how the jobs of a queue did, once for all who look."""
 
     async def ask() -> list[Rollup]:
-        return await sight.figures.rollups(queue, datetime.now(UTC) - timedelta(seconds=chosen.seconds))
+        return await client.figures.rollups(queue, datetime.now(UTC) - timedelta(seconds=chosen.seconds))
 
-    return await sight.recent(("rollups", queue, chosen.name), chosen.lasts_s, ask)
+    return await client.recent(("rollups", queue, chosen.name), chosen.lasts_s, ask)
 
 
-async def _slots(sight: ScopedClient, queues: Sequence[str]) -> dict[str, int]:
+async def _slots(client: ScopedClient, queues: Sequence[str]) -> dict[str, int]:
     """How many jobs living workers would run at once, of each queue."""
-    workers = await sight.workers.list()
+    workers = await client.workers.list()
     return {queue: sum(worker.slots for worker in workers if worker.serves(queue)) for queue in queues}
 
 

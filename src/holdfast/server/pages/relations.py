@@ -34,9 +34,9 @@ class Offspring:
     asked: str
 
 
-async def relations(sight: ScopedClient, job: Job) -> list[Relation]:
+async def relations(client: ScopedClient, job: Job) -> list[Relation]:
     """Tell what a job belongs to."""
-    found = await _ancestors(sight, job)
+    found = await _ancestors(client, job)
     if job.schedule is not None:
         found.append(Relation("schedule", job.schedule, ("schedules", job.schedule)))
     if job.unique_key is not None:
@@ -53,7 +53,7 @@ async def relations(sight: ScopedClient, job: Job) -> list[Relation]:
     return found
 
 
-async def offspring(sight: ScopedClient, job: Job) -> list[Offspring]:
+async def offspring(client: ScopedClient, job: Job) -> list[Offspring]:
     """Find what its handler enqueued and its changed copies, as far as they may see it."""
     asked = (
         ("Children", "parent", JobFilter(parent=job.number)),
@@ -61,16 +61,16 @@ async def offspring(sight: ScopedClient, job: Job) -> list[Offspring]:
     )
     found = []
     for title, term, which in asked:
-        page = await sight.jobs.search(which, limit=MOST)
+        page = await client.jobs.search(which, limit=MOST)
         if page.jobs:
             found.append(Offspring(title, relatives(page), Term(term, (job.id,)).text()))
     return found
 
 
-async def _ancestors(sight: ScopedClient, job: Job) -> list[Relation]:
+async def _ancestors(client: ScopedClient, job: Job) -> list[Relation]:
     """Name the jobs that it came of; one that is not kept any more has no page."""
     named = {title: other for title, other in (("copy of", job.origin), ("parent", job.parent)) if other is not None}
-    there = await sight.jobs.get_many(list(named.values())) if named else {}
+    there = await client.jobs.get_many(list(named.values())) if named else {}
     found = []
     for title, other in named.items():
         if (seen := there.get(other)) is not None:

@@ -63,12 +63,12 @@ class Shown:
 
 
 @routes.get("/schedules", Permission.LOOK)
-async def schedules_page(request: Request, sight: Seen, after: str = Query("", max_length=100)) -> Response:
+async def schedules_page(request: Request, client: Seen, after: str = Query("", max_length=100)) -> Response:
     """Show all schedules, by name."""
-    known = await sight.schedules.list()
+    known = await client.schedules.list()
     rest = [schedule for schedule in known if schedule.name > after]
     listed = rest[:_PAGE]
-    fires = await asyncio.gather(*(sight.schedules.fires(schedule.name, _STRIP) for schedule in listed))
+    fires = await asyncio.gather(*(client.schedules.fires(schedule.name, _STRIP) for schedule in listed))
     now = datetime.now(UTC)
     shown = [Shown(schedule, rows, now) for schedule, rows in zip(listed, fires, strict=True)]
     return page(
@@ -80,16 +80,16 @@ async def schedules_page(request: Request, sight: Seen, after: str = Query("", m
         total=len(known),
         after=after,
         next_after=listed[-1].name if len(rest) > _PAGE else None,
-        maintenance=await sight.schedules.maintenance(),
-        kinds=[kind.name for kind in await sight.kinds.list()],
+        maintenance=await client.schedules.maintenance(),
+        kinds=[kind.name for kind in await client.kinds.list()],
     )
 
 
 @routes.get("/schedules/{name}", Permission.LOOK)
-async def schedule_page(request: Request, name: str, sight: Seen) -> Response:
+async def schedule_page(request: Request, name: str, client: Seen) -> Response:
     """Show one schedule."""
-    schedule = await sight.schedules.get(name)
-    fires = await sight.schedules.fires(schedule.name, 100)
+    schedule = await client.schedules.get(name)
+    fires = await client.schedules.fires(schedule.name, 100)
     return page(
         request,
         "schedule.html",
@@ -106,7 +106,7 @@ async def schedule_page(request: Request, name: str, sight: Seen) -> Response:
 async def create_schedule_here(
     request: Request,
     *,
-    sight: Seen,
+    client: Seen,
     name: str = Form(max_length=100),
     kind: str = Form(max_length=100),
     args: str = Form("{}", max_length=100_000),
@@ -116,9 +116,9 @@ async def create_schedule_here(
 ) -> Response:
     """Make a schedule that no program defines."""
     noted(request, name=name, kind=kind, cron=cron or None, every=every or None, tz=tz)
-    call = await sight.kinds.call(kind, await asyncio.to_thread(_arguments, args), {})
+    call = await client.kinds.call(kind, await asyncio.to_thread(_arguments, args), {})
     noted(request, queue=call.queue)
-    made = await sight.schedules.create(name, call, cron=cron or None, every=every or None, tz=tz or "UTC")
+    made = await client.schedules.create(name, call, cron=cron or None, every=every or None, tz=tz or "UTC")
     return turned(request, url(request, "schedules", made.name), f"{made.name} is scheduled")
 
 
@@ -127,7 +127,7 @@ async def edit_schedule_here(
     request: Request,
     *,
     name: str,
-    sight: Seen,
+    client: Seen,
     cron: str = Form("", max_length=300),
     every: str = Form("", max_length=50),
     tz: str = Form("UTC", max_length=100),
@@ -138,9 +138,9 @@ async def edit_schedule_here(
     missed: Annotated[Missed, Form()] = "once",
 ) -> Response:
     """Change when a schedule fires, for everybody."""
-    times = times_of(await sight.schedules.get(name))
+    times = times_of(await client.schedules.get(name))
     noted(request, cron=cron or None, every=every or None, tz=tz, days=days or None, overlap=overlap, missed=missed)
-    schedule = await sight.schedules.edit(
+    schedule = await client.schedules.edit(
         name,
         overlap=overlap,
         missed=missed,
@@ -156,40 +156,40 @@ async def edit_schedule_here(
 
 
 @routes.post("/schedules/{name}/enable", Permission.CHANGE_SCHEDULES)
-async def enable_schedule_here(request: Request, name: str, sight: Seen) -> Response:
+async def enable_schedule_here(request: Request, name: str, client: Seen) -> Response:
     """Let a schedule fire again."""
-    schedule = await sight.schedules.enable(name)
+    schedule = await client.schedules.enable(name)
     said = Said(f"{schedule.name} fires again", undo=("schedules", schedule.name, "disable"))
     return turned(request, url(request, "schedules", schedule.name), said)
 
 
 @routes.post("/schedules/{name}/disable", Permission.CHANGE_SCHEDULES)
-async def disable_schedule_here(request: Request, name: str, sight: Seen) -> Response:
+async def disable_schedule_here(request: Request, name: str, client: Seen) -> Response:
     """Let a schedule fire no more."""
-    schedule = await sight.schedules.disable(name)
+    schedule = await client.schedules.disable(name)
     said = Said(f"{schedule.name} fires no more", undo=("schedules", schedule.name, "enable"))
     return turned(request, url(request, "schedules", schedule.name), said)
 
 
 @routes.post("/schedules/{name}/run", Permission.CHANGE_SCHEDULES)
-async def run_schedule_here(request: Request, name: str, sight: Seen) -> Response:
+async def run_schedule_here(request: Request, name: str, client: Seen) -> Response:
     """Make a job of a schedule now."""
-    job = await sight.schedules.run(name)
+    job = await client.schedules.run(name)
     noted(request, job=job)
     return turned(request, url(request, "jobs", job), f"{name} has made job {job}")
 
 
 @routes.post("/schedules/{name}/reset", Permission.CHANGE_SCHEDULES)
-async def reset_schedule_here(request: Request, name: str, sight: Seen) -> Response:
+async def reset_schedule_here(request: Request, name: str, client: Seen) -> Response:
     """Let a schedule be again as programs define it."""
-    schedule = await sight.schedules.reset(name)
+    schedule = await client.schedules.reset(name)
     return turned(request, url(request, "schedules", schedule.name), f"{schedule.name} is again as programs say")
 
 
 @routes.post("/schedules/{name}/delete", Permission.DELETE_SCHEDULES)
-async def delete_schedule_here(request: Request, name: str, sight: Seen) -> Response:
+async def delete_schedule_here(request: Request, name: str, client: Seen) -> Response:
     """Forget a schedule that no program defines."""
-    await sight.schedules.delete(name)
+    await client.schedules.delete(name)
     return turned(request, url(request, "schedules"), f"{name} is deleted")
 
 

@@ -71,16 +71,16 @@ class Series:
         return 100 * self.ill / (self.well + self.ill) if self.ill else 0.0
 
 
-async def read_points(sight: ScopedClient, chosen: Range) -> tuple[datetime, list[SeriesPoint]]:
+async def read_points(client: ScopedClient, chosen: Range) -> tuple[datetime, list[SeriesPoint]]:
     """Read what ended within a range, and when its first step begins."""
 
     async def ask() -> tuple[datetime, list[SeriesPoint]]:
         now = datetime.now(UTC).timestamp()
         last = now // chosen.step_s * chosen.step_s
         first = datetime.fromtimestamp(last - chosen.seconds + chosen.step_s, UTC)
-        return first, await sight.figures.ended(first, chosen.step_s)
+        return first, await client.figures.ended(first, chosen.step_s)
 
-    return await sight.recent(("series", chosen.name), chosen.lasts_s, ask)
+    return await client.recent(("series", chosen.name), chosen.lasts_s, ask)
 
 
 def draw(points: Iterable[SeriesPoint], first: datetime, chosen: Range) -> Series:

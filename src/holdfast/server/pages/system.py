@@ -29,12 +29,12 @@ _ROLES = ("viewer", "operator", "admin")
 
 
 @routes.get("/system", Permission.LOOK, whole=True)
-async def system_page(request: Request, sight: Seen) -> Response:
+async def system_page(request: Request, client: Seen) -> Response:
     """Show how the store is, and what the services do."""
     here = served(request)
     health = await read_health(here)
     found = redact([check for check in health.checks if check.name != "table"])  # tables have a page of their own
-    services = await sight.services.list()
+    services = await client.services.list()
     by_name = {service.name: service for service in services}
     return page(
         request,
@@ -44,22 +44,22 @@ async def system_page(request: Request, sight: Seen) -> Response:
         checks=found,
         worst=max((list(HealthLevel).index(check.level) for check in found), default=0),
         schema=next((check.message for check in found if check.name == "schema"), None),
-        told=await sight.recent("database", _LOOK_S, sight.figures.database),
+        told=await client.recent("database", _LOOK_S, client.figures.database),
         is_delivered=here.settings.delivery is not None,
         announced=by_name["announcements"],
         retention=by_name["retention"],
-        endpoints=await sight.webhooks.list(),
+        endpoints=await client.webhooks.list(),
         services=services,
-        leaders=await sight.services.leaders(),
+        leaders=await client.services.leaders(),
         has_metrics=here.metrics is not None,
         hide=hide,
     )
 
 
 @routes.get("/system/tables", Permission.LOOK, whole=True)
-async def tables_page(request: Request, sight: Seen) -> Response:
+async def tables_page(request: Request, client: Seen) -> Response:
     """Show how large each table is, and what bounds it."""
-    sizes = await sight.recent("tables", _MEASURE_S, sight.figures.tables)
+    sizes = await client.recent("tables", _MEASURE_S, client.figures.tables)
     return page(
         request,
         "tables.html",
@@ -69,35 +69,35 @@ async def tables_page(request: Request, sight: Seen) -> Response:
             ((size, BOUNDS[size.name].stays) for size in sizes), key=lambda row: (-(row[0].size or 0), -row[0].rows)
         ),
         taken=sum(size.size or 0 for size in sizes),
-        told=await sight.recent("database", _LOOK_S, sight.figures.database),
+        told=await client.recent("database", _LOOK_S, client.figures.database),
         counted=_COUNTED,
     )
 
 
 @routes.get("/system/webhooks", Permission.LOOK, whole=True)
-async def webhooks_page(request: Request, sight: Seen) -> Response:
+async def webhooks_page(request: Request, client: Seen) -> Response:
     """Show the endpoints that webhooks are posted to."""
     return page(
-        request, "webhooks.html", at="system", tab="webhooks", endpoints=redact(await sight.webhooks.list()), hide=hide
+        request, "webhooks.html", at="system", tab="webhooks", endpoints=redact(await client.webhooks.list()), hide=hide
     )
 
 
 @routes.post("/system/webhooks/enable", Permission.ENABLE_ENDPOINTS, whole=True)
-async def enable_webhook_here(request: Request, sight: Seen, endpoint: str = Form(max_length=2_000)) -> Response:
+async def enable_webhook_here(request: Request, client: Seen, endpoint: str = Form(max_length=2_000)) -> Response:
     """Let webhooks be posted again to an endpoint that answered 410 Gone."""
     noted(request, endpoint=endpoint)
-    await sight.webhooks.enable(endpoint)
+    await client.webhooks.enable(endpoint)
     return turned(request, url(request, "system", "webhooks"), "webhooks are posted there again")
 
 
 @routes.get("/system/settings", Permission.LOOK, whole=True)
 async def settings_page(
     request: Request,
-    sight: Seen,
+    client: Seen,
     changed: bool = Query(True),  # noqa: FBT001, FBT003 - a query
 ) -> Response:
     """Show every setting with where it comes from; secrets are covered."""
-    rows = (await sight.settings.list()).settings
+    rows = (await client.settings.list()).settings
     shown = [row for row in rows if not changed or row.origin != "default"]
     return page(
         request,
@@ -112,23 +112,23 @@ async def settings_page(
 
 
 @routes.post("/system/settings/reset", Permission.CHANGE_SETTINGS, whole=True)
-async def reset_setting_here(request: Request, sight: Seen, path: str = Form(max_length=200)) -> Response:
+async def reset_setting_here(request: Request, client: Seen, path: str = Form(max_length=200)) -> Response:
     """Let a setting be again as programs say."""
     noted(request, path=path)
-    await sight.settings.reset(path)
+    await client.settings.reset(path)
     return turned(request, url(request, "system", "settings"), f"{path} is again as programs say")
 
 
 @routes.get("/system/audit", Permission.READ_AUDIT)
 async def audit_page(
     request: Request,
-    sight: Seen,
+    client: Seen,
     actor: str = Query("", max_length=200),
     action: str = Query("", max_length=100),
     before: int | None = Query(None, ge=1, le=2**63 - 1),
 ) -> Response:
     """Show who has done what, the latest first."""
-    found = await sight.audit.list(actor=actor or None, action=action or None, limit=_ENTRIES, before=before)
+    found = await client.audit.list(actor=actor or None, action=action or None, limit=_ENTRIES, before=before)
     return page(
         request,
         "audit.html",
@@ -143,16 +143,16 @@ async def audit_page(
 
 
 @routes.get("/system/tokens", Permission.MANAGE_TOKENS)
-async def tokens_page(request: Request, sight: Seen) -> Response:
+async def tokens_page(request: Request, client: Seen) -> Response:
     """Show who may come in by token."""
-    return await _tokens(request, sight)
+    return await _tokens(request, client)
 
 
 @routes.post("/system/tokens", Permission.MANAGE_TOKENS)
 async def create_token_here(
     request: Request,
     *,
-    sight: Seen,
+    client: Seen,
     name: str = Form(min_length=1, max_length=64),
     role: Annotated[RoleName, Form()] = "viewer",
     queues: str = Form("", max_length=4_000),
@@ -161,28 +161,28 @@ async def create_token_here(
     """Make a token; its secret is shown on this page and never again."""
     own = [queue for queue in queues.replace(",", " ").split() if queue] or None
     noted(request, name=name, role=role, queues=queue_names(own), expires_in=expires_in or None)
-    made = await sight.tokens.create(name, role, queues=own, expires_in=expires_in or None)
+    made = await client.tokens.create(name, role, queues=own, expires_in=expires_in or None)
     noted(request, token=int(made.id))
-    return await _tokens(request, sight, made.secret, made.name)
+    return await _tokens(request, client, made.secret, made.name)
 
 
 @routes.post("/system/tokens/{number}/revoke", Permission.MANAGE_TOKENS)
-async def revoke_token_here(request: Request, sight: Seen, number: int = Path(ge=0, le=2**53 - 1)) -> Response:
+async def revoke_token_here(request: Request, client: Seen, number: int = Path(ge=0, le=2**53 - 1)) -> Response:
     """End a token, and the logins that began with it."""
-    revoked = await sight.tokens.revoke(number)
+    revoked = await client.tokens.revoke(number)
     return turned(request, url(request, "system", "tokens"), f"the token {revoked.name} is revoked")
 
 
 async def _tokens(
-    request: Request, sight: ScopedClient, secret: str | None = None, named: str | None = None
+    request: Request, client: ScopedClient, secret: str | None = None, named: str | None = None
 ) -> Response:
     return page(
         request,
         "tokens.html",
         at="system",
         tab="tokens",
-        tokens=await sight.tokens.list(),
-        own=str(sight.principal.token_id),
+        tokens=await client.tokens.list(),
+        own=str(client.principal.token_id),
         roles=_ROLES,
         secret=secret,
         named=named,

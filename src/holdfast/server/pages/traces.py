@@ -1,4 +1,4 @@
-"""Tracebacks for reading: the user's own frames in sight, those of libraries folded away."""
+"""Tracebacks for reading: the user's own frames in client, those of libraries folded away."""
 
 import re
 from dataclasses import dataclass

@@ -38,15 +38,15 @@ class WorkerLine:
 
 
 @routes.get("/workers", Permission.LOOK)
-async def workers_page(request: Request, sight: Seen) -> Response:
+async def workers_page(request: Request, client: Seen) -> Response:
     """Show the processes that run jobs."""
-    now = await store_time(sight)
-    workers = await sight.workers.list(dead=True)
-    running = await sight.jobs.list(JobFilter(states=(JobState.RUNNING,)), limit=_READ_JOBS)
+    now = await store_time(client)
+    workers = await client.workers.list(dead=True)
+    running = await client.jobs.list(JobFilter(states=(JobState.RUNNING,)), limit=_READ_JOBS)
     jobs: dict[str | None, list[Job]] = {}
     for job in running.jobs:
         jobs.setdefault(job.worker, []).append(job)
-    leaders = await sight.services.leaders()
+    leaders = await client.services.leaders()
     current = [leader for leader in leaders if leader.until >= now]
     lines = [
         WorkerLine(
@@ -62,16 +62,16 @@ async def workers_page(request: Request, sight: Seen) -> Response:
         at="workers",
         lines=sorted(lines, key=lambda line: line.rank)[:_MOST_WORKERS],
         total=len(workers),
-        leaders=leaders if sight.principal.queues is None else [],
+        leaders=leaders if client.principal.queues is None else [],
         alive=sum(worker.is_alive for worker in workers),
         at_work=sum(worker.running for worker in workers if worker.state != "dead"),
     )
 
 
 @routes.post("/workers/{worker}/drain", Permission.DRAIN_WORKERS, whole=True)
-async def drain_worker_here(request: Request, sight: Seen, worker: int = Path(ge=0, le=2**63 - 1)) -> Response:
+async def drain_worker_here(request: Request, client: Seen, worker: int = Path(ge=0, le=2**63 - 1)) -> Response:
     """Ask the instance of a worker to claim no more jobs, finish its own, and exit."""
-    drained = await sight.workers.drain(worker)
+    drained = await client.workers.drain(worker)
     if not drained:
         raise not_found("worker", worker)
     noted(request, instance=drained[0].instance)
