@@ -4,17 +4,21 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, get_type_hints
 
 import pytest
 
 from holdfast.app import Holdfast
 from holdfast.client.blocking import BlockingClient
+from holdfast.client.client import LocalClient
 from holdfast.client.protocol import Client
+from holdfast.errors import QueueNotFound
 from holdfast.remote.client import RemoteClient
 from holdfast.remote.link import Link
 from holdfast.server.kinds import KindRegistry
 from holdfast.server.principal import Principal
+from holdfast.server.problems import Problem
 from holdfast.server.roles import Role
 from holdfast.server.scoped.client import ScopedClient
 
@@ -22,20 +26,26 @@ _NO_VERBS = {"loop", "client"}
 
 
 class Clients(NamedTuple):
-    """The implementations; mypy checks that each is a `Client`."""
+    """The implementations."""
 
-    local: Client
-    scoped: Client
-    remote: Client
+    local: LocalClient
+    scoped: ScopedClient
+    remote: RemoteClient
     blocking: BlockingClient
 
 
+def asked_alike(local: LocalClient, scoped: ScopedClient, remote: RemoteClient) -> list[Client]:
+    """For mypy: each is a `Client`."""
+    return [local, scoped, remote]
+
+
 @asynccontextmanager
-async def clients(app: Holdfast) -> AsyncIterator[Clients]:
-    """Each client on one app."""
+async def clients(app: Holdfast, *queues: str) -> AsyncIterator[Clients]:
+    """Each client on one app; the caller of the scoped one may see these queues, or all."""
     async with app:
         served = app.served(app.server_settings())
-        scoped = ScopedClient(app.client, served.describe, Principal("ada", Role.VIEWER), KindRegistry(served))
+        who = Principal("ada", Role.VIEWER, frozenset(queues) or None)
+        scoped = ScopedClient(app.client, served.describe, who, KindRegistry(served))
         link = Link("http://jobs.example.org", None)
         blocking = BlockingClient(app.client, asyncio.get_running_loop())
         try:
@@ -95,3 +105,32 @@ async def test_every_change_through_a_scoped_client_bears_the_name_of_its_caller
         for path in ("queues.default.workers", "limits.none.concurrency"):
             with pytest.raises(ValueError, match="actor: a server records whose token it was"):
                 await made.scoped.settings.set(path, 1, actor="bob")
+
+
+async def test_the_events_of_a_scoped_client_are_those_of_its_queues() -> None:
+    app = Holdfast("sqlite://")
+
+    @app.task(queue="mail", queue_override=True)
+    async def send(to: str) -> None: ...
+
+    async with clients(app, "mail") as made:
+        for asked in ((), ("mail", "secret")):
+            async with made.scoped.events(queues=asked) as events:
+                await app.enqueue(send.using(queue="secret").call(to="eve"))
+                theirs = await app.enqueue(send.call(to="ada"))
+                event = await anext(events)
+            assert (event.id, event.queue) == (theirs.id, "mail")
+
+
+async def test_figures_are_those_of_the_queues_of_the_caller() -> None:
+    now = datetime.now(UTC)
+    async with clients(Holdfast("sqlite://"), "mail") as made:
+        figures = made.scoped.figures
+        assert await figures.rollups("mail", now) == []
+        with pytest.raises(QueueNotFound, match="no queue secret"):
+            await figures.rollups("secret", now)
+        with pytest.raises(QueueNotFound, match="no queue secret"):
+            await figures.waits(["mail", "secret"], 1_000)
+        for refused in (figures.database, figures.tables):
+            with pytest.raises(Problem, match="this concerns all queues"):
+                await refused()
