@@ -8,33 +8,21 @@ from holdfast.app_options import AppOptions, StoreOptions, TaskDefaults
 from holdfast.arq_delivery import ArqDelivery
 from holdfast.cadence import Service
 from holdfast.configuration.checking import MISSING
+from holdfast.configuration.document import TABLES
 from holdfast.configuration.environment import WRONG
 from holdfast.configuration.forms import Form, form_of, is_required, path_of
 from holdfast.configuration.report import Path, Report
 from holdfast.election import RedisElection
 from holdfast.errors import InvalidValue
-from holdfast.policies.budgets import Budget
 from holdfast.policies.channels import Channel
-from holdfast.policies.escalation import Escalation
-from holdfast.policies.kinds import Kind
-from holdfast.policies.limits import Limit
 from holdfast.presets import PRESETS
-from holdfast.queues import Queue
 from holdfast.retry import Backoff, backoff
 from holdfast.shards import RedisDelivery, Shard, read_delivery
 
 Values = dict[str, Any]
 
 _CHANNELS = {kind.type: kind for kind in get_args(Channel)}
-_TABLES: Mapping[str, Any] = {
-    "queues": Queue,
-    "limits": Limit,
-    "budgets": Budget,
-    "escalations": Escalation,
-    "kinds": Kind,
-    "channels": Channel,
-    "services": Service,
-}
+NAMED = tuple(section for section in TABLES if section != "schedules")  # `@app.schedule` may define the rest of those
 _WAYS = ("redis", "high", "arq", "shards")
 
 
@@ -46,7 +34,8 @@ def build(document: Values, code: AppOptions, report: Report) -> AppOptions:
     for section in ("worker", "webhooks", "telemetry"):
         told = getattr(code, section)
         options[section] = _make(type(told), _whole(document.get(section)), told, (section,), report)
-    for section, kind in _TABLES.items():
+    for section in NAMED:
+        kind = get_args(form_of(TABLES[section]).of)[0]
         told = getattr(code, section)
         defined = dict(told) if isinstance(told, Mapping) else {one.name: one for one in told}
         given = document.get(section) or {}
@@ -127,7 +116,7 @@ def _definition(kind: Any, base: Any, entry: Mapping[str, Any], path: Path, repo
     """Make an entry of a table: a changed copy of what code defines, or one of its own."""
     if kind is Service:
         base = base or Service()
-    if kind is Channel:
+    if kind == Channel:
         kind, base = _CHANNELS[entry["type"]], None
     if base is not None:
         return _make(kind, entry, base, path, report)

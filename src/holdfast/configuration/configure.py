@@ -10,7 +10,7 @@ from holdfast.app_options import AppOptions
 from holdfast.cadence import DEFAULTS
 from holdfast.config import read_settings
 from holdfast.configuration import files
-from holdfast.configuration.building import Values, build, values_of
+from holdfast.configuration.building import NAMED, Values, build, values_of
 from holdfast.configuration.checking import check
 from holdfast.configuration.document import sections
 from holdfast.configuration.environment import WRONG, expanded
@@ -20,7 +20,6 @@ from holdfast.configuration.report import Path, Report
 from holdfast.presets import PRESETS
 from holdfast.schedules import Schedule
 
-_NAMED = ("queues", "limits", "budgets", "channels", "escalations", "kinds", "services")
 _ALSO: dict[str, list[str]] = {"services": [*DEFAULTS], "schedules": []}
 _ITERABLES = ("queues", "limits", "budgets", "escalations", "kinds", "schedules")
 
@@ -47,7 +46,7 @@ def configure(file: str | File, code: AppOptions, server: type) -> Configured:
     raw = expanded(files.read(File(file), report), os.environ, report)
     readable = not report.errors or bool(raw)
     origins: dict[Path, str] = dict.fromkeys(_leaves(raw, ()), f"file {File(file).name}")
-    known = {name: _names_of(getattr(code, name)) for name in _NAMED} | _ALSO
+    known = {name: _names_of(getattr(code, name)) for name in NAMED} | _ALSO
     raw, from_environment = overlaid(raw, os.environ, known, report)
     for path in from_environment:
         origins[path] = report.places[path]
@@ -56,7 +55,7 @@ def configure(file: str | File, code: AppOptions, server: type) -> Configured:
     preset = document.get("queues", {}).get("preset")
     origins |= {("queues", queue.name): f"preset {preset}" for queue in PRESETS.get(str(preset), ())}
     options = build(document, code, report)
-    defined = {name: [*_names_of(getattr(options, name)), *(document.get(name) or ())] for name in _NAMED}
+    defined = {name: [*_names_of(getattr(options, name)), *(document.get(name) or ())] for name in NAMED}
     check_references(document, defined, report)
     schedules = _schedules(document.get("schedules") or {}, code.schedules, report)
     if options.url is None and readable and _missing_url(checked):

@@ -35,6 +35,23 @@ class DeliverySection(TypedDict, total=False):
     shards: Annotated[Sequence[Shard], About("Redis servers by bands of priorities.")]
 
 
+TABLES: Mapping[str, Any] = {
+    "queues": Annotated[
+        Mapping[names.Name, Queue],
+        Words({"preset": Annotated[Literal[tuple(PRESETS)], About("A ready set of queues.")]}),
+        About("Queues by name, and a ready `preset`."),
+    ],
+    "limits": Annotated[Mapping[names.Name, Limit], About("Bounds that jobs share, by name.")],
+    "budgets": Annotated[Mapping[names.Name, Budget], About("What jobs may spend, by name.")],
+    "channels": Annotated[Mapping[names.Name, Channel], About("Where escalations go, by name.")],
+    "escalations": Annotated[Mapping[names.Name, Escalation], About("What happens after failures, by policy.")],
+    "kinds": Annotated[Mapping[names.Name, Kind], About("What holds for kinds of jobs.")],
+    "schedules": Annotated[Mapping[names.Name, Schedule], About("What runs by itself, by name.")],
+    "services": Annotated[Mapping[ServiceName, Service], About("How services run, by name.")],
+}
+"""The sections that hold definitions by name."""
+
+
 def sections(server: type) -> dict[str, Any]:
     """List the sections; `server` is ServerSettings, which only servers import."""
     return {
@@ -42,18 +59,7 @@ def sections(server: type) -> dict[str, Any]:
         "store": StoreOptions,
         "defaults": TaskDefaults,
         "worker": WorkerSettings,
-        "queues": Annotated[
-            Mapping[names.Name, Queue],
-            Words({"preset": Annotated[Literal[tuple(PRESETS)], About("A ready set of queues.")]}),
-            About("Queues by name, and a ready `preset`."),
-        ],
-        "limits": Annotated[Mapping[names.Name, Limit], About("Bounds that jobs share, by name.")],
-        "budgets": Annotated[Mapping[names.Name, Budget], About("What jobs may spend, by name.")],
-        "channels": Annotated[Mapping[names.Name, Channel], About("Where escalations go, by name.")],
-        "escalations": Annotated[Mapping[names.Name, Escalation], About("What happens after failures, by policy.")],
-        "kinds": Annotated[Mapping[names.Name, Kind], About("What holds for kinds of jobs.")],
-        "schedules": Annotated[Mapping[names.Name, Schedule], About("What runs by itself, by name.")],
-        "services": Annotated[Mapping[ServiceName, Service], About("How services run, by name.")],
+        **TABLES,
         "delivery": DeliverySection,
         "leader": RedisElection,
         "webhooks": WebhookSettings,
