@@ -79,10 +79,15 @@ _SOURCES = {
 }
 
 
+def _mounted(ctx: click.Context) -> Holdfast | None:
+    """The app that the program was mounted with."""
+    target = ctx.find_object(Target)
+    return None if target is None else target.app
+
+
 def server(ctx: click.Context) -> Server | None:
     """Find the server to ask, if one is named."""
-    target = ctx.find_object(Target)
-    if target is not None and target.app is not None:
+    if _mounted(ctx) is not None:
         return None
     _, name, value = _given(ctx)
     if name == "server" and value is not None:
@@ -130,9 +135,7 @@ def app_with_tasks(ctx: click.Context) -> Holdfast:
     """Find the app for a command that needs its tasks."""
     app, choice = _find(ctx)
     if choice is not None and choice.app is None:
-        message = f"{ctx.command_path} needs the tasks of an app, and {choice.source} names a store alone; give -A"
-        message += " module:app"
-        raise click.UsageError(message, ctx)
+        raise _without_tasks(ctx, choice)
     return app
 
 
@@ -144,12 +147,11 @@ def app_or_store(ctx: click.Context) -> tuple[Holdfast, bool]:
 
 def store_alone(ctx: click.Context) -> Holdfast:
     """Find the store without importing an app, which runs its code: for the Tab key, where no command was run."""
-    target = ctx.find_object(Target)
-    if target is not None and target.app is not None:
-        return target.app
+    if (app := _mounted(ctx)) is not None:
+        return app
     choice = _choose(ctx)
     if choice.store is not None:
-        return _bare(ctx, choice.store, ctx.meta.get(f"{_GIVEN}schema") or "holdfast")
+        return bare_app(ctx, choice.store, ctx.meta.get(f"{_GIVEN}schema") or "holdfast")
     if choice.config is None:
         message = f"{choice.source} names an app, and no store without it"
         raise click.UsageError(message, ctx)
@@ -158,10 +160,7 @@ def store_alone(ctx: click.Context) -> Holdfast:
 
 def names_an_app(ctx: click.Context) -> bool:
     """Whether an app was named on the command line or in the environment, or is fixed."""
-    target = ctx.find_object(Target)
-    if target is not None and target.app is not None:
-        return True
-    return bool(ctx.meta.get(f"{_GIVEN}app") or os.environ.get("HOLDFAST_APP"))
+    return _mounted(ctx) is not None or bool(ctx.meta.get(f"{_GIVEN}app") or os.environ.get("HOLDFAST_APP"))
 
 
 @dataclass(frozen=True)
@@ -175,14 +174,11 @@ class Spelled:
 
 def spelled_app(ctx: click.Context) -> Spelled:
     """Find the app's name, for a command that leaves importing it to other processes."""
-    target = ctx.find_object(Target)
-    if target is not None and target.app is not None:
-        return Spelled(ctx.command_path, _name_of(ctx, target.app), None)
+    if (app := _mounted(ctx)) is not None:
+        return Spelled(ctx.command_path, _name_of(ctx, app), None)
     choice = _choose(ctx)
     if choice.app is None:
-        message = f"{ctx.command_path} needs the tasks of an app, and {choice.source} names a store alone; give -A"
-        message += " module:app"
-        raise click.UsageError(message, ctx)
+        raise _without_tasks(ctx, choice)
     return Spelled(choice.source, choice.app, None if choice.folder is None else str(choice.folder))
 
 
@@ -190,6 +186,13 @@ def imported_app(spelled: Spelled) -> Holdfast:
     """Import an app by its name."""
     folder = None if spelled.folder is None else Path(spelled.folder)
     return _imported(_Choice(spelled.source, app=spelled.app, folder=folder))
+
+
+def _without_tasks(ctx: click.Context, choice: _Choice) -> click.UsageError:
+    message = (
+        f"{ctx.command_path} needs the tasks of an app, and {choice.source} names a store alone; give -A module:app"
+    )
+    return click.UsageError(message, ctx)
 
 
 def _name_of(ctx: click.Context, app: Holdfast) -> str:
@@ -204,13 +207,12 @@ def _name_of(ctx: click.Context, app: Holdfast) -> str:
 
 
 def _find(ctx: click.Context) -> tuple[Holdfast, _Choice | None]:
-    target = ctx.find_object(Target)
-    if target is not None and target.app is not None:
-        return target.app, None
+    if (app := _mounted(ctx)) is not None:
+        return app, None
     schema = ctx.meta.get(f"{_GIVEN}schema")
     choice = _choose(ctx)
     if choice.store is not None:
-        return _bare(ctx, choice.store, "holdfast" if schema is None else schema), choice
+        return bare_app(ctx, choice.store, "holdfast" if schema is None else schema), choice
     if schema is not None:
         message = f"--schema goes with --store; {choice.source} names an app, which knows its own schema"
         raise click.UsageError(message, ctx)
@@ -269,9 +271,10 @@ def _from_pyproject(start: Path, is_usable: Callable[[Path], bool]) -> _Choice |
     return None
 
 
-def _bare(ctx: click.Context, url: str, schema: str) -> Holdfast:
+def bare_app(ctx: click.Context, url: str, schema: str, **options: Any) -> Holdfast:
+    """Make an app without tasks of a store that was named."""
     try:
-        return Holdfast(url, schema=schema)
+        return Holdfast(url, schema=schema, **options)
     except ConfigError as error:
         message = str(error).removeprefix("Holdfast(...): ")
         raise click.UsageError(message, ctx) from error

@@ -11,13 +11,11 @@ import msgspec
 from rich.live import Live
 from rich.text import Text
 
-from holdfast.app import Holdfast
-from holdfast.cli import options, output
+from holdfast.cli import locate, options, output
 from holdfast.cli.connect import require_kept, require_present
 from holdfast.cli.grammar import Verb
 from holdfast.config import Settings
 from holdfast.duration import milliseconds
-from holdfast.errors import ConfigError
 from holdfast.locations import masked
 from holdfast.moving.copying import Tell
 from holdfast.moving.move import Wishes
@@ -132,11 +130,7 @@ async def _opened(settings: Settings, *, is_source: bool) -> AsyncIterator[Side]
 
 
 def _settings(ctx: click.Context, url: str, schema: str) -> Settings:
-    try:
-        settings = Holdfast(url, schema=schema, deadline=_DEADLINE).config
-    except ConfigError as error:
-        message = str(error).removeprefix("Holdfast(...): ")
-        raise click.UsageError(message, ctx) from error
+    settings = locate.bare_app(ctx, url, schema, deadline=_DEADLINE).config
     require_kept(settings)
     return settings
 
