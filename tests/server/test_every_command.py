@@ -21,6 +21,7 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast.cli.main import standalone
+from tests.server.conforming import require_conforming
 from tests.server.running import program
 from tests.support.web import bearing, made_token
 from tests.surface.answers import COMMANDS, Shop, commands_with_json, documents
@@ -246,7 +247,9 @@ def _actor(line: str) -> tuple[str, ...]:
 def _request(web: httpx2.Client, call: Call, words: dict[str, str]) -> str:
     path = re.sub(r"[A-Z]{2,}", lambda found: words[found[0]], call.path)
     body = None if call.body is None else {name: words.get(str(value), value) for name, value in call.body.items()}
-    return web.request(call.method, path, json=body).text
+    answer = web.request(call.method, path, json=body)
+    require_conforming(answer)
+    return answer.text
 
 
 def _over(server: str, secret: str, words: list[str]) -> str:

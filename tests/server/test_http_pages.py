@@ -20,6 +20,7 @@ from holdfast.server.openapi import STREAMS, operations
 from holdfast.stores.alarms import Alarm
 from holdfast.stores.cluster import LockRequest
 from holdfast.stores.values import WorkerProcess
+from tests.server.conforming import require_conforming
 from tests.server.reaching import document
 from tests.support import raw
 from tests.support.doc_pages import DOCS, blocks
@@ -130,7 +131,10 @@ def lines() -> Iterator[str]:
 
 
 def test_python_and_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python prints what it says, and asks for something of each resource; then every command is answered well."""
+    """Python prints what it says, and asks for something of each resource; then every command is answered well.
+
+    The commands ask for every operation, see below, and each answer is what the OpenAPI document says.
+    """
     with Server(tmp_path) as server:
         monkeypatch.setenv("HOLDFAST_TOKEN", server.secret)
         monkeypatch.setenv("HOLDFAST_SERVER", server.address)
@@ -178,6 +182,8 @@ def run_commands(server: Server) -> None:
             answer = web.send(request, stream=True)
             if not request.url.path.endswith("/stream"):
                 answer.read()
+                if request.url.path.startswith(("/api/", "/queue/")):  # the document describes no pages
+                    require_conforming(answer)
             assert answer.is_success, f"{line}\n{answer.read().decode()}"
             answer.close()
             if request.method == "POST" and (what := MADE.get(request.url.path)) is not None:

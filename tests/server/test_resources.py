@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.resources.catalogue import describe, requests, resources
 from holdfast.resources.redaction import redact
+from holdfast.resources.request import Request
 from holdfast.server.openapi import example_of
 from tests.server.reaching import document
 
@@ -38,6 +39,7 @@ def test_every_field_has_a_sentence_and_an_example(kind: type) -> None:
 def test_openapi_has_the_fields_in_their_order_with_their_types(kind: type) -> None:
     schema = schemas()[kind.__name__]
     assert list(schema["properties"]) == [field.name for field in fields(kind)]
+    assert issubclass(kind, Request) or schema["required"] == list(schema["properties"]), "an answer has every field"
     for field in describe(kind):
         told = schema["properties"][field.name]
         names = {_name(choice) for choice in told.get("anyOf", [told])}

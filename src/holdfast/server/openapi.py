@@ -74,6 +74,7 @@ def make_document(app: FastAPI, root: str = "") -> dict[str, Any]:
     schemas["Problem"] = _problem()
     for kind in resources():
         _add_resource(kind, schemas)
+        schemas[kind.__name__]["required"] = list(schemas[kind.__name__]["properties"])  # an answer leaves none out
     parts["securitySchemes"] = dict(_SECURITY)
     made["security"] = [{name: []} for name in _SECURITY]
     for schema in schemas.values():
