@@ -29,7 +29,7 @@ def keys(hint: Any) -> set[str]:
 
 
 SECTIONS = sections(ServerSettings)
-ELSEWHERE = {"worker", "webhooks", "schedules"}  # their definitions are described on their own
+ELSEWHERE = {"worker", "webhooks"}  # their definitions are described on their own
 RETRY = {*form_of(Backoff).keys, "completed", "completed_with_errors", "failed", "cancelled"}
 
 

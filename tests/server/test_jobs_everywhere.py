@@ -7,12 +7,12 @@ from typing import Any
 import httpx2
 import msgspec
 
-from holdfast import Context, Fatal, JobFilter, JobState
+from holdfast import Context, Fatal, JobFilter, JobState, Retry
 from holdfast.client.jobs import Jobs
 from holdfast.remote.jobs import RemoteJobs
 from holdfast.remote.link import Link
 from holdfast.resources.redaction import redact
-from tests.support.web import made_token
+from tests.support.web import PAGE, made_token, visit
 from tests.support.workers import MakeApp, drained
 
 FIXED = datetime(2026, 1, 1, tzinfo=UTC)
@@ -48,6 +48,23 @@ async def test_each_verb_that_reads_answers_alike(make_sqlite_memory: MakeApp) -
                 assert (await jobs.wait(handles[0].id, "5s")).state is JobState.COMPLETED_WITH_ERRORS
         finally:
             await link.close()
+
+
+async def test_a_retry_without_a_reason_has_none(make_sqlite_memory: MakeApp) -> None:
+    app = make_sqlite_memory()
+
+    @app.task
+    async def stumble() -> None:
+        raise Retry("1h")
+
+    async with app:
+        job = await stumble.enqueue()
+        await drained(app)
+        assert [change.reason for change in await app.jobs.events(job.id)] == [None, None, "retry"]
+        async with visit(app, is_open=True) as web:
+            page = (await web.get(f"/jobs/{job.id}", headers=PAGE)).text
+    assert "retry</small>" in page
+    assert "retry:" not in page
 
 
 async def _read(jobs: Jobs, job: str) -> list[Any]:

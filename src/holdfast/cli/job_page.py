@@ -166,7 +166,7 @@ def _write_attempt(attempt: Attempt) -> None:
         (f"  {ages.stamp(attempt.ended_at)}{took}{worker}, claim {attempt.claim}", ""),
     )
     if attempt.error_class is not None:
-        output.styled((f"     {attempt.error_class}: {attempt.error}", style))
+        output.styled((f"     {_error(attempt)}", style))
     if attempt.traceback:
         output.lines(_indented(attempt.traceback, 5))
 
@@ -191,8 +191,8 @@ def _when(moment: datetime, now: datetime) -> str:
     return f"{ages.stamp(moment)} ({ages.age(moment, now)})"
 
 
-def _error(job: Job) -> str:
-    return f"{job.error_class}: {job.error}" if job.error else f"{job.error_class}"
+def _error(of: Job | Attempt) -> str:
+    return f"{of.error_class}: {of.error}" if of.error else f"{of.error_class}"
 
 
 def _by(job: Job) -> str:

@@ -216,7 +216,7 @@ def _webhook(row: DeliveryRow, secrets: ArgumentSecrets) -> Delivery:
 def _changes_of(ended: AttemptRow, secrets: ArgumentSecrets) -> Iterator[StateChange]:
     """Read two changes from a finished claim: it was taken, and it finished."""
     target = JobState(ended.outcome) if ended.outcome in TERMINAL else JobState.QUEUED
-    reason = ended.outcome if ended.error is None else f"{ended.outcome}: {secrets.text(ended.error)}"
+    reason = f"{ended.outcome}: {secrets.text(ended.error)}" if ended.error else ended.outcome
     end = StateChange(
         at=ended.ended_at,
         source=JobState.RUNNING,
