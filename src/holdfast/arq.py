@@ -135,7 +135,7 @@ class Runner:
             self._inbox = self._worker = self._working = self._main = None
             await self._app.__aexit__(None, None, None)
         if left is Left.INTERRUPTED:
-            _logger.warning("not all jobs had ended within the shutdown grace: they were given back and run elsewhere")
+            _logger.warning("not all jobs had finished within the shutdown grace: they were requeued and run elsewhere")
 
     def _told(self, number: signal.Signals) -> None:
         """Drain first, and let Arq end when that is done: a worker of Arq may end without calling `stop`.
@@ -143,7 +143,7 @@ class Runner:
         It does so when a signal finds it between two of its own steps.
         """
         if self._worker is not None and self._is_leaving:
-            _logger.info("%s again: running jobs are given back", number.name)
+            _logger.info("%s again: running jobs are requeued", number.name)
             self._worker.stop()
         else:
             _logger.info("%s: running jobs may end, then Arq's worker leaves", number.name)

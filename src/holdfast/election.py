@@ -13,7 +13,7 @@ DEFAULT_KEY = "holdfast:leader"
 
 @dataclass(frozen=True)
 class RedisElection:
-    """Whoever holds a key at a Redis server leads; no safety rests on it."""
+    """The process that holds a key at a Redis server leads; no safety rests on it."""
 
     url: Annotated[RedisUrl, About("The Redis server.", "redis://localhost/0")] = field(repr=False)
     key: Annotated[names.Text, About("The key that the leader holds.", "holdfast:leader")] = DEFAULT_KEY

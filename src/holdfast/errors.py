@@ -41,7 +41,7 @@ HoldfastError
 ├── ShutdownTimeout           a worker left, but not everything it ran had ended in time
 ├── JobFailed                 `JobHandle.result()`: the job ended failed
 ├── JobCancelled              `JobHandle.result()`: the job ended cancelled
-└── ResultTimeout             `JobHandle.result()`: no end within the timeout
+└── ResultTimeout             `JobHandle.result()`: not finished within the timeout
 """
 
 from collections.abc import Iterator, Sequence
@@ -257,7 +257,7 @@ class AllItemsFailed(HoldfastError):
 
 
 class ShutdownTimeout(HoldfastError, TimeoutError):
-    """A worker was told to leave and has left; what had not ended within the grace was given back."""
+    """A worker was asked to stop and has stopped; jobs that had not finished within the grace were requeued."""
 
 
 class JobFailed(HoldfastError):
@@ -274,7 +274,7 @@ class JobCancelled(HoldfastError):
 
 
 class ResultTimeout(HoldfastError, TimeoutError):
-    """The job had not ended when the timeout passed; it goes on."""
+    """The job had not finished when the timeout passed; it goes on."""
 
 
 def shown(value: object) -> str:

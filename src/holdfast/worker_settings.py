@@ -38,13 +38,13 @@ class WorkerSettings:
     ] = "10s"
     embedded_lease: Annotated[
         PositiveDuration,
-        About("The same for a worker inside a program, whose handlers may keep the event loop waiting.", "60s"),
+        About("The same for a worker inside an app, whose handlers may keep the event loop waiting.", "60s"),
     ] = "60s"
     shutdown_grace: Annotated[
         DurationOrZero, About("How long running jobs may go on after the first signal.", "30s")
     ] = "30s"
     cancel_grace: Annotated[
-        PositiveDuration, About("How long a cancelled job may take to end before it is ended by force.", "30s")
+        PositiveDuration, About("How long a cancelled job may take to stop before it is stopped by force.", "30s")
     ] = "30s"
     kill_grace: Annotated[
         PositiveDuration, About("How long a handler may take to end after its timeout before it is killed.", "5s")

@@ -51,11 +51,11 @@ class Working(ABC):
     ) -> None:
         """Run jobs in this event loop until `stop` is set or this is cancelled.
 
-        `stop` lets running jobs end within the shutdown grace; a cancellation gives them back at once. `until="empty"`
+        `stop` lets running jobs finish within the shutdown grace; a cancellation requeues them at once. `until="empty"`
         leaves when nothing is left that may run now, `until="one"` after one job. Many workers may run beside this one,
         in other processes as well; for handlers that block or crash, `holdfast worker` supervises processes.
 
-        What has not ended within the grace is given back; ShutdownTimeout then says so, after everything is closed.
+        What has not finished within the grace is requeued; ShutdownTimeout then says so, after everything is closed.
         """
         grace_s = self.parts.settings.worker.shutdown_grace_s
         async with self:
@@ -76,8 +76,10 @@ class Working(ABC):
             finally:
                 stopping.cancel()
         if left is Left.INTERRUPTED:
-            message = f"the worker has left, but not all of its jobs had ended within its grace of {grace_s:g} s: they"
-            message += " were given back and run again elsewhere"
+            message = (
+                f"the worker has stopped, but not all of its jobs had finished within its grace of {grace_s:g} s: they"
+            )
+            message += " were requeued and run again elsewhere"
             raise ShutdownTimeout(message)
 
     @contextmanager

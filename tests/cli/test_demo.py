@@ -87,7 +87,7 @@ def test_it_runs_to_a_good_end(temporary: Path) -> None:
 
     planned = [*plan.jobs(), plan.unwanted()]
     numbers = {state: sum(one.state is state for one in planned) for state in JobState}
-    assert re.search(rf"^{len(planned)} of {len(planned)} jobs ended in [0-9.]+ s$", text, re.MULTILINE)
+    assert re.search(rf"^{len(planned)} of {len(planned)} jobs finished in [0-9.]+ s$", text, re.MULTILINE)
     for state in (JobState.COMPLETED, JobState.COMPLETED_WITH_ERRORS, JobState.FAILED, JobState.CANCELLED):
         assert re.search(rf"^  {state} +{numbers[state]}$", text, re.MULTILINE)
     retried = sum(one.attempts > 1 for one in planned)
@@ -95,7 +95,7 @@ def test_it_runs_to_a_good_end(temporary: Path) -> None:
     for beside in ("rescued", "fired", "escalated", "spent"):
         assert int(re.findall(rf"^  {beside} +(\d+) ", text, re.MULTILINE)[0]) > 0
     assert len(re.findall(r"await_stock \S+ snoozed, due in \S+: not in stock yet", text)) > 0
-    assert text.endswith("everything ended as planned\n")
+    assert text.endswith("everything finished as planned\n")
     assert len(re.findall(r"kill -9 \d+: worker \d+, which held \d+ jobs", text)) == 1
     assert re.search(r"export \S+ was rescued: claim 2 of it, by worker \d", text)
     assert len(re.findall(r" queued, \d+ scheduled, \d+ running, ", text)) > 3, "a line per second"
@@ -216,7 +216,7 @@ def test_it_goes_on_where_a_person_looks_on(
 def test_a_good_end_is_0_and_removed(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = told(monkeypatch)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout.endswith("everything ended as planned\n")
+    assert result.stdout.endswith("everything finished as planned\n")
     assert list(temporary.iterdir()) == []
 
 
@@ -275,5 +275,5 @@ def test_the_view_fits_a_narrow_terminal() -> None:
     lines = text.splitlines()
     assert all(len(line) <= 80 for line in lines)
     assert len(lines) <= 24
-    assert f"0 of {len(found)} ended" in text
+    assert f"0 of {len(found)} finished" in text
     assert re.search(r"bulk \(priority 8\) +\d+ ", text)

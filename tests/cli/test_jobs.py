@@ -195,7 +195,7 @@ def test_every_state_says_why(shop: Shop) -> None:
     done = shop.enqueue("transcode", "url=a")
     assert why(done) == "may run, but no living worker takes jobs of queue bulk"
     shop.on_store(lambda store: working.complete(store, "bulk"))
-    assert why(done) == "ended just now on attempt 1"
+    assert why(done) == "finished just now on attempt 1"
     running = shop.enqueue("transcode", "url=b")
     shop.on_store(lambda store: working.report(store, "bulk"))
     assert re.fullmatch(

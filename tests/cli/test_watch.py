@@ -119,7 +119,7 @@ def test_not_in_time_is_124(shop: Shop) -> None:
     job_id = shop.enqueue("transcode", "url=u")
     result = shop("jobs", "watch", job_id, "--timeout", "10ms")
     assert (result.exit_code, result.stdout) == (124, "")
-    assert f"job {job_id} had not ended after 0.01 s; it goes on" in result.stderr
+    assert f"job {job_id} had not finished after 0.01 s; it goes on" in result.stderr
     error = json.loads(shop("jobs", "watch", job_id, "--timeout", "10ms", "--json").stderr)["error"]
     assert (error["type"], error["exit_code"]) == ("ResultTimeout", 124)
 

@@ -351,9 +351,7 @@ async def test_a_burst_grows_the_workers_of_an_instance_and_rest_shrinks_them(st
         await clock.advance(seconds=10)
     assert [bounds["default"] for bounds in applied] == [3, 4, 5, 7, 8]
     (told,) = await store.list_tunings()
-    assert (
-        told.reason == "8, its maximum: jobs waited for 61.0 s, which is more than half of the 20 s that are promised"
-    )
+    assert told.reason == "8, its maximum: jobs waited for 61.0 s, which is more than half of the SLA of 20 s"
     await claim(store, worker)
     for _ in range(22):
         await SlaService(store).run(1)

@@ -94,7 +94,7 @@ async def test_on_a_telephone(browser: Browser, street: Holdfast) -> None:
     narrow = {"viewport": {"width": 390, "height": 800}}
     async with serving(street, port), browsing(browser, f"http://127.0.0.1:{port}", session, **narrow) as seen:
         page = seen.page
-        for path, name in (("/queues", "promised"), ("/workers", "queues"), ("/jobs", "queue")):
+        for path, name in (("/queues", "sla"), ("/workers", "queues"), ("/jobs", "queue")):
             await page.goto(path)
             cells = page.locator("tbody tr:first-child td:visible")
             shown = await cells.count()

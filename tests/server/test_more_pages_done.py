@@ -34,8 +34,8 @@ async def test_queues_are_paused_and_changed(town: Holdfast, web: httpx2.AsyncCl
     }
     assert rows["sink"][:3] == [1, 1, 0]
     assert rows["stumble"][:3] == [0, 0, 1]  # it has not ended: it is tried again
-    assert "2 jobs ended within 1h, 1 of them failed" in page.text
-    assert "tells chat, answer within 15 min" in page.text
+    assert "2 jobs finished within 1h, 1 of them failed" in page.text
+    assert "notifies chat, answer within 15 min" in page.text
     assert (await sent(web, "/queues/high", "/queues/high/resume")).status_code == 303
     answer = await sent(web, "/queues/high", "/queues/high/pause", reason="too hot")
     assert (answer.status_code, answer.headers["location"]) == (303, "/queues/high")

@@ -112,7 +112,7 @@ async def test_the_overview_shows_queues_counts_and_what_needs_a_person(
     assert "Dead letters grew: 1 group within the hour" in page
     assert "no more paper" in page
     assert "1 failed" in page
-    assert "2 ended, 1 tried again" in page
+    assert "2 finished, 1 tried again" in page
     assert re.search(r">P50 \S+ m?s, P95 \S+ m?s<", page)
     assert "high is stuck: no worker takes its jobs" in page  # and bulk is paused, which is another thing
     assert "bulk is stuck" not in page

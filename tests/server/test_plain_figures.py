@@ -49,9 +49,9 @@ def test_long_spans_are_told_in_plain_figures() -> None:
 
 
 async def test_the_overview_counts_what_ended_as_the_page_of_queues_does(web: httpx2.AsyncClient) -> None:
-    card = re.search(r"(\d+) ended, <a[^>]*>(\d+) failed</a>", (await web.get("/")).text)
+    card = re.search(r"(\d+) finished, <a[^>]*>(\d+) failed</a>", (await web.get("/")).text)
     row = re.search(
-        r'data-label="Ended, 1 h">(\d+)<br><small class="bad">(\d+) failed', (await web.get("/queues")).text
+        r'data-label="Finished, 1 h">(\d+)<br><small class="bad">(\d+) failed', (await web.get("/queues")).text
     )
     assert card is not None
     assert row is not None
@@ -86,6 +86,6 @@ async def test_jobs_that_have_ended_are_seen_where_no_queue_is_defined(memory_ap
     async with visit(memory_app, is_open=True) as asked:
         asked.headers.update(PAGE)
         page = (await asked.get("/")).text
-        assert 'aria-label="1 ended well, 0 failed"' in page
+        assert 'aria-label="1 succeeded, 0 failed"' in page
         assert "No queue yet" not in page
         assert "No queue yet" not in (await asked.get("/queues")).text

@@ -449,7 +449,7 @@ async def test_a_timeout_ends_one_wait_and_closing_ends_all() -> None:
     fake = FakeJobs(stored(1, JobState.RUNNING), stored(2, JobState.RUNNING))
     waiting = Waiting(cast("JobStore", fake))
     other = asyncio.create_task(waiting.ended(2, None))
-    with pytest.raises(ResultTimeout, match=r"had not ended after 0\.05 s; it goes on"):
+    with pytest.raises(ResultTimeout, match=r"had not finished after 0\.05 s; it goes on"):
         await waiting.ended(1, 0.05)
     assert not other.done()
     await waiting.close()

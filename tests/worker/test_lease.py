@@ -279,7 +279,7 @@ async def test_a_claim_that_the_worker_does_not_know_of_is_given_back(
         with caplog.at_level(logging.WARNING):
             job = await until_state(handle, JobState.QUEUED)
     assert (job.attempt, job.claim) == (0, 1)
-    assert "is not known here and is given back" in caplog.text
+    assert "is not known here and is requeued" in caplog.text
 
 
 @pytest.mark.usefixtures("brisk")

@@ -161,7 +161,7 @@ async def test_what_does_not_end_within_the_grace_is_given_back_and_keeps_its_pl
         await until(lambda: order == ["first"], "it runs")
         second = await work.enqueue("second")
         stop.set()
-        with pytest.raises(ShutdownTimeout, match="given back"):
+        with pytest.raises(ShutdownTimeout, match="requeued"):
             await worker
         job = await first.get()
         assert (job.state, job.attempt, job.attempts[-1].outcome) == (JobState.QUEUED, 0, "interrupt")

@@ -206,7 +206,7 @@ async def test_a_cancelled_wait_and_a_cancelled_body_leave_nothing(app: Holdfast
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-    await until(lambda: nothing_left(app), "everything was given back")
+    await until(lambda: nothing_left(app), "everything was requeued")
 
 
 async def test_a_wait_that_is_cancelled_in_any_moment_leaves_nothing(app: Holdfast) -> None:
@@ -220,7 +220,7 @@ async def test_a_wait_that_is_cancelled_in_any_moment_leaves_nothing(app: Holdfa
             await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    await until(lambda: nothing_left(app), "everything was given back")
+    await until(lambda: nothing_left(app), "everything was requeued")
 
 
 async def test_a_body_that_raises_leaves_nothing(app: Holdfast) -> None:

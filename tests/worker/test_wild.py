@@ -359,7 +359,7 @@ async def _given_back(
     assert (job.state, job.attempt, job.claim) == (JobState.SCHEDULED, 0, 1)
     assert (job.run_at - job.attempts[-1].ended_at).total_seconds() == 30
     assert fine.result == "fine"
-    assert f"job {job.id} was given back for 30 s" in caplog.text
+    assert f"job {job.id} was requeued for 30 s" in caplog.text
     assert "added_later" in caplog.text
     await new.jobs.reschedule(job.id, delay=0)
     (job,) = await ran(new, handle)

@@ -79,13 +79,13 @@ def list_operations(ctx: click.Context, *, limit: int, form: listing.Form) -> No
 
 @bulk.command("show", examples=("17", "17 --wait", "17 --json"))
 @_number
-@click.option("--wait", is_flag=True, help="Wait until it has ended.")
+@click.option("--wait", is_flag=True, help="Wait until it has finished.")
 @options.as_json
 @click.pass_context
 def show(ctx: click.Context, *, number: int, wait: bool, as_json: bool) -> None:
     """Show one bulk operation: how far it is.
 
-    With --wait the command shows its progress until it has ended, and exit code 1 says that it failed. Ctrl-C stops
+    With --wait the command shows its progress until it has finished, and exit code 1 says that it failed. Ctrl-C stops
     the waiting, not the operation.
     """
     seen: list[BulkOperation] = []

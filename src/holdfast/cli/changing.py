@@ -54,7 +54,7 @@ def cancel(ctx: click.Context, /, *, ids: Sequence[str], **given: Any) -> None:
 def retry(ctx: click.Context, /, *, ids: Sequence[str], from_phase: str | None, **given: Any) -> None:
     """Start finished jobs over.
 
-    For failed, cancelled and partly completed jobs. Completed phases keep their results, and items that ended well are
+    For failed, cancelled and partly completed jobs. Completed phases keep their results, and items that succeeded are
     left out. With several ids the exit code is the highest of them. With --filter it says how many jobs fit, asks, and
     does it in the background; see `bulk`.
     """

@@ -20,7 +20,7 @@ __all__ = ["config"]
 @config.command("apply", examples=("", "-A mypackage.jobs:app"))
 @click.pass_context
 def apply(ctx: click.Context) -> None:
-    """Publish what the program and its configuration define.
+    """Publish what the app and its configuration define.
 
     A worker does it at its start. Queues, limits and budgets hold from then on, for everybody; jobs of a kind that has
     another queue now move there. Without an app (--store, or the store of a configuration file) no kinds are
@@ -71,7 +71,7 @@ def set_value(
 @options.as_json
 @click.pass_context
 def reset(ctx: click.Context, *, path: str, as_json: bool) -> None:
-    """Let a setting be again what programs and their files say."""
+    """Let a setting be again what apps and their files say."""
     was_changed = with_store(ctx, lambda session: session.client.settings.reset(path))
     text = f"{path} is reset" if was_changed else f"{path} was not changed"
     output.answer(SettingReset(reset=was_changed), text, as_json=as_json)

@@ -27,7 +27,7 @@ def demo(ctx: click.Context, *, exits: bool, keep: bool) -> None:
     Some 300 jobs of all sorts are stored in a SQLite file in a temporary folder and run by `holdfast worker` with two
     processes; one of them is killed in the middle of its work. `holdfast serve` shows the dashboard, to which a link is
     printed. That takes about 20 seconds; on a terminal more jobs come then until Ctrl-C. The exit code is 0 only if
-    every job ended as planned.
+    every job finished as planned.
     """
     if sys.platform == "win32":
         message = "holdfast demo starts `holdfast worker`, which needs Linux or macOS"
@@ -63,15 +63,15 @@ def _write(story: Story) -> None:
     summary = story.summary
     ended = sum(summary.ended.values())
     output.line("")
-    output.styled((f"{ended} of {story.stored} jobs ended in {story.elapsed_s:.1f} s", "bold"))
+    output.styled((f"{ended} of {story.stored} jobs finished in {story.elapsed_s:.1f} s", "bold"))
     for state, jobs in summary.ended.items():
         output.styled((f"  {state:<{_WIDTH}}", output.STATE_STYLES[state]), (f"{jobs:>5}", ""))
     for what, many, why in (
         ("retried", str(summary.retried), "took more than one attempt"),
         ("snoozed", str(summary.snoozed), "asked to be called again later"),
-        ("rescued", str(summary.rescued), "were begun by the process that was killed, and begun anew"),
+        ("rescued", str(summary.rescued), "ran in the process that was killed, and started again"),
         *story.beside,
     ):
         output.line(f"  {what:<{_WIDTH}}{many:>5}  {why}")
     if not story.problems:
-        output.styled(("everything ended as planned", "green"))
+        output.styled(("everything finished as planned", "green"))

@@ -110,7 +110,7 @@ class Demo:
         loop, enough = asyncio.get_running_loop(), asyncio.Event()
         for told in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(told, enough.set)
-        self._say("all of that has ended; more jobs come until you press Ctrl-C", "bold")
+        self._say("all of that has finished; more jobs come until you press Ctrl-C", "bold")
         if server.address is not None:
             self._say(f"dashboard: {server.address} (the link above lets you in)", "bold green")
         ids: list[str] = []

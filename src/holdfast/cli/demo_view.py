@@ -110,7 +110,7 @@ class _Lines:
         self._next = snapshot.at + _LINE_S
         states = Counter(job.state for job in snapshot.jobs)
         live = ", ".join(f"{states[state]} {state}" for state in _COLUMNS if state in LIVE)
-        self.say(snapshot.at, f"{live}, {ended} of {len(snapshot.jobs)} ended, {rate:.0f} per second")
+        self.say(snapshot.at, f"{live}, {ended} of {len(snapshot.jobs)} finished, {rate:.0f} per second")
 
 
 # ---- a terminal ----------------------------------------------------------------------------------------------------
@@ -132,7 +132,9 @@ class _Drawn:
         """Draw how it stands."""
         ended = snapshot.ended
         rate = self._rate.after(snapshot.at, len(ended))
-        head = Text(f"{snapshot.at:5.1f} s  {len(ended)} of {len(snapshot.jobs)} ended  {rate:.0f} per second", "bold")
+        head = Text(
+            f"{snapshot.at:5.1f} s  {len(ended)} of {len(snapshot.jobs)} finished  {rate:.0f} per second", "bold"
+        )
         running = [job for job in snapshot.jobs if job.state is JobState.RUNNING]
         running.sort(key=lambda job: (job.progress is None, job.priority, job.id))
         self._live.update(
@@ -142,7 +144,7 @@ class _Drawn:
                 _queues(snapshot.jobs),
                 Text("running", "bold"),
                 bars.of_jobs(running, _RUNNING_SHOWN),
-                Text("last ended", "bold"),
+                Text("last finished", "bold"),
                 *(_ended(job) for job in ended[:_ENDED_SHOWN]),
             ),
             refresh=True,

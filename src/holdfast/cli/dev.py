@@ -18,7 +18,7 @@ _EXAMPLES = ("-A mypackage.jobs:app", "-A mypackage.jobs:app --reload", "-A mypa
 @click.command("dev", cls=Verb, examples=_EXAMPLES)
 @click.option("--host", metavar="ADDRESS", help="Listen on this address. [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65_535), metavar="N", help="Listen on this port. [default: 8470]")
-@click.option("--reload", "reloads", is_flag=True, help="Start both anew when a file below this folder changes.")
+@click.option("--reload", "reloads", is_flag=True, help="Restart both when a file below this folder changes.")
 @click.option("--concurrency", type=click.IntRange(1), metavar="N", help="Jobs at once. [default: the app's, 10]")
 @options.log_level
 @click.pass_context
@@ -27,11 +27,11 @@ def dev(
 ) -> None:
     """Run a server and a worker side by side, while you write tasks.
 
-    It prints a link that lets you in. With --reload both are started anew when a file changes: what runs has two
-    seconds to end, and is given back then. Ctrl-C ends both. For production run `serve` and `worker` apart.
+    It prints a link that lets you in. With --reload both restart when a file changes: running jobs have two
+    seconds to finish, and are requeued then. Ctrl-C stops both. For production run `serve` and `worker` apart.
     """
     if sys.platform == "win32":
-        message = "holdfast dev needs Linux or macOS; on Windows run `holdfast serve` beside a program with"
+        message = "holdfast dev needs Linux or macOS; on Windows run `holdfast serve` beside an app with"
         message += " `await app.run_worker()`"
         raise Refusal(message, Exit.ERROR)
     require_server()

@@ -46,7 +46,7 @@ _EXAMPLES = (
 @click.option("--tag", "tags", multiple=True, metavar="NAME=VALUE", help="A tag; may be given several times.")
 @click.option("--max-attempts", type=int, metavar="N", help="Attempts before the job has failed.")
 @click.option("--timeout", metavar="DURATION", help='How long an attempt may run; "none" sets no limit.')
-@click.option("--wait", is_flag=True, help="Wait until it has ended, and print how; exit code 5 if it failed.")
+@click.option("--wait", is_flag=True, help="Wait until it has finished, and print how; exit code 5 if it failed.")
 @click.option("--wait-timeout", metavar="DURATION", help="With --wait: wait so long at most; the job goes on.")
 @options.actor
 @options.as_json

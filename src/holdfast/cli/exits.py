@@ -26,7 +26,7 @@ class Exit(IntEnum):
 LEGEND = (
     "Exit codes: 0 ok, 1 error (also: store not reachable, nothing changed), 2 wrong usage or value, 3 not found, "
     "4 conflict, 5 the job that was waited for failed or was cancelled, 6 unhealthy (doctor), 124 not in time (no "
-    "answer: the change may have happened; no end within a timeout: the job goes on; worker: the grace was over), "
+    "answer: the change may have happened; not finished within a timeout: the job goes on; worker: its grace ended), "
     "130 stopped by Ctrl-C."
 )
 

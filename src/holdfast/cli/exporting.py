@@ -31,7 +31,7 @@ def export(ctx: click.Context, *, query: str, file: str, as_json: bool) -> None:
 
     FILTER is that of `jobs list`; without one, all jobs. A line is what `jobs list --json` has of a job. They are read
     page by page, so there may be any number. Secret arguments (SecretStr) and passwords of URLs are covered. How many
-    there were is told on stderr.
+    there were is printed on stderr.
     """
     which = many.fitting(query)
 

@@ -77,7 +77,7 @@ def why(look: Look, now: datetime) -> str:
 
 
 def _ended(job: Job, now: datetime) -> str:
-    return f"ended {ages.age(job.finished_at or now, now)} on attempt {job.attempt}"
+    return f"finished {ages.age(job.finished_at or now, now)} on attempt {job.attempt}"
 
 
 def detail(job: Job, now: datetime | None = None) -> str:

@@ -250,11 +250,11 @@ def items(ctx: click.Context, *, job_id: str, as_json: bool) -> None:
 @options.as_json
 @click.pass_context
 def wait(ctx: click.Context, *, ids: Sequence[str], timeout: str | None, as_json: bool) -> None:
-    """Wait until jobs have ended.
+    """Wait until jobs have finished.
 
-    Prints how each ended, and its result or error. Exit code 5: one failed or was cancelled; 124: one had not ended
-    within the timeout, and goes on. With several ids the exit code is the highest of them. Ctrl-C stops the waiting
-    and no job.
+    Prints how each finished, and its result or error. Exit code 5: one failed or was cancelled; 124: one had not
+    finished within the timeout, and goes on. With several ids the exit code is the highest of them. Ctrl-C stops the
+    waiting and no job.
     """
     watch = waiting.Watch(naming.several(ctx, ids), waiting.read_timeout(timeout, "--timeout"))
     with waiting.interruptible(watch):
@@ -276,10 +276,10 @@ def wait(ctx: click.Context, *, ids: Sequence[str], timeout: str | None, as_json
 def watch(ctx: click.Context, *, job_id: str, timeout: str | None, as_json: bool) -> None:
     """Follow a job to its end, a line for each event.
 
-    It starts, says how far it is, completes a phase, is retried, ends. Of a job that has ended already there is only
-    its end. A pipe gets the time, the event and what it says, separated by tabs; --json prints one JSON object a line.
-    Exit code 5: it failed or was cancelled; 124: it had not ended within the timeout, and goes on. Ctrl-C stops the
-    watching and no job.
+    It starts, says how far it is, completes a phase, is retried, finishes. Of a job that has finished already there is
+    only its end. A pipe gets the time, the event and what it says, separated by tabs; --json prints one JSON object a
+    line. Exit code 5: it failed or was cancelled; 124: it had not finished within the timeout, and goes on. Ctrl-C
+    stops the watching and no job.
     """
     following = Following(naming.one(ctx, job_id), waiting.read_timeout(timeout, "--timeout"), as_json=as_json)
     is_interrupted = False

@@ -27,13 +27,13 @@ def kinds() -> None:
 
 
 @kinds.command("list", examples=("", "--stored", "-o id", "--json"))
-@click.option("--stored", is_flag=True, help="Kinds that programs have published, instead of the app's own.")
+@click.option("--stored", is_flag=True, help="Kinds that apps have published, instead of the app's own.")
 @listing.form
 @click.pass_context
 def list_kinds(ctx: click.Context, *, stored: bool, form: listing.Form) -> None:
     """List kinds of jobs: their queue, cadence, handler and policies.
 
-    Of the app, from its code and configuration; where only a store or a server is named, what programs have published
+    Of the app, from its code and configuration; where only a store or a server is named, what apps have published
     there.
     """
     if stored or locate.server(ctx) is not None or not (app := locate.app_or_store(ctx))[1]:

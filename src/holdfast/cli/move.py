@@ -49,7 +49,7 @@ class MoveShape(msgspec.Struct, frozen=True):
 @click.argument("target", metavar="[TO]", required=False)
 @click.option("--history", is_flag=True, help="Take finished jobs and the counts of the past along.")
 @click.option("--wait", metavar="DURATION", default="30s", show_default=True, help="How long running jobs may go on.")
-@click.option("--interrupt", is_flag=True, help="Then give back what still runs; it runs again on the target.")
+@click.option("--interrupt", is_flag=True, help="Then requeue what still runs; it runs again on the target.")
 @click.option("--abort", is_flag=True, help="Give a move up: reopen FROM, and remove from TO what was copied.")
 @click.option("--from-schema", metavar="NAME", default=_DEFAULT_SCHEMA, help="The PostgreSQL schema of FROM.")
 @click.option("--to-schema", metavar="NAME", default=_DEFAULT_SCHEMA, help="The PostgreSQL schema of TO.")
@@ -71,7 +71,7 @@ def move(
     """Move all jobs from one store to another.
 
     FROM takes no new jobs from the first moment on and starts none. What was copied is compared before FROM is marked
-    as moved; from then on every program that opens it is told the new URL. Stopped at any point, the command goes on
+    as moved; from then on every app that opens it gets the new URL. Stopped at any point, the command goes on
     when it is run again.
     """
     leaving = _settings(ctx, source, from_schema)

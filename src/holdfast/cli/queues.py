@@ -193,13 +193,13 @@ def resume(ctx: click.Context, *, name: str, as_json: bool) -> None:
 @queues.command("limit", examples=("high 20 --reason 'the supplier is slow'", "high --reset"))
 @click.argument("name", shell_complete=completing.queues)
 @click.argument("most", required=False, type=click.IntRange(1, MOST_CONCURRENT), metavar="[N]")
-@click.option("--reset", is_flag=True, help="Let it be again what programs and their configuration say.")
+@click.option("--reset", is_flag=True, help="Let it be again what apps and their configuration say.")
 @options.reason
 @options.actor
 @options.as_json
 @click.pass_context
 def limit(ctx: click.Context, /, *, name: str, most: int | None, reset: bool, as_json: bool, **why: str | None) -> None:
-    """Bound how many jobs of a queue run at once in one worker instance.
+    """Limit how many jobs of a queue run at once in one worker instance.
 
     For everybody, within five seconds, and until it is reset; it is what `config set queues.NAME.workers N` does.
     """

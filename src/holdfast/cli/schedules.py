@@ -156,7 +156,7 @@ def disable(ctx: click.Context, *, name: str, actor: str | None) -> None:
 @options.actor
 @click.pass_context
 def reset(ctx: click.Context, *, name: str, actor: str | None) -> None:
-    """Let a schedule be again as programs define it."""
+    """Let a schedule be again as apps define it."""
     _change(ctx, lambda session: session.client.schedules.reset(name, actor=actor), "reset")
 
 
@@ -164,7 +164,7 @@ def reset(ctx: click.Context, *, name: str, actor: str | None) -> None:
 @click.argument("name", shell_complete=completing.schedules)
 @click.pass_context
 def delete(ctx: click.Context, *, name: str) -> None:
-    """Delete a schedule that no program defines."""
+    """Delete a schedule that no app defines."""
     with_store(ctx, lambda session: session.client.schedules.delete(name))
     output.line(f"{name} is deleted")
 

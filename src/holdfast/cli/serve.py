@@ -35,7 +35,7 @@ _EXAMPLES = (
 @click.option("--role-header", metavar="NAME", help="The header in which it says their role.")
 @click.option("--allow-unknown", is_flag=True, default=None, help="Take jobs of kinds that no worker has published.")
 @click.option("--metrics", is_flag=True, help="Count, and give the numbers at /metrics to those who may look.")
-@click.option("--link", is_flag=True, help="Let nobody in without a login, and print a link that lets in once.")
+@click.option("--link", is_flag=True, help="Refuse callers without a login, and print a link that lets in once.")
 @options.log_level
 @options.log_format
 @click.pass_context

@@ -80,7 +80,7 @@ def set_service(
 ) -> None:
     """Change how a service runs.
 
-    For all programs and within five seconds, until it is reset.
+    For all apps and within five seconds, until it is reset.
     """
     if interval is None and batch is None and enabled is None:
         message = "give --interval, --batch, --on or --off"
@@ -99,6 +99,6 @@ def set_service(
 @click.argument("name")
 @click.pass_context
 def reset(ctx: click.Context, *, name: str) -> None:
-    """Let a service run again as the programs say."""
+    """Let a service run again as the apps say."""
     with_store(ctx, lambda session: session.client.services.reset(name))
     output.line(f"{name} is reset")

@@ -52,7 +52,7 @@ def run(ctx: click.Context, *, metrics: str | None, log_level: str, log_format: 
 
 async def _serve(app: Holdfast, metrics: str | None) -> None:
     log = logging.getLogger("holdfast")
-    async with app, _told() as told:
+    async with app, _stopping() as stop:
         settings, store, delivery = app.config, app.store, app.client.delivery
         runner = ServiceRunner(store, delivery, settings, make_leadership(settings, store))
         log.info("services of %s as %s", masked(settings.url), runner.leadership.holder)
@@ -62,7 +62,7 @@ async def _serve(app: Holdfast, metrics: str | None) -> None:
         try:
             with exporter.showing(tuple, store, runner):
                 async with shown, runner.open():
-                    await told.wait()
+                    await stop.wait()
         finally:
             await errands.close(_FAREWELL_S)
         for report in runner.reports():
@@ -78,17 +78,17 @@ async def _serve(app: Holdfast, metrics: str | None) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _told() -> AsyncIterator[asyncio.Event]:
-    """Wait for a signal to leave; the second one ends the program as ever."""
-    told, loop = asyncio.Event(), asyncio.get_running_loop()
+async def _stopping() -> AsyncIterator[asyncio.Event]:
+    """Wait for a signal to shut down; the second one ends the process at once."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
     numbers = (signal.SIGTERM, signal.SIGINT)
 
     def leave() -> None:
-        told.set()
+        stop.set()
         for number in numbers:
             loop.remove_signal_handler(number)
 
     for number in numbers:
         with contextlib.suppress(NotImplementedError):  # on Windows, where Ctrl-C raises
             loop.add_signal_handler(number, leave)
-    yield told
+    yield stop

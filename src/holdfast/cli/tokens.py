@@ -30,7 +30,7 @@ _CREATE = ("--name grafana --role viewer", "--name deploy --role operator --queu
 
 @click.group("tokens", cls=Noun, examples=("create --name me --role admin", "list", "revoke 3"))
 def tokens() -> None:
-    """Make and revoke tokens for programs and people."""
+    """Make and revoke tokens for apps and people."""
 
 
 @tokens.command("create", examples=_CREATE)
@@ -68,7 +68,7 @@ def create(ctx: click.Context, /, *, name: str, role: RoleName, as_json: bool, *
 def list_tokens(ctx: click.Context, *, form: listing.Form) -> None:
     """List tokens, the youngest first.
 
-    Tokens that ended are listed for a month after.
+    Tokens that expired or were revoked are listed for a month after.
     """
     found, now = listing.read(ctx, lambda session: session.client.tokens.list())
     empty = "there is no token; make one with `tokens create --name me --role admin`"

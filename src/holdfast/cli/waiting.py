@@ -159,7 +159,7 @@ def _told(job: Job) -> str:
 
 def _late(watch: Watch, job_id: str, found: Job | None) -> str:
     message = (
-        f"job {job_id} had not ended after {watch.timeout_s:g} s{_standing(found)}; it goes on: wait again, or see"
+        f"job {job_id} had not finished after {watch.timeout_s:g} s{_standing(found)}; it goes on: wait again, or see"
     )
     message += f" `jobs show {job_id}`"
     return message if watch.problem is None else f"{message} (the store did not answer: {watch.problem})"

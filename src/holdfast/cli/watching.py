@@ -82,7 +82,7 @@ class Following:
         if is_interrupted:
             output.note(f"stopped watching: job{name} goes on")
             return int(Exit.INTERRUPTED)
-        message = f"job{name} had not ended after {self._timeout_s or 0:g} s; it goes on: watch it again, or see"
+        message = f"job{name} had not finished after {self._timeout_s or 0:g} s; it goes on: watch it again, or see"
         show_error(f"{message} `jobs show{name}`", Exit.TIMEOUT, kind="ResultTimeout", as_json=self._as_json)
         return int(Exit.TIMEOUT)
 

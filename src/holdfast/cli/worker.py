@@ -70,11 +70,12 @@ def worker(
 ) -> None:
     """Run jobs, until a signal asks to leave.
 
-    The first SIGTERM or Ctrl-C lets running jobs end, within the app's shutdown grace; a second one gives them back at
-    once, and they keep their place. Exit code 0: all of them ended; 124: the grace was over; 128 + signal: told twice.
+    The first SIGTERM or Ctrl-C lets running jobs finish, within the app's shutdown grace; a second one requeues them at
+    once, and they keep their position. Exit code 0: all of them finished; 124: the grace ended; 128 + signal: asked
+    twice.
     """
     if sys.platform == "win32":
-        message = "holdfast worker needs Linux or macOS; on Windows run `await app.run_worker()` inside a program"
+        message = "holdfast worker needs Linux or macOS; on Windows run `await app.run_worker()` inside an app"
         raise Refusal(message, Exit.ERROR)
     from holdfast.worker.supervisor import Supervisor  # noqa: PLC0415 - it needs what only POSIX systems have
 

@@ -56,13 +56,13 @@ class Budgets(Protocol):
     async def set(
         self, name: str, setting: str, value: Any, *, actor: str | None = None, reason: str | None = None
     ) -> BudgetInfo:
-        """Change a setting of a budget for all programs, until it is reset; jobs that wait for the budget go on.
+        """Change a setting of a budget for all apps, until it is reset; jobs that wait for the budget go on.
 
         await app.budgets.set("ai", "amount", "$800", reason="the campaign")
         """
 
     async def reset(self, name: str, setting: str) -> BudgetInfo:
-        """Let a setting of a budget be again what programs and their configuration say."""
+        """Let a setting of a budget be again what apps and their configuration say."""
 
 
 class LocalBudgets:
@@ -119,13 +119,13 @@ class LocalBudgets:
     async def set(
         self, name: str, setting: str, value: Any, *, actor: str | None = None, reason: str | None = None
     ) -> BudgetInfo:
-        """Change a setting of a budget for all programs, until it is reset; jobs that wait for the budget go on."""
+        """Change a setting of a budget for all apps, until it is reset; jobs that wait for the budget go on."""
         _, row = await self._row(name)
         await self._policies.set(policy_path("budgets", row.name, setting), value, actor=actor, reason=reason)
         return await self.get(row.name)
 
     async def reset(self, name: str, setting: str) -> BudgetInfo:
-        """Let a setting of a budget be again what programs and their configuration say."""
+        """Let a setting of a budget be again what apps and their configuration say."""
         _, row = await self._row(name)
         await self._policies.reset(policy_path("budgets", row.name, setting))
         return await self.get(row.name)

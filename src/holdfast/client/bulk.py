@@ -53,7 +53,7 @@ class BulkOperations(Protocol):
         """Read the operations of the last 30 days, newest first."""
 
     async def get(self, number: int | str) -> BulkOperation:
-        """Read one operation: how far it is, and whether it has ended; BulkNotFound when there is none."""
+        """Read one operation: how far it is, and whether it has finished; BulkNotFound when there is none."""
 
     async def pause(self, number: int | str) -> BulkOperation:
         """Pause an operation after the batch that it is at."""
@@ -121,7 +121,7 @@ class LocalBulkOperations:
         return [_operation(row) for row in rows]
 
     async def get(self, number: int | str) -> BulkOperation:
-        """Read one operation: how far it is, and whether it has ended."""
+        """Read one operation: how far it is, and whether it has finished."""
         wanted = names.number(number, "bulk operation")
         rows = await until_answered(
             lambda _: self._store.list_bulk(1, run=wanted), self._deadline_s, "bulk operation", changes=False

@@ -1,4 +1,4 @@
-"""What holds, from what programs have published and what people have changed of it at run time."""
+"""What holds, from what apps have published and what people have changed of it at run time."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence

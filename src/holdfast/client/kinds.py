@@ -1,4 +1,4 @@
-"""Kinds of jobs: what programs have published of their tasks."""
+"""Kinds of jobs: what apps have published of their tasks."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ class Kinds(Protocol):
     """What can be asked of kinds."""
 
     async def list(self) -> List[KindInfo]:
-        """Read the kinds that programs have published, by name."""
+        """Read the kinds that apps have published, by name."""
 
     async def get(self, name: str) -> KindInfo:
         """Read one kind by its name or an alias; UnknownKind when there is none."""
@@ -40,7 +40,7 @@ class LocalKinds:
         self._deadline_s = deadline_s
 
     async def list(self) -> List[KindInfo]:
-        """Read the kinds that programs have published, by name."""
+        """Read the kinds that apps have published, by name."""
         rows = await until_answered(lambda _: self._store.list_kinds(), self._deadline_s, "kinds", changes=False)
         return sorted(map(kind_info, rows), key=lambda kind: kind.name)
 

@@ -30,13 +30,13 @@ class Limits(Protocol):
     async def set(
         self, name: str, setting: str, value: Any, *, actor: str | None = None, reason: str | None = None
     ) -> LimitInfo:
-        """Change a setting of a limit for all programs, within five seconds and until it is reset.
+        """Change a setting of a limit for all apps, within five seconds and until it is reset.
 
         await app.limits.set("tenant", "concurrency", 5, reason="the supplier is slow")
         """
 
     async def reset(self, name: str, setting: str) -> LimitInfo:
-        """Let a setting of a limit be again what programs and their configuration say."""
+        """Let a setting of a limit be again what apps and their configuration say."""
 
 
 class LocalLimits:
@@ -67,13 +67,13 @@ class LocalLimits:
     async def set(
         self, name: str, setting: str, value: Any, *, actor: str | None = None, reason: str | None = None
     ) -> LimitInfo:
-        """Change a setting of a limit for all programs, within five seconds and until it is reset."""
+        """Change a setting of a limit for all apps, within five seconds and until it is reset."""
         limit = await self.get(name)
         await self._policies.set(policy_path("limits", limit.name, setting), value, actor=actor, reason=reason)
         return await self.get(limit.name)
 
     async def reset(self, name: str, setting: str) -> LimitInfo:
-        """Let a setting of a limit be again what programs and their configuration say."""
+        """Let a setting of a limit be again what apps and their configuration say."""
         limit = await self.get(name)
         await self._policies.reset(policy_path("limits", limit.name, setting))
         return await self.get(limit.name)

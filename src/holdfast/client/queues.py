@@ -46,13 +46,13 @@ class Queues(Protocol):
     async def set(
         self, name: str, setting: str, value: Any, *, actor: str | None = None, reason: str | None = None
     ) -> QueueInfo:
-        """Change a setting of a queue for all programs, within five seconds and until it is reset.
+        """Change a setting of a queue for all apps, within five seconds and until it is reset.
 
         await app.queues.set("mail", "workers", 5, reason="the provider is slow")
         """
 
     async def reset(self, name: str, setting: str) -> QueueInfo:
-        """Let a setting of a queue be again what programs and their configuration say."""
+        """Let a setting of a queue be again what apps and their configuration say."""
 
 
 class QueueStores(JobStore, QueueStore, UpkeepStore, SlaStore, TuningStore, PolicyStore, Protocol):
@@ -106,14 +106,14 @@ class LocalQueues:
     async def set(
         self, name: str, setting: str, value: Any, *, actor: str | None = None, reason: str | None = None
     ) -> QueueInfo:
-        """Change a setting of a queue for all programs, within five seconds and until it is reset."""
+        """Change a setting of a queue for all apps, within five seconds and until it is reset."""
         queue = await self.get(name)
         path = policy_path("queues", queue.name, setting)
         await self._policies.set(path, value, actor=actor, reason=reason)
         return await self.get(queue.name)
 
     async def reset(self, name: str, setting: str) -> QueueInfo:
-        """Let a setting of a queue be again what programs and their configuration say."""
+        """Let a setting of a queue be again what apps and their configuration say."""
         queue = await self.get(name)
         await self._policies.reset(policy_path("queues", queue.name, setting))
         return await self.get(queue.name)

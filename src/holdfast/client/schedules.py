@@ -57,7 +57,7 @@ class Schedules(Protocol):
     async def create(
         self, /, name: str, call: Call[Any], *, actor: str | None = None, **options: Unpack[PlanOptions]
     ) -> ScheduleInfo:
-        """Make a schedule that no program defines: `app.schedules.create("nightly", report.call(), cron="0 3 * * *")`.
+        """Make a schedule that no app defines: `app.schedules.create("nightly", report.call(), cron="0 3 * * *")`.
 
         It takes the options of `@app.schedule`; what the call leaves out is as in the task.
         """
@@ -71,7 +71,7 @@ class Schedules(Protocol):
         actor: str | None = None,
         **changes: Unpack[ChangeOptions],
     ) -> ScheduleInfo:
-        """Change a schedule for all programs, until it is reset; times are given as a whole, as in `@app.schedule`."""
+        """Change a schedule for all apps, until it is reset; times are given as a whole, as in `@app.schedule`."""
 
     async def enable(self, name: str, *, actor: str | None = None) -> ScheduleInfo:
         """Let a schedule fire again from now on."""
@@ -80,13 +80,13 @@ class Schedules(Protocol):
         """Let a schedule fire no more until it is enabled."""
 
     async def reset(self, name: str, *, actor: str | None = None) -> ScheduleInfo:
-        """Let a schedule be again as programs define it."""
+        """Let a schedule be again as apps define it."""
 
     async def run(self, name: str) -> str:
         """Make a job of a schedule now, beside its times; the answer is the public id of the job."""
 
     async def delete(self, name: str) -> None:
-        """Delete a schedule that no program defines."""
+        """Delete a schedule that no app defines."""
 
     async def maintenance(self) -> List[MaintenanceWindow]:
         """Read the maintenance windows, by name."""
@@ -146,7 +146,7 @@ class LocalSchedules:
     async def create(
         self, /, name: str, call: Call[Any], *, actor: str | None = None, **options: Unpack[PlanOptions]
     ) -> ScheduleInfo:
-        """Make a schedule that no program defines."""
+        """Make a schedule that no app defines."""
         schedule = Schedule(name=name, kind=call.kind, **options)
         plan = plan_of(schedule, _template(new_job(call, _UNDRAWN, self._settings)))
         written, who = msgspec.json.encode(plan).decode(), checked_actor(actor)
@@ -170,7 +170,7 @@ class LocalSchedules:
         actor: str | None = None,
         **changes: Unpack[ChangeOptions],
     ) -> ScheduleInfo:
-        """Change a schedule for all programs, until it is reset; times are given as a whole, as in `@app.schedule`."""
+        """Change a schedule for all apps, until it is reset; times are given as a whole, as in `@app.schedule`."""
         row = await self._find(name)
         plan = read_plan(row.definition, row.override)
         grace = changes.pop("grace", None)
@@ -201,13 +201,13 @@ class LocalSchedules:
         return await self._change(name, {"enabled": False}, moves=True, actor=actor)
 
     async def reset(self, name: str, *, actor: str | None = None) -> ScheduleInfo:
-        """Let a schedule be again as programs define it."""
+        """Let a schedule be again as apps define it."""
         changed = msgspec.json.decode((await self._find(name)).override, type=dict[str, Any])
         moves = bool({"times", "enabled"}.intersection(changed))
         return await self._change(name, dict.fromkeys(changed), moves=moves, actor=actor)
 
     async def delete(self, name: str) -> None:
-        """Delete a schedule that no program defines."""
+        """Delete a schedule that no app defines."""
         stored = names.name(name, "name")
         await self._find(stored)
         gone = await until_answered(

@@ -40,7 +40,7 @@ class Services(Protocol):
         actor: str | None = None,
         reason: str | None = None,
     ) -> ServiceInfo:
-        """Change how a service runs for all programs, within five seconds and until it is reset.
+        """Change how a service runs for all apps, within five seconds and until it is reset.
 
         await app.services.set("promotion", interval="2s", reason="fewer looks")
         """
@@ -84,7 +84,7 @@ class LocalServices:
         actor: str | None = None,
         reason: str | None = None,
     ) -> ServiceInfo:
-        """Change how a service runs for all programs, within five seconds and until it is reset."""
+        """Change how a service runs for all apps, within five seconds and until it is reset."""
         with refusing():
             wanted = Service(interval=interval, batch=batch, enabled=enabled is not False)
             read_services({name: wanted})  # which refuses what cannot be

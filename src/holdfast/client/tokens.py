@@ -25,7 +25,7 @@ class Tokens(Protocol):
     """What can be asked of tokens, and done to them."""
 
     async def list(self) -> List[Token]:
-        """Read the tokens, the youngest first; for a month also those that ended."""
+        """Read the tokens, the youngest first; for a month also those that expired or were revoked."""
 
     async def create(
         self,
@@ -50,7 +50,7 @@ class LocalTokens:
         self._deadline_s = deadline_s
 
     async def list(self) -> List[Token]:
-        """Read the tokens, the youngest first; for a month also those that ended."""
+        """Read the tokens, the youngest first; for a month also those that expired or were revoked."""
         rows = await until_answered(
             lambda _: self._store.list_tokens("token"), self._deadline_s, "tokens", changes=False
         )

@@ -45,7 +45,9 @@ class Waiting:
             async with asyncio.timeout(timeout_s):
                 return await future
         except TimeoutError:
-            message = f"job {public_id.encode(job_id)} had not ended after {timeout_s:g} s; it goes on, ask again later"
+            message = (
+                f"job {public_id.encode(job_id)} had not finished after {timeout_s:g} s; it goes on, ask again later"
+            )
             if self._failure is not None:
                 message += f" (the store could not be asked: {self._failure})"
             raise ResultTimeout(message) from self._failure

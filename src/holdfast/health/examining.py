@@ -81,7 +81,7 @@ async def examine_tables(store: Store) -> list[HealthCheck]:
 
 
 async def _published(store: Store) -> dict[str, str]:
-    """Read fingerprints of what programs have published, by path."""
+    """Read fingerprints of what apps have published, by path."""
     marks = {row.path: fingerprint(row.definition) for row in await store.list_policies() if row.path}
     return marks | {f"kinds.{kind.name}": fingerprint(kind.definition) for kind in await store.list_kinds()}
 

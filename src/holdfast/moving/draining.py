@@ -16,7 +16,7 @@ async def drain(source: Side, move: Move, *, wait_s: float, interrupts: bool) ->
     """Close the source as soon as nothing runs there.
 
     Jobs of workers that have died are given back meanwhile, as any worker would do. What still runs after the wait is
-    the caller's to decide on: it is given back too, or nothing is moved.
+    the caller's to decide on: it is requeued too, or nothing is moved.
     """
     closed = Move(move.id, move.to, move.with_history, Stage.CLOSED)
     ends_at = time.monotonic() + wait_s
@@ -35,6 +35,6 @@ async def _still_running(source: Side, wait_s: float) -> str:
     running = sum(count.jobs for count in await source.count_jobs() if count.state is JobState.RUNNING)
     return (
         f"{running} jobs still run after {wait_s:g} s, and running jobs are not moved. The source takes no new jobs and"
-        " starts none: run the same command again to go on waiting, add --interrupt to have them given back and run"
+        " starts none: run the same command again to go on waiting, add --interrupt to have them requeued and run"
         " again on the target, or reopen the source with --abort"
     )

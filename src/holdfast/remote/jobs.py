@@ -160,7 +160,7 @@ class RemoteJobs(RemoteNamespace):
                         return seen
                     await asyncio.sleep(_LOOK_S)
         except TimeoutError:
-            message = f"job {_id(job)} had not ended after {timeout_s:g} s; it goes on, ask again later"
+            message = f"job {_id(job)} had not finished after {timeout_s:g} s; it goes on, ask again later"
             raise ResultTimeout(message) from None
 
     async def watch(self, job: JobId) -> AsyncIterator[Event]:

@@ -11,7 +11,7 @@ class RemoteKinds(RemoteNamespace):
     path = "kinds"
 
     async def list(self) -> List[KindInfo]:
-        """Read the kinds that the server's app defines or programs have published, by name."""
+        """Read the kinds that the server's app defines or apps have published, by name."""
         return (await self._get(KindList)).kinds
 
     async def get(self, name: str) -> KindInfo:

@@ -52,7 +52,7 @@ class RemoteSchedules(RemoteNamespace):
     async def create(
         self, /, name: str, call: Call[Any], *, actor: str | None = None, **options: Unpack[PlanOptions]
     ) -> ScheduleInfo:
-        """Make a schedule that no program defines."""
+        """Make a schedule that no app defines."""
         args = msgspec.json.decode(call.args_json)
         body = ScheduleRequest(name=name, kind=call.kind, args=args, **_written(options))
         return await self._change("POST", ScheduleInfo, body=body, actor=actor)
@@ -66,7 +66,7 @@ class RemoteSchedules(RemoteNamespace):
         actor: str | None = None,
         **changes: Unpack[ChangeOptions],
     ) -> ScheduleInfo:
-        """Change a schedule for all programs, until it is reset."""
+        """Change a schedule for all apps, until it is reset."""
         args = None if call is None else msgspec.json.decode(call.args_json)
         body = ScheduleChangeRequest(args=args, **_written(changes))
         return await self._change("PATCH", ScheduleInfo, name, body=body, actor=actor)
@@ -80,7 +80,7 @@ class RemoteSchedules(RemoteNamespace):
         return await self._change("POST", ScheduleInfo, name, "disable", actor=actor)
 
     async def reset(self, name: str, *, actor: str | None = None) -> ScheduleInfo:
-        """Let a schedule be again as programs define it."""
+        """Let a schedule be again as apps define it."""
         return await self._change("POST", ScheduleInfo, name, "reset", actor=actor)
 
     async def run(self, name: str) -> str:
@@ -88,7 +88,7 @@ class RemoteSchedules(RemoteNamespace):
         return (await self._change("POST", ScheduledJob, name, "run")).id
 
     async def delete(self, name: str) -> None:
-        """Delete a schedule that no program defines."""
+        """Delete a schedule that no app defines."""
         await self._link.delete(self.path, name)
 
     async def maintenance(self) -> List[MaintenanceWindow]:

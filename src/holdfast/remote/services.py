@@ -35,7 +35,7 @@ class RemoteServices(RemoteNamespace):
         actor: str | None = None,
         reason: str | None = None,
     ) -> ServiceInfo:
-        """Change how a service runs for all programs."""
+        """Change how a service runs for all apps."""
         refuse_actor(actor)
         for part, value in zip(_PARTS, (interval, batch, enabled), strict=True):
             if value is not None:

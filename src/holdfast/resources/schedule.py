@@ -49,7 +49,7 @@ class ScheduleInfo:
     most_missed: Annotated[int, about(Schedule, "most_missed")] = 100
     grace_ms: Annotated[int, about(Schedule, "grace", 60_000)] = 60_000
     enabled: Annotated[bool, about(Schedule, "enabled")] = True
-    withdrawn: Annotated[bool, About("Whether programs no longer define it.", example=False)] = False
+    withdrawn: Annotated[bool, About("Whether no app defines it any more.", example=False)] = False
     origin: Annotated[str, About("Who defines it: code, or stored.", "code")]
     changed: Annotated[list[str], About("What was changed of it at run time.", ["times"])] = field(default_factory=list)
     changed_by: Annotated[str | None, About("Who changed it.", "ada")] = None
@@ -145,7 +145,7 @@ class ScheduleChangeRequest(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRequest(ScheduleChangeRequest):
-    """A schedule that no program defines."""
+    """A schedule that no app defines."""
 
     name: Annotated[str, about(Schedule, "name")] = field(metadata=_NAME)
     kind: Annotated[str, about(Schedule, "kind")] = field(metadata=_NAME)

@@ -37,7 +37,7 @@ class CreatedToken(Token):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenList:
-    """The tokens that see no more than the caller, the youngest first; for a month also those that ended."""
+    """The tokens that see no more than the caller, the youngest first; expired and revoked ones for a month."""
 
     tokens: list[Token]
 

@@ -55,11 +55,11 @@ class Delivery:
     """A webhook message about the end of one run of a job."""
 
     run: Annotated[int, About("The run of the job that the message is about.", 1)]
-    event: Annotated[str, About("How the run ended.", "job:completed")]
+    event: Annotated[str, About("How the run finished.", "job:completed")]
     url: Annotated[str, About("Where the message is posted to, without the query.", "https://shop.example.org/hooks")]
     state: Annotated[str, About("`pending`, `delivered` or `failed`.", "delivered")]
     tries: Annotated[int, About("How often it was tried to post the message.", 1)]
-    at: Annotated[datetime, About("When the run ended.", MOMENT)]
+    at: Annotated[datetime, About("When the run finished.", MOMENT)]
     next_at: Annotated[datetime | None, About("When it is tried next.", MOMENT)] = None
     ended_at: Annotated[datetime | None, About("When it was delivered, or failed for good.", MOMENT)] = None
     log: Annotated[list[DeliveryTry], About("The tries, oldest first.")] = field(default_factory=list)

@@ -18,7 +18,7 @@ _REF = "$ref"
 _MOMENT = "2026-11-16T09:30:00Z"
 _DEEPEST = 12  # no shape of ours is deeper; one that holds itself would be endless
 _DESCRIPTION = """\
-Everything that the dashboard and the command line do, for programs.
+Everything that the dashboard and the command line do, over HTTP.
 
 Say who asks with `Authorization: Bearer hf_...`; `holdfast tokens create` makes a token. Every operation names the
 least role that may use it in `x-role`, and in `x-scope` whether a token for some queues only may (`queues`: it sees
@@ -39,7 +39,7 @@ TAGS: Mapping[str, str] = {
     "webhooks": "The endpoints that webhooks are posted to.",
     "settings": "What holds and who said so, and what people change of it at run time.",
     "system": "Which release and store this is, its tables and its services.",
-    "tokens": "The ways in for programs.",
+    "tokens": "Tokens of apps and people.",
     "audit": "Who has done what, or tried to.",
     STREAMS: "Server-sent events for one job, one queue, or everything.",
     "seed": "A job as services of the Docverse family ask for it.",

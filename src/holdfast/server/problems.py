@@ -22,7 +22,7 @@ _STATUSES: tuple[tuple[type[errors.HoldfastError], int, str], ...] = (
 )
 TITLES = {
     400: "The request cannot be read",
-    401: "Nobody was named",
+    401: "Not authenticated",
     403: "This is not allowed",
     404: "There is no such thing",
     405: "This cannot be done there",

@@ -57,16 +57,16 @@ class SlaService:
         if row.ended_at is None:
             _logger.warning("queue %s: %s", row.queue, described(row))
         elif row.sla_ms is None:
-            _logger.info("queue %s: nothing is promised of its waits any more", row.queue)
+            _logger.info("queue %s has no SLA any more", row.queue)
         else:
             _logger.info("queue %s: jobs wait no longer than %g s again", row.queue, row.sla_ms / 1_000)
 
 
 def judged(policy: QueuePolicy, waits: QueueWaits, gauges: Sequence[LaneGauge]) -> Look:
-    """Compare what was found of a queue with what is promised.
+    """Compare what was found of a queue with its SLA.
 
     The histogram tells the 95th percentile to half a doubling: its lower end counts, so that nobody is alarmed for
-    waits that were within the promise.
+    waits that were within the SLA.
     """
     starts = sum(waits.wait.values())
     p95_ms = lower_percentile(waits.wait, _SHARE) if starts else None
@@ -84,7 +84,7 @@ def judged(policy: QueuePolicy, waits: QueueWaits, gauges: Sequence[LaneGauge]) 
 
 
 def described(row: SlaRow) -> str:
-    """Say how a promise was broken."""
+    """Say how an SLA was broken."""
     told = [f"jobs wait for longer than {(row.sla_ms or 0) / 1_000:g} s"]
     if row.p95_ms is not None and row.starts >= FEWEST_STARTS:
         told.append(f"5 of 100 waited {row.p95_ms / 1_000:.1f} s or longer in the last 5 minutes")

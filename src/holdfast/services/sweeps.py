@@ -114,7 +114,7 @@ def crashes(claims: list[tuple[int, int]], why: str) -> list[Transition]:
 def report(rescued: Rescued, why: str) -> None:
     """Log which jobs were taken from a worker."""
     if rescued.requeued:
-        _logger.warning("%d jobs were given back, because %s: %s", len(rescued.requeued), why, _named(rescued.requeued))
+        _logger.warning("%d jobs were requeued, because %s: %s", len(rescued.requeued), why, _named(rescued.requeued))
     report_failed(rescued.failed, why)
 
 

@@ -142,7 +142,7 @@ class ScheduleStore(Protocol):
         """
 
     async def store_schedule(self, name: str, plan: str, *, actor: str | None) -> bool:
-        """Keep a schedule that no program defines; False when one of that name is there. Unknown: look at it."""
+        """Keep a schedule that no app defines; False when one of that name is there. Unknown: look at it."""
 
     async def change_schedule(self, name: str, override: str, *, moves: bool, actor: str | None) -> bool:
         """Change parts of a schedule, null puts one back to its definition; False when there is no such schedule.
@@ -152,7 +152,7 @@ class ScheduleStore(Protocol):
         """
 
     async def drop_schedule(self, name: str) -> bool:
-        """Forget a schedule that no program defines; False when there is none. Unknown: ask again."""
+        """Forget a schedule that no app defines; False when there is none. Unknown: ask again."""
 
     async def read_schedules(self) -> tuple[datetime, list[ScheduleRow]]:
         """Read the store's time and all schedules by name."""

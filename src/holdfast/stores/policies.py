@@ -46,7 +46,7 @@ class PolicyStore(Protocol):
     """What is published; the effective rows of limits and budgets are `LimitStore`'s and `BudgetStore`'s."""
 
     async def list_policies(self) -> list[PolicyRow]:
-        """Read what programs have published, by path; the row without a path is the mark of `mark_policies`."""
+        """Read what apps have published, by path; the row without a path is the mark of `mark_policies`."""
 
     async def define_policies(self, definitions: Sequence[PolicyRow], gone: Sequence[str]) -> None:
         """Publish definitions, and forget those of the paths that are gone; unchanged ones cost no write.

@@ -1,4 +1,4 @@
-"""How long jobs wait: the heads of lanes, what waits are promised, and how many workers follow from it."""
+"""How long jobs wait: the heads of lanes, their SLA, and how many workers follow from it."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -33,7 +33,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     """What one look at a queue has found: waits in milliseconds, None where there is nothing to tell.
 
     `p95_ms` is the wait that 95 of 100 starts of the last five minutes stayed below, `oldest_ms` for how long the first
-    job in line has been due. `is_late` says that either passes the promise of `sla_ms`.
+    job in line has been due. `is_late` says that either passes the SLA of `sla_ms`.
     """
 
     queue: str
@@ -46,7 +46,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SlaRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the waits of a queue; `breached_at` is when its promise was broken, while it is.
+    """What is known of the waits of a queue; `breached_at` is when its SLA was broken, while it is.
 
     `told_at` is when that was told to whoever is concerned. A breach that has ended and was not told so has an
     `ended_at`.
@@ -111,7 +111,7 @@ class SlaStore(Protocol):
     async def look_at_waits(self, looks: Sequence[Look]) -> list[SlaRow]:
         """Enter what was found of queues, and forget all others; the answer is what is known now.
 
-        The second late look in a row breaks a promise, five minutes without one mend it. A look that follows another
+        The second late look in a row breaks an SLA, five minutes without one mend it. A look that follows another
         within a few seconds, as two leaders make it, counts for nothing. Unknown: the next look does the rest.
         """
 

@@ -14,9 +14,9 @@ class TelemetrySettings:
     `holdfast worker --metrics` needs no setting.
     """
 
-    metrics: Annotated[
-        bool, About("Whether a worker inside your program counts, for `app.metrics()`.", example=False)
-    ] = False
+    metrics: Annotated[bool, About("Whether a worker inside your app counts, for `app.metrics()`.", example=False)] = (
+        False
+    )
     traces: Annotated[bool, About("Whether spans are made as soon as there is a tracer provider.", example=True)] = True
 
     def __post_init__(self) -> None:

@@ -39,7 +39,7 @@ class Custody:
                 if claim.cancel_requested:
                     self._cancel(known[key])
             elif self._is_strange(claim):
-                _logger.warning("claim %d of job %d is not known here and is given back", claim.claim, claim.id)
+                _logger.warning("claim %d of job %d is not known here and is requeued", claim.claim, claim.id)
                 self._exchange.add(Ending(ends.interrupted(*key)))
         for key, run in known.items():
             is_decided = run.is_settled or run.is_committing or run.is_committed

@@ -88,14 +88,14 @@ class Enrolment:
                 else:
                     released = await self.in_time(self._leases.release_worker(child.worker, culprits))
                     _logger.warning(
-                        "worker process %d %s; %d jobs were given back", child.pid, how, len(released.requeued)
+                        "worker process %d %s; %d jobs were requeued", child.pid, how, len(released.requeued)
                     )
                     report_failed(released.failed, f"their worker process {child.pid} {how}")
             except TimeoutError:
                 _logger.warning("the store does not answer: what process %d held is rescued later", child.pid)
                 break
             except HoldfastError as error:
-                _logger.warning("what process %d held could not be given back yet: %s", child.pid, error)
+                _logger.warning("what process %d held could not be requeued yet: %s", child.pid, error)
                 await anext(waits)
             else:
                 break

@@ -123,7 +123,7 @@ class Executor:
         try:
             run.task = self._tasks.get(run.job.kind)
         except (UnknownKind, InvalidValue) as error:
-            message = "job %s was given back for 30 s: %s (another worker may know it)"
+            message = "job %s was requeued for 30 s: %s (another worker may know it)"
             age_s = 0.0 if run.job.claimed_at is None else (run.job.claimed_at - run.job.enqueued_at).total_seconds()
             _logger.log(_level(age_s), message, run.job.public_id, error)
             return classify.unknown(run)

@@ -52,7 +52,7 @@ class Isolation:
     def failed(self, job: JobRow, reason: str) -> None:
         """Remember that a job could not get a process: it runs here, alone."""
         self._failed.add(job.id)
-        message = "job %s (%s) gets no process of its own: %s; it is given back, and will run with nothing beside it"
+        message = "job %s (%s) gets no process of its own: %s; it is requeued, and will run with nothing beside it"
         _logger.warning(message, job.public_id, job.kind, reason)
 
     def begun(self, job: JobRow) -> None:

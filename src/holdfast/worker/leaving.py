@@ -24,7 +24,7 @@ class Left(StrEnum):
     """How a worker left."""
 
     DRAINED = "drained"  # everything it had begun has ended
-    INTERRUPTED = "interrupted"  # some of it was given back
+    INTERRUPTED = "interrupted"  # some of it was requeued
 
 
 class Until(StrEnum):

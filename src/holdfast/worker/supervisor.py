@@ -214,7 +214,7 @@ class Supervisor:
         self._signals.append(number)
         name = signal.Signals(number).name
         if self._told.is_set():
-            _logger.warning("%s again: what runs is given back", name)
+            _logger.warning("%s again: what runs is requeued", name)
             self._halted.set()
         else:
             _logger.info("%s: nothing more is claimed; what runs may end, a second signal gives it back", name)

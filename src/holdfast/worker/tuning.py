@@ -1,6 +1,6 @@
 """How many jobs of each queue an instance runs at once: as published, or between two bounds as its waits ask for.
 
-Every ten seconds a queue gets a quarter more workers while its jobs wait for longer than half of what is promised and
+Every ten seconds a queue gets a quarter more workers while its jobs wait for longer than half of its SLA and
 the processors have time; after two minutes without a waiting job it loses a tenth. Each number comes with its reason.
 """
 
@@ -23,7 +23,7 @@ _STEP = timedelta(seconds=9)  # looks at waits are ten seconds apart, less a lit
 _IDLE = timedelta(minutes=2)
 _BUSY = 0.85
 _GROWTH, _DECAY = 0.25, 0.10
-UNPROMISED_MS = 60_000  # what counts as the promise of a queue that has none
+DEFAULT_SLA_MS = 60_000  # what counts for a queue without an SLA
 
 
 class TunedStore(Protocol):
@@ -66,17 +66,17 @@ class Gear:
         if self._stepped_at is not None and found.looked_at - self._stepped_at < _STEP:
             return
         self._stepped_at = found.looked_at
-        promise = (found.sla_ms or UNPROMISED_MS) / 1_000
+        sla_s = (found.sla_ms or DEFAULT_SLA_MS) / 1_000
         waited = max(found.oldest_ms or 0, found.p95_ms or 0) / 1_000
         if found.oldest_ms is None:
             self._rest(found.looked_at)
             return
         self._idle_since = None
-        if waited > promise / 2:
-            promised = f"half of the {promise:g} s that are promised"
+        if waited > sla_s / 2:
+            longest = f"half of the SLA of {sla_s:g} s"
             if found.sla_ms is None:
-                promised = f"the {promise / 2:g} s that count where nothing is promised"
-            self._grow(f"jobs waited for {waited:.1f} s, which is more than {promised}", busy)
+                longest = f"the {sla_s / 2:g} s that count without an SLA"
+            self._grow(f"jobs waited for {waited:.1f} s, which is more than {longest}", busy)
 
     def _grow(self, why: str, busy: float) -> None:
         if self.workers >= self.highest:

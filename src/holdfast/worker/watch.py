@@ -95,7 +95,7 @@ class Watch:
         if claims:
             await self._store.finish_jobs([ends.interrupted(*claim) for claim in claims])
             child.send(Revoked(claims))
-            _logger.warning("%d jobs that process %d had not begun were given back", len(claims), child.pid)
+            _logger.warning("%d jobs that process %d had not begun were requeued", len(claims), child.pid)
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         async def logged() -> None:

@@ -116,7 +116,7 @@ async def test_no_job_is_lost_to_kills(place: Place, chance: random.Random) -> N
     lags = rescue_lags(jobs.values(), notes, killer.kills)
     assert lags, "no kill hit a running job"
     assert max(lags) < RESCUED_S, "what a killed process held was kept too long"
-    show(f"{len(killer.kills)} kills, {killer.groups_killed} of whole groups; given back after: {spread(lags)}")
+    show(f"{len(killer.kills)} kills, {killer.groups_killed} of whole groups; requeued after: {spread(lags)}")
     show(f"{oracle.lease_ends} claims lost with a lease, {oracle.overlaps} runs overlapped")
     # Those that lived from the start have closed what their dead children left open.
     await until(lambda: all(open_files(pid) <= killer.files[pid] for pid in killer.oldest), "files are closed")

@@ -51,7 +51,7 @@ async def test_a_lost_reply_to_a_claim_strands_nothing(postgres_place: Place, ds
         jobs = JOBS if "exchange" in marker else 4
         group, found, took = await worked_through(postgres_place, proxy, marker, jobs, jobs)
     given_back = sum(attempt.outcome == "interrupt" for job in found.values() for attempt in job.attempts)
-    show(f"{marker}: {proxy.faults} replies lost, {given_back} claims given back, {jobs} jobs took {took:.2f} s")
+    show(f"{marker}: {proxy.faults} replies lost, {given_back} claims requeued, {jobs} jobs took {took:.2f} s")
     assert "is not known here" not in group.said(), "the worker waited until it noticed them by itself"
     assert max(held_for(found.values())) < LEASE_S + 1.5, "stranded for too long, by the store's clock"
     assert not CHAOS or took < LEASE_S + 1.5 + 0.1 * CUTS + 0.02 * jobs

@@ -90,7 +90,7 @@ async def test_poison_is_buried_and_its_neighbours_are_not_charged(
     assert bool(killed) == ("grow" in ways), "nobody grew"
     waited = sum(attempt.outcome == "interrupt" for job in jobs.values() for attempt in job.attempts)
     assert waited, "the process had no buffer when it was brought down"
-    show(f"{', '.join(ways)}: 3 crashes each, {waited} neighbours given back uncharged")
+    show(f"{', '.join(ways)}: 3 crashes each, {waited} neighbours requeued uncharged")
 
 
 @pytest.mark.timeout(150)

@@ -50,7 +50,7 @@ async def read_budget(name: Name, client: Seen, key: Key = None) -> BudgetInfo:
 async def set_budget(
     name: Name, field: SettingName, asked: SettingRequest, client: Seen, request: Request
 ) -> BudgetInfo:
-    """Change a setting of a budget for all programs, until it is reset; jobs that wait for the budget go on."""
+    """Change a setting of a budget for all apps, until it is reset; jobs that wait for the budget go on."""
     noted(request, budget=name, value=asked.value, reason=asked.reason)
     return await client.budgets.set(name, field, asked.value, reason=asked.reason)
 
@@ -59,7 +59,7 @@ async def set_budget(
     "/{name}/settings/{field}", Permission.CHANGE_SETTINGS, whole=True, summary="Reset a setting of a budget"
 )
 async def reset_budget(name: Name, field: SettingName, client: Seen, request: Request) -> BudgetInfo:
-    """Let a setting of a budget be again what programs and their configuration say."""
+    """Let a setting of a budget be again what apps and their configuration say."""
     noted(request, budget=name)
     return await client.budgets.reset(name, field)
 

@@ -70,7 +70,7 @@ async def list_bulk(client: Seen, limit: Limit = 50) -> BulkOperationList:
 
 @routes.get("/{operation}", Permission.LOOK, summary="Read a bulk operation")
 async def read_bulk(operation: Number, client: Seen) -> BulkOperation:
-    """Read one operation: how far it is, and whether it has ended."""
+    """Read one operation: how far it is, and whether it has finished."""
     return await client.bulk.get(operation)
 
 

@@ -39,13 +39,13 @@ async def read_limit(name: Name, client: Seen, key: Key = None) -> LimitInfo:
 
 @routes.put("/{name}/settings/{field}", Permission.CHANGE_SETTINGS, whole=True, summary="Set a setting of a limit")
 async def set_limit(name: Name, field: SettingName, asked: SettingRequest, client: Seen, request: Request) -> LimitInfo:
-    """Change a setting of a limit for all programs, within five seconds and until it is reset."""
+    """Change a setting of a limit for all apps, within five seconds and until it is reset."""
     noted(request, limit=name, value=asked.value, reason=asked.reason)
     return await client.limits.set(name, field, asked.value, reason=asked.reason)
 
 
 @routes.delete("/{name}/settings/{field}", Permission.CHANGE_SETTINGS, whole=True, summary="Reset a setting of a limit")
 async def reset_limit(name: Name, field: SettingName, client: Seen, request: Request) -> LimitInfo:
-    """Let a setting of a limit be again what programs and their configuration say."""
+    """Let a setting of a limit be again what apps and their configuration say."""
     noted(request, limit=name)
     return await client.limits.reset(name, field)

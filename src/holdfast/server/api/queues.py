@@ -54,14 +54,14 @@ async def resume_queue(name: Name, client: Seen, request: Request) -> QueueInfo:
 
 @routes.put("/{name}/settings/{field}", Permission.CHANGE_SETTINGS, summary="Set a setting of a queue")
 async def set_queue(name: Name, field: SettingName, asked: SettingRequest, client: Seen, request: Request) -> QueueInfo:
-    """Change a setting of a queue for all programs, within five seconds and until it is reset."""
+    """Change a setting of a queue for all apps, within five seconds and until it is reset."""
     noted(request, queue=names.name(name, "queue"), value=asked.value, reason=asked.reason)
     return await client.queues.set(name, field, asked.value, reason=asked.reason)
 
 
 @routes.delete("/{name}/settings/{field}", Permission.CHANGE_SETTINGS, summary="Reset a setting of a queue")
 async def reset_queue(name: Name, field: SettingName, client: Seen, request: Request) -> QueueInfo:
-    """Let a setting of a queue be again what programs and their configuration say."""
+    """Let a setting of a queue be again what apps and their configuration say."""
     noted(request, queue=names.name(name, "queue"))
     return await client.queues.reset(name, field)
 

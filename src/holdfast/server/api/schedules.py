@@ -64,7 +64,7 @@ async def list_fires(name: Name, client: Seen, limit: Limit = 20) -> FireList:
 
 @routes.post("/schedules", Permission.CHANGE_SCHEDULES, status_code=_CREATED, summary="Make a schedule")
 async def create_schedule(asked: ScheduleRequest, client: Seen, request: Request) -> ScheduleInfo:
-    """Make a schedule that no program defines."""
+    """Make a schedule that no app defines."""
     call = await client.kinds.call(asked.kind, asked.args or {}, {})
     noted(request, schedule=asked.name, queue=call.queue)
     return await client.schedules.create(asked.name, call, enabled=asked.enabled, **_changes(asked))
@@ -72,7 +72,7 @@ async def create_schedule(asked: ScheduleRequest, client: Seen, request: Request
 
 @routes.patch("/schedules/{name}", Permission.CHANGE_SCHEDULES, summary="Change a schedule")
 async def edit_schedule(name: Name, asked: ScheduleChangeRequest, client: Seen, request: Request) -> ScheduleInfo:
-    """Change a schedule for all programs, until it is reset; times are given as a whole."""
+    """Change a schedule for all apps, until it is reset; times are given as a whole."""
     schedule = await _acting(client, name, request)
     call = None
     if asked.args is not None:
@@ -96,7 +96,7 @@ async def disable_schedule(name: Name, client: Seen, request: Request) -> Schedu
 
 @routes.post("/schedules/{name}/reset", Permission.CHANGE_SCHEDULES, summary="Reset a schedule")
 async def reset_schedule(name: Name, client: Seen, request: Request) -> ScheduleInfo:
-    """Let a schedule be again as programs define it."""
+    """Let a schedule be again as apps define it."""
     return await client.schedules.reset((await _acting(client, name, request)).name)
 
 
@@ -110,7 +110,7 @@ async def run_schedule(name: Name, client: Seen, request: Request) -> ScheduledJ
 
 @routes.delete("/schedules/{name}", Permission.DELETE_SCHEDULES, status_code=_GONE, summary="Delete a schedule")
 async def delete_schedule(name: Name, client: Seen, request: Request) -> None:
-    """Delete a schedule that no program defines."""
+    """Delete a schedule that no app defines."""
     await client.schedules.delete((await _acting(client, name, request)).name)
 
 

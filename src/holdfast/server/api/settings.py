@@ -45,7 +45,7 @@ async def list_overrides(client: Seen) -> SettingList:
     summary="Set a setting",
 )
 async def set_setting(path: SettingPath, asked: SettingRequest, client: Seen, request: Request) -> Setting:
-    """Change a setting of a limit, budget, queue or service for all programs.
+    """Change a setting of a limit, budget, queue or service for all apps.
 
     It holds within five seconds and until it is reset, and is checked as if it stood in the definition.
     """
@@ -55,5 +55,5 @@ async def set_setting(path: SettingPath, asked: SettingRequest, client: Seen, re
 
 @routes.delete("/{path}", Permission.CHANGE_SETTINGS, whole=True, summary="Reset a setting")
 async def reset_setting(path: SettingPath, client: Seen) -> SettingReset:
-    """Let a setting be again what programs and their configuration say."""
+    """Let a setting be again what apps and their configuration say."""
     return SettingReset(reset=await client.settings.reset(path))

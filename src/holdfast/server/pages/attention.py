@@ -1,4 +1,4 @@
-"""What needs a person: promises that are broken, and things that stand still or grow."""
+"""What needs a person: SLAs that are broken, and things that stand still or grow."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

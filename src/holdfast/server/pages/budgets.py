@@ -178,9 +178,9 @@ async def set_budget_here(
 
 @routes.post("/budgets/{name}/reset", Permission.CHANGE_SETTINGS, whole=True)
 async def reset_budget_here(request: Request, name: str, client: Seen) -> Response:
-    """Let a budget be again as programs say."""
+    """Let a budget be again as apps say."""
     budget = await client.budgets.reset(name, "amount")
-    return turned(request, url(request, "budgets", budget.name), f"{budget.name} holds again as programs say")
+    return turned(request, url(request, "budgets", budget.name), f"{budget.name} holds again as apps say")
 
 
 @routes.post("/budgets/{name}/settle", Permission.SETTLE_BUDGETS, whole=True)

@@ -27,7 +27,7 @@ _DOWN_HEIGHT = 120
 
 
 def histogram(counts: Mapping[int, int], title: str, *, promised_ms: int | None = None) -> Markup:
-    """Draw how long things took, shortest first, one bar for each bucket of `rollup`; a line shows what is promised."""
+    """Draw how long things took, shortest first, one bar for each bucket of `rollup`; a line shows the SLA."""
     width, most = BUCKETS * _BAR, max(counts.values(), default=0)
     bars = [
         Markup('<rect x="{}" y="{}" width="{}" height="{}"><title>{} {}: {:,}</title></rect>').format(
@@ -45,7 +45,7 @@ def histogram(counts: Mapping[int, int], title: str, *, promised_ms: int | None 
     if promised_ms is not None:
         at = next((number for number in range(BUCKETS) if upper_bound_ms(number) >= promised_ms), BUCKETS) * _BAR
         marks.append(
-            Markup('<line class="sla" x1="{0}" x2="{0}" y1="0" y2="{1}"><title>promised {2}</title></line>').format(
+            Markup('<line class="sla" x1="{0}" x2="{0}" y1="0" y2="{1}"><title>SLA {2}</title></line>').format(
                 at, _HEIGHT, span(promised_ms)
             )
         )

@@ -62,7 +62,7 @@ TERMS = (
     ("origin:htcx-2s16-z48b-09", "that replay this job"),
     ("priority:0", "of a priority, 0 first and 10 last"),
     ("since:1h until:10m", "enqueued within a time; also times such as 2026-11-15T09:00"),
-    ("finished-since:1d", "that ended within a time"),
+    ("finished-since:1d", "that finished within a time"),
     ('"connection refused"', "words in the kind, the error or the arguments"),
     ("htcx-2s16-z48b-09", "one job, by its id or the end of it"),
 )

@@ -60,7 +60,7 @@ class Card:
 
     @property
     def share(self) -> float | None:
-        """How much of the promised wait is used up: 1 is all of it."""
+        """How much of the SLA is used up: 1 is all of it."""
         if not self.queue.sla_ms:
             return None
         return max(self.p95_ms or 0, self.waits.oldest_ms or 0) / self.queue.sla_ms
@@ -126,7 +126,7 @@ async def _alive(client: ScopedClient) -> str:
 
 
 async def waits_of(client: ScopedClient, queues: Sequence[QueueInfo]) -> dict[str, QueueWaits]:
-    """Read how long jobs have waited, of all these queues, whether something is promised of them or not."""
+    """Read how long jobs have waited, of all these queues, with an SLA or without."""
     names = tuple(sorted(queue.name for queue in queues))
     if not names:
         return {}

@@ -134,7 +134,7 @@ async def set_queue_here(
     value: str = Form(max_length=1_000),
     reason: str = Form("", max_length=500),
 ) -> Response:
-    """Change a setting of a queue for all programs."""
+    """Change a setting of a queue for all apps."""
     noted(request, queue=name, field=field, value=value, reason=reason or None)
     queue = await client.queues.set(name, field, read_value(value), reason=reason or None)
     return turned(request, url(request, "queues", queue.name), f"{queue.name}: {field} is changed")
@@ -142,10 +142,10 @@ async def set_queue_here(
 
 @routes.post("/queues/{queue}/reset", Permission.CHANGE_SETTINGS)
 async def reset_queue_here(request: Request, name: Name, client: Seen, field: str = Form(max_length=64)) -> Response:
-    """Let a setting of a queue be again what programs and their configuration say."""
+    """Let a setting of a queue be again what apps and their configuration say."""
     noted(request, queue=name, field=field)
     queue = await client.queues.reset(name, field)
-    return turned(request, url(request, "queues", queue.name), f"{queue.name}: {field} is again as programs say")
+    return turned(request, url(request, "queues", queue.name), f"{queue.name}: {field} is again as apps say")
 
 
 def read_value(text: str) -> Any:

@@ -114,7 +114,7 @@ async def create_schedule_here(
     every: str = Form("", max_length=50),
     tz: str = Form("UTC", max_length=100),
 ) -> Response:
-    """Make a schedule that no program defines."""
+    """Make a schedule that no app defines."""
     noted(request, name=name, kind=kind, cron=cron or None, every=every or None, tz=tz)
     call = await client.kinds.call(kind, await asyncio.to_thread(_arguments, args), {})
     noted(request, queue=call.queue)
@@ -181,14 +181,14 @@ async def run_schedule_here(request: Request, name: str, client: Seen) -> Respon
 
 @routes.post("/schedules/{name}/reset", Permission.CHANGE_SCHEDULES)
 async def reset_schedule_here(request: Request, name: str, client: Seen) -> Response:
-    """Let a schedule be again as programs define it."""
+    """Let a schedule be again as apps define it."""
     schedule = await client.schedules.reset(name)
-    return turned(request, url(request, "schedules", schedule.name), f"{schedule.name} is again as programs say")
+    return turned(request, url(request, "schedules", schedule.name), f"{schedule.name} is again as apps say")
 
 
 @routes.post("/schedules/{name}/delete", Permission.DELETE_SCHEDULES)
 async def delete_schedule_here(request: Request, name: str, client: Seen) -> Response:
-    """Forget a schedule that no program defines."""
+    """Forget a schedule that no app defines."""
     await client.schedules.delete(name)
     return turned(request, url(request, "schedules"), f"{name} is deleted")
 

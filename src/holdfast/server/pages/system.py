@@ -113,10 +113,10 @@ async def settings_page(
 
 @routes.post("/system/settings/reset", Permission.CHANGE_SETTINGS, whole=True)
 async def reset_setting_here(request: Request, client: Seen, path: str = Form(max_length=200)) -> Response:
-    """Let a setting be again as programs say."""
+    """Let a setting be again as apps say."""
     noted(request, path=path)
     await client.settings.reset(path)
-    return turned(request, url(request, "system", "settings"), f"{path} is again as programs say")
+    return turned(request, url(request, "system", "settings"), f"{path} is again as apps say")
 
 
 @routes.get("/system/audit", Permission.READ_AUDIT)

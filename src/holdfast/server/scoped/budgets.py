@@ -50,11 +50,11 @@ class ScopedBudgets(Scope):
     async def set(
         self, name: str, setting: str, value: Any, *, actor: str | None = None, reason: str | None = None
     ) -> BudgetInfo:
-        """Change a setting of a budget for all programs."""
+        """Change a setting of a budget for all apps."""
         return await self._budgets.set(self._shared(name), setting, value, actor=self.acting(actor), reason=reason)
 
     async def reset(self, name: str, setting: str) -> BudgetInfo:
-        """Let a setting of a budget be again what programs and their configuration say."""
+        """Let a setting of a budget be again what apps and their configuration say."""
         return await self._budgets.reset(self._shared(name), setting)
 
     def _shared(self, name: str) -> str:

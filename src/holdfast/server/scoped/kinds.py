@@ -1,4 +1,4 @@
-"""Kinds of jobs, as far as one caller may see them: those of the server's app, and what programs have published."""
+"""Kinds of jobs, as far as one caller may see them: those of the server's app, and what apps have published."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -40,12 +40,12 @@ class ScopedLimits(Scope):
     async def set(
         self, name: str, setting: str, value: Any, *, actor: str | None = None, reason: str | None = None
     ) -> LimitInfo:
-        """Change a setting of a limit for all programs."""
+        """Change a setting of a limit for all apps."""
         limit, who = self._shared(name), self.acting(actor)
         return await self._client.limits.set(limit, setting, value, actor=who, reason=reason)
 
     async def reset(self, name: str, setting: str) -> LimitInfo:
-        """Let a setting of a limit be again what programs and their configuration say."""
+        """Let a setting of a limit be again what apps and their configuration say."""
         return await self._client.limits.reset(self._shared(name), setting)
 
     def _shared(self, name: str) -> str:

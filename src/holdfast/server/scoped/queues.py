@@ -35,12 +35,12 @@ class ScopedQueues(Scope):
     async def set(
         self, name: str, setting: str, value: Any, *, actor: str | None = None, reason: str | None = None
     ) -> QueueInfo:
-        """Change a setting of a queue for all programs."""
+        """Change a setting of a queue for all apps."""
         queue = await self.get(name)
         return await self._queues.set(queue.name, setting, value, actor=self.acting(actor), reason=reason)
 
     async def reset(self, name: str, setting: str) -> QueueInfo:
-        """Let a setting of a queue be again what programs and their configuration say."""
+        """Let a setting of a queue be again what apps and their configuration say."""
         return await self._queues.reset((await self.get(name)).name, setting)
 
     def _own(self, name: str) -> str:

@@ -46,7 +46,7 @@ class ScopedSchedules(Scope):
     async def create(
         self, /, name: str, call: Call[Any], *, actor: str | None = None, **options: Unpack[PlanOptions]
     ) -> ScheduleInfo:
-        """Make a schedule that no program defines."""
+        """Make a schedule that no app defines."""
         self.require(call.queue)
         return await self._schedules.create(name, call, actor=self.acting(actor), **options)
 
@@ -59,7 +59,7 @@ class ScopedSchedules(Scope):
         actor: str | None = None,
         **changes: Unpack[ChangeOptions],
     ) -> ScheduleInfo:
-        """Change a schedule for all programs, until it is reset."""
+        """Change a schedule for all apps, until it is reset."""
         if call is not None:
             self.require(call.queue)
         return await self._schedules.edit(await self._own(name), call=call, actor=self.acting(actor), **changes)
@@ -73,7 +73,7 @@ class ScopedSchedules(Scope):
         return await self._schedules.disable(await self._own(name), actor=self.acting(actor))
 
     async def reset(self, name: str, *, actor: str | None = None) -> ScheduleInfo:
-        """Let a schedule be again as programs define it."""
+        """Let a schedule be again as apps define it."""
         return await self._schedules.reset(await self._own(name), actor=self.acting(actor))
 
     async def run(self, name: str) -> str:
@@ -81,7 +81,7 @@ class ScopedSchedules(Scope):
         return await self._schedules.run(await self._own(name))
 
     async def delete(self, name: str) -> None:
-        """Delete a schedule that no program defines."""
+        """Delete a schedule that no app defines."""
         await self._schedules.delete(await self._own(name))
 
     async def maintenance(self) -> List[MaintenanceWindow]:

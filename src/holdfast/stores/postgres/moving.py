@@ -36,7 +36,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _KINDS = {"timestamp with time zone": Kind.TIME, "jsonb": Kind.JSON, "boolean": Kind.FLAG}
 _ARRAYS: dict[str, Any] = {"bigint[]": list[int], "text[]": list[str]}  # JSON elsewhere, and on its way
-# A queue that is there keeps what its programs have published, and takes over a pause.
+# A queue that is there keeps what its apps have published, and takes over a pause.
 _PAUSES = ", ".join(
     f"{column} = COALESCE(t.{column}, excluded.{column})" for column in ("paused_at", "paused_by", "paused_reason")
 )

@@ -31,7 +31,7 @@ from holdfast.stores.sqlite.connection import Connection
 
 _MICROSECONDS = 1_000  # of a millisecond, which is what rows hold
 _NUMBERED = (("deliveries", "id"), ("ledger", "id"), ("alarms", "id"))  # numbers of this file's own
-# A queue that is there keeps what its programs have published, and takes over a pause.
+# A queue that is there keeps what its apps have published, and takes over a pause.
 _PAUSES = ", ".join(
     f"{column} = COALESCE(holdfast_queues.{column}, excluded.{column})"
     for column in ("paused_at", "paused_by", "paused_reason")

@@ -1,5 +1,5 @@
 -- name: list_policies
--- Read what programs have published.
+-- Read what apps have published.
 SELECT path, definition, published_at FROM holdfast.policies ORDER BY path;
 
 -- name: define_policies

@@ -28,7 +28,7 @@ WHERE origin = 'code' AND withdrawn_at IS NULL AND definition ->> 'kind' = ANY (
     AND NOT name = ANY ($2::text[]);
 
 -- name: store_schedule
--- Keep a schedule that no program defines.
+-- Keep a schedule that no app defines.
 INSERT INTO holdfast.schedules (name, origin, definition, defined_at, changed_at, changed_by)
 VALUES ($1, 'stored', $2::jsonb, holdfast.clock(), holdfast.clock(), $3)
 ON CONFLICT (name) DO NOTHING
@@ -51,7 +51,7 @@ WHERE name = $1
 RETURNING name;
 
 -- name: drop_schedule
--- Forget a schedule that no program defines.
+-- Forget a schedule that no app defines.
 DELETE FROM holdfast.schedules WHERE name = $1 AND (origin = 'stored' OR withdrawn_at IS NOT NULL) RETURNING name;
 
 -- name: read_schedules

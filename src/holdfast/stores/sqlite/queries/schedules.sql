@@ -28,7 +28,7 @@ WHERE origin = 'code' AND withdrawn_at IS NULL AND definition ->> '$.kind' IN (S
     AND name NOT IN (SELECT value FROM json_each(:names));
 
 -- name: store_schedule
--- Keep a schedule that no program defines.
+-- Keep a schedule that no app defines.
 INSERT INTO holdfast_schedules (name, origin, definition, defined_at, changed_at, changed_by)
 VALUES (:name, 'stored', :definition, :now, :now, :actor)
 ON CONFLICT (name) DO NOTHING;
@@ -46,7 +46,7 @@ SET
 WHERE name = :name;
 
 -- name: drop_schedule
--- Forget a schedule that no program defines.
+-- Forget a schedule that no app defines.
 DELETE FROM holdfast_schedules WHERE name = :name AND (origin = 'stored' OR withdrawn_at IS NOT NULL);
 
 -- name: read_schedules
