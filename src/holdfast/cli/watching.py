@@ -54,8 +54,7 @@ class Following:
                 raise
 
     async def _follow(self, client: Client) -> None:
-        events: Any = client.jobs.watch(self._job_id)  # an async generator behind a wider type
-        async with aclosing(events):
+        async with aclosing(client.jobs.watch(self._job_id)) as events:
             async for event in events:
                 self._tell(event)
                 if event.type in TERMINAL_EVENTS:

@@ -3,7 +3,7 @@
 Verbs on one job raise what went wrong in a sentence that says what to do next; the `*_many` forms answer for each job.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -89,7 +89,7 @@ class Jobs(Protocol):
     async def wait(self, job: JobId, timeout: Duration | None = None) -> Job:
         """Wait until a job has finished and return it; ResultTimeout when it takes longer."""
 
-    def watch(self, job: JobId) -> AsyncIterator[Event]:
+    def watch(self, job: JobId) -> AsyncGenerator[Event, None]:
         """Follow one job: everything that happens to it from here on, until it finishes.
 
         Of a job that has finished already it gives that end, and nothing else.

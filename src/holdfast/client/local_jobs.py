@@ -1,7 +1,7 @@
 """Jobs, on one store."""
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
@@ -177,7 +177,7 @@ class LocalJobs:
         """Wait until a job has finished and return its row, of which a handle reads the result."""
         return await self._waiting.ended(job_id(job), timeout)
 
-    async def watch(self, job: JobId) -> AsyncIterator[Event]:
+    async def watch(self, job: JobId) -> AsyncGenerator[Event, None]:
         """Follow one job: everything that happens to it from here on, until it finishes."""
         wanted = encode(job_id(job))
         async with self._watching.subscribe(EventFilter(jobs=frozenset({wanted}))) as events:

@@ -1,7 +1,7 @@
 """Jobs, over HTTP."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -163,7 +163,7 @@ class RemoteJobs(RemoteNamespace):
             message = f"job {_id(job)} had not finished after {timeout_s:g} s; it goes on, ask again later"
             raise ResultTimeout(message) from None
 
-    async def watch(self, job: JobId) -> AsyncIterator[Event]:
+    async def watch(self, job: JobId) -> AsyncGenerator[Event, None]:
         """Follow one job until it finishes; of one that has finished, there is only its end."""
         wanted = _id(job)
         async with RemoteEvents(self._link, jobs=frozenset({wanted})) as events:

@@ -1,6 +1,6 @@
 """Jobs, as far as one caller may see them; one elsewhere is not there for them."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -104,7 +104,7 @@ class ScopedJobs(Scope):
         await self._jobs.wait((await self.get(job)).id, timeout)
         return await self.get(job)
 
-    async def watch(self, job: JobId) -> AsyncIterator[Event]:
+    async def watch(self, job: JobId) -> AsyncGenerator[Event, None]:
         """Follow one job until it finishes."""
         async for event in self._jobs.watch((await self.get(job)).id):
             yield redact(event)
