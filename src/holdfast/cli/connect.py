@@ -67,7 +67,7 @@ def with_server(named: locate.Server, work: Callable[["RemoteClient"], Awaitable
 
 
 def within(ctx: click.Context, work: Callable[[Session], Awaitable[T]], seconds: float) -> T:
-    """Do the same for a limited time and without importing an app: the user has not run a command yet."""
+    """Ask the store or a server for a limited time and without importing an app: the user has not run a command yet."""
 
     async def run() -> T:
         async with asyncio.timeout(seconds):
