@@ -33,7 +33,7 @@ class Policies:
         self._deadline_s = deadline_s
 
     async def set(self, path: str, value: Any, *, actor: str | None = None, reason: str | None = None) -> str:
-        """Change a setting for all programs, checked as if it stood in the definition; gives the path in the store."""
+        """Change a setting for all apps, checked as if it stood in the definition; gives the path in the store."""
         sort, name, field = _read_path(path)
         stored = f"{sort}.{name}.{field}"
         who, why = checked_actor(actor), checked_reason(reason)
@@ -55,7 +55,7 @@ class Policies:
         return stored
 
     async def reset(self, path: str) -> bool:
-        """Let a setting be again what programs say; False when it had not been changed."""
+        """Let a setting be again what apps say; False when it had not been changed."""
         sort, name, field = _read_path(path)
         was_changed = await until_answered(
             lambda _: self._store.reset_override(f"{sort}.{name}.{field}"), self._deadline_s, f"reset {path}"

@@ -214,7 +214,7 @@ class LocalSchedules:
             lambda again: self._dropped(stored, again=again), self._settings.deadline_s, f"delete schedule {stored}"
         )
         if not gone:
-            message = f"delete schedule {stored}: programs define it, so that it would come back; disable it instead"
+            message = f"delete schedule {stored}: apps define it, so that it would come back; disable it instead"
             raise Conflict(message)
 
     async def run(self, name: str) -> str:

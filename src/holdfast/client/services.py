@@ -46,7 +46,7 @@ class Services(Protocol):
         """
 
     async def reset(self, name: str) -> ServiceInfo:
-        """Let a service run again as programs and their configuration say."""
+        """Let a service run again as apps and their configuration say."""
 
 
 class ServiceStores(SettingStore, LeaderStore, Protocol):
@@ -96,7 +96,7 @@ class LocalServices:
         return await self._get(name)
 
     async def reset(self, name: str) -> ServiceInfo:
-        """Let a service run again as programs and their configuration say."""
+        """Let a service run again as apps and their configuration say."""
         with refusing():
             require_service(name)
         for part in (await self._changes()).get(name, {}):

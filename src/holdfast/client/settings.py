@@ -28,15 +28,15 @@ class RuntimeSettings(Protocol):
         """Read the settings that people have changed at run time: who, when and why."""
 
     async def set(self, path: str, value: Any, *, actor: str | None = None, reason: str | None = None) -> Setting:
-        """Change a setting of a limit, budget, queue or service for all programs, within five seconds.
+        """Change a setting of a limit, budget, queue or service for all apps, within five seconds.
 
             await app.settings.set("limits.tenant.concurrency", 5, reason="the supplier is slow")
 
-        It holds until it is reset, whatever programs define, and is checked as if it stood in the definition.
+        It holds until it is reset, whatever apps define, and is checked as if it stood in the definition.
         """
 
     async def reset(self, path: str) -> bool:
-        """Let a setting be again what programs and their configuration say; False when it had not been changed."""
+        """Let a setting be again what apps and their configuration say; False when it had not been changed."""
 
 
 class LocalSettings:
@@ -55,7 +55,7 @@ class LocalSettings:
         return self._changed(await self._policies.changes())
 
     async def set(self, path: str, value: Any, *, actor: str | None = None, reason: str | None = None) -> Setting:
-        """Change a setting of a limit, budget, queue or service for all programs, within five seconds."""
+        """Change a setting of a limit, budget, queue or service for all apps, within five seconds."""
         stored = await self._policies.set(path, value, actor=actor, reason=reason)
         changed = self._changed([row for row in await self._policies.changes() if row.path == stored])
         if not changed:
@@ -64,7 +64,7 @@ class LocalSettings:
         return changed[0]
 
     async def reset(self, path: str) -> bool:
-        """Let a setting be again what programs and their configuration say."""
+        """Let a setting be again what apps and their configuration say."""
         return await self._policies.reset(path)
 
     def _changed(self, rows: Sequence[Override]) -> List[Setting]:

@@ -35,10 +35,10 @@ class RemoteSettable(RemoteNamespace, Generic[T]):
     async def set(
         self, name: str, setting: str, value: Any, *, actor: str | None = None, reason: str | None = None
     ) -> T:
-        """Change a setting for all programs."""
+        """Change a setting for all apps."""
         body = SettingRequest(value=value, reason=reason)
         return await self._change("PUT", self._info, name, "settings", setting, body=body, actor=actor)
 
     async def reset(self, name: str, setting: str) -> T:
-        """Let a setting be again what programs and their configuration say."""
+        """Let a setting be again what apps and their configuration say."""
         return await self._change("DELETE", self._info, name, "settings", setting)

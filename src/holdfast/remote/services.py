@@ -44,7 +44,7 @@ class RemoteServices(RemoteNamespace):
         return await self._service(name)
 
     async def reset(self, name: str) -> ServiceInfo:
-        """Let a service run again as programs and their configuration say."""
+        """Let a service run again as apps and their configuration say."""
         for part in _PARTS:
             await self._link.ask(SettingReset, "DELETE", "settings", f"{PREFIX}{name}.{part}")
         return await self._service(name)

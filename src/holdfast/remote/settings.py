@@ -23,10 +23,10 @@ class RemoteSettings:
         return (await self._link.ask(SettingList, "GET", "settings", "overrides")).settings
 
     async def set(self, path: str, value: Any, *, actor: str | None = None, reason: str | None = None) -> Setting:
-        """Change a setting of a limit, budget, queue or service for all programs."""
+        """Change a setting of a limit, budget, queue or service for all apps."""
         refuse_actor(actor)
         return await self._link.ask(Setting, "PUT", "settings", path, body=SettingRequest(value=value, reason=reason))
 
     async def reset(self, path: str) -> bool:
-        """Let a setting be again what programs and their configuration say."""
+        """Let a setting be again what apps and their configuration say."""
         return (await self._link.ask(SettingReset, "DELETE", "settings", path)).reset

@@ -11,7 +11,7 @@ from holdfast.stores.values import Ready
 
 
 class ScheduleRow(msgspec.Struct, frozen=True):
-    """A schedule: what programs define, what people have changed of it, and how far it has come."""
+    """A schedule: what apps define, what people have changed of it, and how far it has come."""
 
     name: str
     origin: str
@@ -180,7 +180,7 @@ class SettingStore(Protocol):
         """Set one setting for everybody; `value` is JSON. Unknown: ask again."""
 
     async def reset_override(self, path: str) -> bool:
-        """Put a setting back to what programs say; False when nobody had changed it. Unknown: ask again."""
+        """Put a setting back to what apps say; False when nobody had changed it. Unknown: ask again."""
 
     async def list_overrides(self, prefix: str) -> list[Override]:
         """Read the settings that somebody has changed, whose path begins so."""

@@ -30,11 +30,11 @@ class ScopedSettings(Scope):
         return self._seen(await self._settings.overrides())
 
     async def set(self, path: str, value: Any, *, actor: str | None = None, reason: str | None = None) -> Setting:
-        """Change a setting of a limit, budget, queue or service for all programs."""
+        """Change a setting of a limit, budget, queue or service for all apps."""
         return await self._settings.set(path, value, actor=self.acting(actor), reason=reason)
 
     async def reset(self, path: str) -> bool:
-        """Let a setting be again what programs and their configuration say."""
+        """Let a setting be again what apps and their configuration say."""
         return await self._settings.reset(path)
 
     @property

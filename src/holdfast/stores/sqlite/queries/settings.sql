@@ -6,7 +6,7 @@ ON CONFLICT (path) DO UPDATE
 SET value = excluded.value, actor = excluded.actor, reason = excluded.reason, changed_at = excluded.changed_at;
 
 -- name: reset_override
--- Put a setting back to what programs say.
+-- Put a setting back to what apps say.
 DELETE FROM holdfast_overrides WHERE path = :path;
 
 -- name: list_overrides
