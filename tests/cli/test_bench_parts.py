@@ -178,7 +178,7 @@ def test_the_page_warns_of_what_spoils_figures(capsys: pytest.CaptureFixture[str
 def test_progress_fits_a_narrow_terminal() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=80, height=24, color_system=None)
     live = Live(console=console, auto_refresh=False)
-    view = bench_view.View(Plan(), live)
+    view = bench_view.View(Plan(), lambda line: live.update(line, refresh=True))
     for step in Step:
         view.show(Progress(2, 7, 30, step))
         console.print(live.get_renderable())

@@ -8,7 +8,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 
 import click
-from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -17,6 +16,7 @@ from holdfast.cli import listing, options, output
 from holdfast.cli.connect import Session, with_store
 from holdfast.cli.exits import Exit
 from holdfast.cli.grammar import Noun
+from holdfast.cli.live import drawn
 from holdfast.cli.output import Cell
 from holdfast.cli.tables import Attribute, ResourceTable, counted
 from holdfast.client.bulk import filter_of
@@ -177,12 +177,11 @@ def _drawn(*, quiet: bool) -> Iterator[Callable[[BulkOperation], None]]:
             last[:] = [_step(operation)]
             output.note(f"bulk operation {operation.id}: {_progress(operation)}")
 
-    console = None if quiet else output.live_console(sys.stderr)
-    if console is None:
+    if quiet:
         yield tell
         return
-    with Live(console=console, transient=True, auto_refresh=False, redirect_stdout=False) as live:
-        yield lambda operation: live.update(_bar(operation), refresh=True)
+    with drawn(sys.stderr) as draw:
+        yield tell if draw is None else lambda operation: draw(_bar(operation))
 
 
 def _bar(operation: BulkOperation) -> Table:

@@ -47,12 +47,10 @@ def write(look: Look, now: datetime) -> None:
         _json("result", job.result)
     job_parts.write(job, look.items, look.logs, now)
     if job.traceback is not None:
-        output.line("")
-        output.styled(("traceback", "bold"))
+        output.title("traceback")
         output.lines(_indented(job.traceback, 2))
     if job.attempts:
-        output.line("")
-        output.styled(("attempts", "bold"))
+        output.title("attempts")
         for attempt in job.attempts:
             _write_attempt(attempt)
 
@@ -177,8 +175,7 @@ def _field(label: str, value: str) -> None:
 
 def _json(title: str, value: Any) -> None:
     encoded = msgspec.json.encode(value)
-    output.line("")
-    output.styled((title, "bold"))
+    output.title(title)
     shown = output.indented(encoded, 0)
     output.lines(_indented(shown if len(shown) <= _SHORT_JSON else output.indented(encoded), 2))
 

@@ -28,25 +28,20 @@ _LEVEL_STYLES = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "red"}
 def write(job: Job, items: Sequence[JobItem], lines: Sequence[LogLine], now: datetime) -> None:
     """Print the parts that the job has."""
     if phases := job.phases:
-        _title("phases")
+        output.title("phases")
         _write_phases(phases, now)
     if job.items:
-        _title("items")
+        output.title("items")
         for name, counts in job.items.items():
             _write_items(name, counts, items)
     if lines:
         more = len(lines) - _LINES
-        _title(f"log, the last {_LINES} of {len(lines)} lines; see jobs logs" if more > 0 else "log")
+        output.title(f"log, the last {_LINES} of {len(lines)} lines; see jobs logs" if more > 0 else "log")
         write_lines(lines[-_LINES:], indent=2)
     if job.webhooks:
-        _title("webhooks")
+        output.title("webhooks")
         for message in job.webhooks:
             _write_webhook(message, now)
-
-
-def _title(text: str) -> None:
-    output.line("")
-    output.styled((text, "bold"))
 
 
 # ---- phases --------------------------------------------------------------------------------------------------------

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager, contextmanager
 
 import click
 import msgspec
-from rich.live import Live
 from rich.text import Text
 
 from holdfast.cli import locate, options, output
 from holdfast.cli.connect import require_kept, require_present
 from holdfast.cli.grammar import Verb
+from holdfast.cli.live import drawn
 from holdfast.config import Settings
 from holdfast.duration import milliseconds
 from holdfast.locations import masked
@@ -143,9 +143,5 @@ def _shown(settings: Settings) -> str:
 @contextmanager
 def _view() -> Iterator[Tell]:
     """Draw how far it is where a person watches; elsewhere tell nothing."""
-    console = output.live_console(sys.stderr)
-    if console is None:
-        yield lambda _step, _rows: None
-        return
-    with Live(console=console, transient=True, auto_refresh=False, redirect_stdout=False) as live:
-        yield lambda step, rows: live.update(Text(f"{step}  {rows:,}" if rows else step), refresh=True)
+    with drawn(sys.stderr) as draw:
+        yield lambda step, rows: None if draw is None else draw(Text(f"{step}  {rows:,}" if rows else step))

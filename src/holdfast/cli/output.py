@@ -104,6 +104,12 @@ def styled(*parts: tuple[str, str]) -> None:
         line("".join(text for text, _ in parts))
 
 
+def title(text: str) -> None:
+    """Print a title below an empty line."""
+    click.echo()
+    styled((text, "bold"))
+
+
 @contextlib.contextmanager
 def writing(name: str) -> Iterator[IO[str]]:
     """Open a file to write, or stdout for `-`; a new one is for this user alone, another keeps its mode."""

@@ -72,19 +72,19 @@ def stats(
 def _write_backlog(found: Stats, limit: int) -> None:
     more = _more(found, "backlog")
     waiting = min(sum(kind.jobs for kind in found.backlog), LISTED)
-    _title(f"backlog: {_jobs(waiting, 'waits', 'wait', more)}", is_first=True)
+    output.styled((f"backlog: {_jobs(waiting, 'waits', 'wait', more)}", "bold"))
     rows = [[Cell(kind.kind), Cell(f"{kind.jobs:,}{more}", f"{kind.jobs}{more}")] for kind in found.backlog]
     _table((Column("KIND", is_flexible=True), Column("JOBS", is_number=True)), rows, limit, len(rows))
 
 
 def _write_active(found: Stats, limit: int) -> None:
-    _title(f"active work: {_jobs(found.active.count, 'runs', 'run', _more(found, 'active'))}")
+    output.title(f"active work: {_jobs(found.active.count, 'runs', 'run', _more(found, 'active'))}")
     _write_jobs(found.active.jobs, found.active.count, found.at, limit)
 
 
 def _write_slow(found: Stats, limit: int) -> None:
     count = _jobs(found.slow.count, "has", "have", _more(found, "active"))
-    _title(f"slow jobs: {count} been running for more than {ages.span(SLOW)}")
+    output.title(f"slow jobs: {count} been running for more than {ages.span(SLOW)}")
     _write_jobs(found.slow.jobs, found.slow.count, found.at, limit)
 
 
@@ -93,7 +93,7 @@ def _write_jobs(jobs: Sequence[ActiveJob], count: int, now: datetime, limit: int
 
 
 def _write_items(jobs: Sequence[ActiveJob], limit: int) -> None:
-    _title(f"items: {_jobs(len(jobs), 'works', 'work')} on them")
+    output.title(f"items: {_jobs(len(jobs), 'works', 'work')} on them")
     columns = (
         Column("ID"),
         Column("KIND", is_flexible=True),
@@ -120,25 +120,19 @@ def _write_items(jobs: Sequence[ActiveJob], limit: int) -> None:
 def _write_errors(found: Stats) -> None:
     failed, finished = found.errors.jobs, found.errors.finished
     share = f" ({failed / finished:.1%})" if finished else ""
-    _title(f"errors in the last hour: {failed:,} of {_jobs(finished, 'that finished', 'that finished')}{share}")
+    output.title(f"errors in the last hour: {failed:,} of {_jobs(finished, 'that finished', 'that finished')}{share}")
 
 
 def _write_throughput(found: Stats, org_tag: str, limit: int) -> None:
     more = _more(found, "throughput")
     by_state = found.errors.by_state
     completed = by_state.get(JobState.COMPLETED, 0) if more else sum(org.jobs for org in found.throughput)
-    _title(f"throughput in the last hour: {_jobs(completed, 'completed', 'completed')}")
+    output.title(f"throughput in the last hour: {_jobs(completed, 'completed', 'completed')}")
     rows = [
         [Cell(org.org or "(none)", org.org or ""), Cell(f"{org.jobs:,}{more}", f"{org.jobs}{more}")]
         for org in found.throughput
     ]
     _table((Column(org_tag.upper(), is_flexible=True), Column("JOBS", is_number=True)), rows[:limit], limit, len(rows))
-
-
-def _title(text: str, *, is_first: bool = False) -> None:
-    if not is_first:
-        output.line("")
-    output.styled((text, "bold"))
 
 
 def _table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], limit: int, count: int) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import msgspec
-from rich.live import Live
 
 from holdfast.cli import bars, job_page, output
 from holdfast.cli.exits import Exit, show_error
+from holdfast.cli.live import drawn
 from holdfast.client.jobs import missing
 from holdfast.client.protocol import Client
 from holdfast.duration import milliseconds
@@ -62,13 +62,14 @@ def read_timeout(given: str | None, option: str) -> float | None:
 
 async def until_ended(client: Client, watch: Watch) -> None:
     """Wait until the jobs have ended or the time is over; a store that is away for a while ends no wait."""
-    with _drawn(watch) as draw:
+    with drawn(sys.stderr) as draw:
         await watch.look(client)
         limit = asyncio.timeout(watch.timeout_s)
         try:
             async with limit:
                 while watch.awaited:
-                    draw()
+                    if draw is not None:
+                        draw(bars.of_jobs([watch.seen[job] for job in watch.awaited], _DRAWN))
                     await asyncio.sleep(_LOOK_S)
                     await _look_again(client, watch)
         except TimeoutError:
@@ -94,29 +95,6 @@ def interruptible(watch: Watch) -> Iterator[None]:
         if not watch.ids:
             raise
         watch.is_interrupted = True
-
-
-@contextmanager
-def _drawn(watch: Watch) -> Iterator["_Draw"]:
-    console = output.live_console(sys.stderr)
-    if console is None:
-        yield _Draw(watch, None)
-        return
-    with Live(console=console, transient=True, auto_refresh=False, redirect_stdout=False) as live:
-        yield _Draw(watch, live)
-
-
-class _Draw:
-    """Draws a bar for each job that has not ended, for a person who watches."""
-
-    def __init__(self, watch: Watch, live: Live | None) -> None:
-        self._watch = watch
-        self._live = live
-
-    def __call__(self) -> None:
-        if self._live is not None:
-            awaited = [self._watch.seen[job] for job in self._watch.awaited]
-            self._live.update(bars.of_jobs(awaited, _DRAWN), refresh=True)
 
 
 # ---- what became of them -------------------------------------------------------------------------------------------

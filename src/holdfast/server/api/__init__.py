@@ -1,4 +1,4 @@
-"""The HTTP API: one file of routes for each resource, and one of shapes for what it answers."""
+"""The HTTP API: one file of routes for each resource; `holdfast.resources` has what it takes and answers."""
 
 from holdfast.server.api import (
     acting,
