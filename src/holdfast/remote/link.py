@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-NULL = msgspec.Raw(b"null")  # a value that is sent although it is None
 _PATH = "/api/v1"
 _DEADLINE_S = 30.0
 _LONGEST = 500
@@ -100,14 +99,9 @@ class Link:
         """Send a request, and read the answer as a resource."""
         return msgspec.json.decode(await self._send(method, path, query=query, body=body), type=answer)
 
-    async def put(self, *path: str, body: Mapping[str, Any]) -> None:
-        """Set something."""
-        await self._send("PUT", path, body=body)
-
-    async def delete(self, *path: str) -> Any:
+    async def delete(self, *path: str) -> None:
         """Remove something."""
-        content = await self._send("DELETE", path)
-        return self._decoded(content) if content else None
+        await self._send("DELETE", path)
 
     async def close(self) -> None:
         """Let go of the connections."""
@@ -140,14 +134,14 @@ class Link:
         path: tuple[str, ...],
         *,
         query: Mapping[str, Any] | None = None,
-        body: Mapping[str, Any] | Request | None = None,
+        body: Request | None = None,
     ) -> bytes:
         request = self._http.build_request(
             method,
             self._address(path),
             params=_given(query or {}),
             headers={} if body is None else {"content-type": _JSON},
-            content=None if body is None else msgspec.json.encode(_given_body(body)),
+            content=None if body is None else msgspec.json.encode(body),
         )
         try:
             async with asyncio.timeout(_LONGEST_ANSWER_S), self._answered(request) as answer:
@@ -208,12 +202,6 @@ class Link:
             self._reject(f"with {shown(found or 'no type')} instead of {expected}")
         if headers.get("content-encoding", "identity") != "identity":
             self._reject(f"compressed by {shown(headers['content-encoding'])}, which was not asked for")
-
-    def _decoded(self, content: bytes) -> Any:
-        try:
-            return msgspec.json.decode(content)
-        except (msgspec.MsgspecError, RecursionError, ValueError):
-            self._reject("with what is no JSON")
 
     def _reject(self, what: str) -> NoReturn:
         message = f"{self.url} answered {what}: expected a server of Holdfast; look at the address"
@@ -277,12 +265,6 @@ def _spelled(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
     return value.isoformat() if isinstance(value, datetime) else value
-
-
-def _given_body(body: Mapping[str, Any] | Request) -> Any:
-    if isinstance(body, Request):
-        return body
-    return {name: value for name, value in body.items() if value is not None}
 
 
 def _reason(error: Exception) -> str:
