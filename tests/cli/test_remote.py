@@ -8,17 +8,22 @@ import re
 import select
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
 from holdfast import Holdfast, public_id
 from holdfast.cli.main import standalone
 from holdfast.client import secrets
+from holdfast.errors import InvalidValue, LimitNotFound, ScheduleNotFound
+from holdfast.remote.client import RemoteClient
+from holdfast.remote.link import Link
 from holdfast.stores.access import NewToken
 from holdfast.stores.cluster import LockRequest
 from holdfast.stores.values import WorkerProcess
@@ -372,6 +377,65 @@ def test_settings_budgets_and_tokens(served: Place) -> None:
     assert [row["id"] for row in there] == [row["id"] for row in here]
     assert served.there("tokens", "revoke", number).stdout == f"token {number} of ci is revoked\n"
     assert served.there("tokens", "revoke", "4711").exit_code == 3
+
+
+async def _asking(served: Place, ask: Callable[[RemoteClient], Awaitable[Any]]) -> Any:
+    link = Link(served.address, served.tokens["admin"])
+    try:
+        return await ask(RemoteClient(link))
+    finally:
+        await link.close()
+
+
+async def _shown(served: Place, *args: str) -> Any:
+    """What a command prints, which has a loop of its own."""
+    return json.loads((await asyncio.to_thread(served.here, *args, "--json")).stdout)
+
+
+def test_a_limit_is_set_and_reset_over_http(served: Place) -> None:
+    async def change(client: RemoteClient) -> None:
+        before = await client.limits.get("mail")
+        changed = await client.limits.set("mail", "concurrency", 7, reason="more mail")
+        assert (before.concurrency, changed.concurrency) == (3, 7)
+        assert msgspec.to_builtins(changed) == await _shown(served, "limits", "show", "mail")
+        (setting,) = (await _shown(served, "config", "show", "limits.mail.concurrency"))["settings"]
+        assert (setting["value"], setting["changed_by"], setting["changed_reason"]) == (7, "admin", "more mail")
+        assert await client.limits.reset("mail", "concurrency") == before
+        with pytest.raises(LimitNotFound):
+            await client.limits.set("nonsense", "concurrency", 7)
+        with pytest.raises(InvalidValue, match="expected"):
+            await client.limits.set("mail", "concurrency", -1)
+
+    asyncio.run(_asking(served, change))
+
+
+def test_a_schedule_is_made_and_changed_over_http(served: Place) -> None:
+    app = Holdfast("sqlite://")
+
+    @app.task
+    async def send_email(to: str, n: int = 0) -> None: ...
+
+    async def change(client: RemoteClient) -> None:
+        made = await client.schedules.create(
+            "weekly",
+            send_email.call(to="ops"),
+            cron="0 3 * * mon",
+            tz="Europe/Berlin",
+            grace="5m",
+            exclude=["2030-12-24"],
+        )
+        assert (made.kind, made.args, made.tz, made.grace_ms) == ("send_email", {"to": "ops"}, "Europe/Berlin", 300_000)
+        assert [(day.first, day.last) for day in made.exclude] == [(date(2030, 12, 24), date(2030, 12, 24))]
+        edited = await client.schedules.edit("weekly", call=send_email.call(to="all", n=2), every="2h", overlap="queue")
+        assert (edited.cron, edited.every_ms, edited.overlap) == (None, 7_200_000, "queue")
+        assert (edited.args, edited.changed_by) == ({"to": "all", "n": 2}, "admin")
+        (listed,) = [row for row in (await _shown(served, "schedules", "list"))["schedules"] if row["name"] == "weekly"]
+        assert msgspec.to_builtins(edited) == listed
+        await client.schedules.delete("weekly")
+        with pytest.raises(ScheduleNotFound):
+            await client.schedules.edit("weekly", every="1h")
+
+    asyncio.run(_asking(served, change))
 
 
 def test_a_job_that_is_there_already(served: Place) -> None:
