@@ -1,8 +1,9 @@
-"""Whatever is sent, the server answers as its document says: no 5xx, no answer that is not documented."""
+"""Whatever is sent, the server answers as its document says: no 5xx, no answer that is not documented.
+
+The store has something of every resource; `test_http_pages.py` asks for every operation so that it succeeds.
+"""
 
 import asyncio
-import copy
-import functools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,7 +11,6 @@ from typing import Any
 import httpx2
 import pytest
 import requests
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
@@ -19,15 +19,14 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from holdfast import Holdfast, Queue
-from holdfast.policies.budgets import Budget
-from holdfast.policies.limits import Limit
+from holdfast import Holdfast
 from holdfast.server.openapi import STREAMS, TAGS
 from holdfast.server.settings import ServerSettings
 from tests.server.asking import asking
-from tests.server.reaching import document
+from tests.server.conforming import closed
+from tests.server.furnished import furnish, furnished_app
 from tests.support.sizes import size
-from tests.support.workers import MakeApp, drained
+from tests.support.workers import MakeApp
 
 CHECKS: list[Any] = [
     not_a_server_error,
@@ -37,32 +36,10 @@ CHECKS: list[Any] = [
 ]
 
 
-@functools.cache
-def described() -> Any:
-    """Read the document, which is the same for all apps, once."""
-    return schemathesis.openapi.from_dict(copy.deepcopy(document()))
-
-
-def make(make_app: MakeApp) -> Holdfast:
-    app = make_app(
-        queues=[Queue("high", workers=2)],
-        limits=[Limit(name="screenshots", queue="high", concurrency=2)],
-        budgets=[Budget(name="ai", amount="$500", queue="high")],
-    )
-
-    @app.task(queue="high", max_attempts=1)
-    async def send_email(to: str = "") -> None:
-        raise ConnectionError(to)
-
-    return app
-
-
 @asynccontextmanager
 async def serving(app: Holdfast) -> AsyncIterator[httpx2.AsyncClient]:
     async with app:
-        await app.tasks.get("send_email").enqueue()
-        await drained(app)
-        await app.tasks.get("send_email").using(delay="1h").enqueue()
+        await furnish(app)
         async with asking(app, settings=ServerSettings(rate=None)) as web:
             yield web
 
@@ -78,8 +55,8 @@ def prepared(case: Any) -> httpx2.Request:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("tag", [tag for tag in TAGS if tag != STREAMS])
 def test_every_answer_is_documented(tag: str, make_sqlite_memory: MakeApp) -> None:
-    app = make(make_sqlite_memory)
-    schema = described().include(tag=tag)
+    app = furnished_app(make_sqlite_memory)
+    schema = closed().include(tag=tag)
     with asyncio.Runner() as runner:
         context = serving(app)
         web = runner.run(context.__aenter__())
