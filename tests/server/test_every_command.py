@@ -145,8 +145,8 @@ ALIKE = [line for line in CALLS if line not in EACH]
 LINES = COMMANDS.strip().splitlines()
 # Of those elsewhere, jobs can be asked of a server too, which gives the same as the database.
 COMPARED = [line for line in LINES if line in CALLS or line.startswith(("jobs ", "top"))]
-MADE = ("secret", "hint", "at", "used_at")
-MOMENT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z"  # those of schedules have no fraction
+MADE = ("secret", "hint", "used_at")
+MOMENT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"
 ROOT = Path(__file__).parents[2]
 SOURCE = """
 from pathlib import Path
@@ -272,6 +272,6 @@ def _common(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _steady(text: str, began: datetime) -> str:
-    """Leave out the moments at which the lines were run, and what is counted from them."""
-    text = re.sub(r"\d+ s ago", "lately", text)
+    """Leave out the moments since the lines are run, and what is counted from them."""
+    text = re.sub(r'paused [^"]+? ago', "paused", text)
     return re.sub(MOMENT, lambda found: "now" if datetime.fromisoformat(found[0]) >= began else found[0], text)
