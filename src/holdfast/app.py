@@ -217,7 +217,7 @@ class Holdfast(Hooks, Working):
 
     @property
     def kinds(self) -> Kinds:
-        """The kinds of jobs that programs have published."""
+        """The kinds of jobs that apps have published."""
         return self.client.kinds
 
     @property

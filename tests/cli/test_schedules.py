@@ -159,7 +159,7 @@ def test_delete_forgets_what_no_program_defines(shop: Shop) -> None:
     assert shop.ok("schedules", "delete", "stored") == "stored is deleted\n"
     refused = shop("schedules", "delete", "nightly")
     assert (refused.exit_code, refused.stdout) == (4, "")
-    assert "programs define it, so that it would come back; disable it instead" in refused.stderr
+    assert "apps define it, so that it would come back; disable it instead" in refused.stderr
 
 
 def test_maintenance_starts_and_ends(shop: Shop) -> None:
