@@ -11,7 +11,8 @@ import pytest
 from holdfast.stores.alarms import Alarm
 from tests.cli.conftest import Shop
 from tests.support import raw
-from tests.support.notice_receiver import Receiver, free_port
+from tests.support.notice_receiver import Receiver
+from tests.support.ports import free_port
 
 TWO = [
     Alarm(source="failed", policy="ops", queue="high", kind="resize", fingerprint=cause, title="it failed", job_id=1)

@@ -16,7 +16,8 @@ from holdfast.stores.store import Store
 from tests.support import raw
 from tests.support.builders import enqueue
 from tests.support.clock import Clock
-from tests.support.notice_receiver import Mailbox, Receiver, free_port, text_of
+from tests.support.notice_receiver import Mailbox, Receiver, text_of
+from tests.support.ports import free_port
 from tests.support.staff import KEY, SECRET, Staff, alarm, channels
 
 LINK = "https://jobs.example.org/jobs/{id}?e={escalation}"

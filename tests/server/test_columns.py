@@ -9,7 +9,8 @@ from playwright.async_api import Browser, Page, expect
 from holdfast import Holdfast
 from tests.server.browser import IN_BROWSER, browsing
 from tests.server.furnished import furnish, furnished_app
-from tests.server.test_live_page import free_port, serving
+from tests.server.test_live_page import serving
+from tests.support.ports import free_port
 from tests.support.wait import PATIENCE_S
 from tests.support.web import made_token
 from tests.support.workers import MakeApp

@@ -15,8 +15,9 @@ from holdfast import Context, Fatal, Holdfast, Queue, Retry, public_id
 from holdfast.job import JobState
 from tests.server.browser import IN_BROWSER, browsing
 from tests.server.hostile import HOSTILE
-from tests.server.test_live_page import free_port, serving
+from tests.server.test_live_page import serving
 from tests.support.builders import enqueue_many
+from tests.support.ports import free_port
 from tests.support.wait import PATIENCE_S
 from tests.support.web import made_token
 from tests.support.workers import drained, until_state

@@ -19,6 +19,7 @@ from holdfast.server.connection import Connection
 from tests.server.browser import IN_BROWSER, Browsing, browsing
 from tests.server.following import made_token
 from tests.server.test_streams import live_of
+from tests.support.ports import free_port
 from tests.support.wait import PATIENCE_S, until
 
 pytestmark = IN_BROWSER
@@ -71,13 +72,6 @@ async def serving(app: Holdfast, port: int) -> AsyncIterator[uvicorn.Server]:
         async with asyncio.timeout(PATIENCE_S):
             await running
         assert live_of(asgi).open == 0
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-        return port
 
 
 @pytest_asyncio.fixture(loop_scope="session")

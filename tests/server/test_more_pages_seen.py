@@ -11,8 +11,9 @@ from playwright.async_api import Browser, Page
 from holdfast import Budget, Context, Fatal, Queue
 from tests.server.browser import IN_BROWSER, browsing
 from tests.server.furnished import furnish, furnished_app
-from tests.server.test_live_page import free_port, serving
+from tests.server.test_live_page import serving
 from tests.server.touring import PAGES, group_of
+from tests.support.ports import free_port
 from tests.support.sizes import size
 from tests.support.web import made_token
 from tests.support.workers import MakeApp, drained

@@ -3,7 +3,6 @@
 import asyncio
 import email
 import json
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from email.message import Message
@@ -77,10 +76,3 @@ def text_of(mail: Message) -> str:
     payload = mail.get_payload(decode=True)
     assert isinstance(payload, bytes)
     return payload.decode()
-
-
-def free_port() -> int:
-    """A port at which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

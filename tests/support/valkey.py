@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from importlib import resources
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import redis
 
+from tests.support.ports import free_port, release_port
 from tests.support.wait import wait_until
 
 
@@ -20,9 +20,7 @@ class Valkey:
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="valkey-"))
         self._process: subprocess.Popen[bytes] | None = None
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            self.port: int = listener.getsockname()[1]
+        self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
@@ -66,6 +64,7 @@ class Valkey:
     def close(self) -> None:
         if self._process is not None:
             self.kill()
+        release_port(self.port)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def ask(self, *command: str | int) -> object:

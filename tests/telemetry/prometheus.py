@@ -1,7 +1,6 @@
 """Prometheus from Debian's package, for a while, on a port of its own."""
 
 import json
-import socket
 import subprocess
 import urllib.parse
 import urllib.request
@@ -13,6 +12,7 @@ from typing import Any
 import yaml
 
 from tests.support import debian
+from tests.support.ports import free_port
 from tests.support.wait import PATIENCE_S, wait_until
 
 
@@ -55,19 +55,10 @@ class Prometheus:
         wait_until(is_ready, "Prometheus answers")
 
 
-def free_ports(count: int) -> list[int]:
-    """Find ports that nobody uses at the moment."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [found.getsockname()[1] for found in sockets]
-    for found in sockets:
-        found.close()
-    return ports
-
-
 @contextmanager
 def scraping(folder: Path, targets: Sequence[int], rules: Path) -> Iterator[Prometheus]:
     """Let Prometheus scrape processes of this host, once a second."""
-    (port,) = free_ports(1)
+    port = free_port()
     settings = {
         "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(rules)],

@@ -18,9 +18,10 @@ import yaml
 from holdfast import Holdfast
 from holdfast.job import JobState
 from tests.support import debian
+from tests.support.ports import free_port
 from tests.support.sizes import size
 from tests.support.wait import until, wait_until
-from tests.telemetry.prometheus import Prometheus, free_ports, scraping
+from tests.telemetry.prometheus import Prometheus, scraping
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = DEPLOY / "prometheus" / "alerts.yml"
@@ -153,7 +154,7 @@ async def drained(app: Holdfast, expected: int) -> None:
 @pytest.mark.timeout(180)
 async def test_two_workers_and_a_server_are_scraped_and_every_query_runs(app: Holdfast, tmp_path: Path) -> None:
     jobs = size(100, 5_000)
-    ports = free_ports(4)
+    ports = [free_port() for _ in range(4)]
     async with app:
         await enqueue(app, jobs)
         with ExitStack() as stack:
