@@ -1,5 +1,6 @@
 """`holdfast serve`: closed to others by default, one address, a clean end."""
 
+import contextlib
 import json
 import signal
 import socket
@@ -192,7 +193,10 @@ def test_a_file_an_option_and_a_path_of_its_own(sqlite_shop: Shop) -> None:
 
 def _ports(pid: int) -> list[int]:
     """Read on which ports a process listens."""
-    links = [str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()]
+    links = []
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it may close one while this looks
+            links.append(str(link.readlink()))
     inodes = {link.removeprefix("socket:[").removesuffix("]") for link in links if link.startswith("socket:")}
     rows = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
     return [int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A" and row[9] in inodes]
