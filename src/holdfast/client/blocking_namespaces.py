@@ -3,8 +3,7 @@
 import asyncio
 import functools
 from collections.abc import Callable, Coroutine, Iterator
-from datetime import datetime
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack
 
 from holdfast.client.audit import Audit
 from holdfast.client.budgets import Budgets
@@ -23,7 +22,7 @@ from holdfast.client.settings import RuntimeSettings
 from holdfast.client.tokens import Tokens
 from holdfast.client.webhooks import Webhooks
 from holdfast.client.workers import Workers
-from holdfast.resources.dead_letter import DeadLetter
+from holdfast.resources.dead_letter import DeadLetter, FailedJobs
 from holdfast.resources.event import Event
 from holdfast.resources.job import Job
 
@@ -240,15 +239,6 @@ class BlockingDeadLetters(Blocking[DeadLetters]):
     replay = _waits_for(DeadLetters.replay)
     purge = _waits_for(DeadLetters.purge)
 
-    def export(
-        self,
-        group: str | None = None,
-        *,
-        kind: str | None = None,
-        queue: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
-    ) -> Iterator[DeadLetter]:
+    def export(self, group: str | None = None, **which: Unpack[FailedJobs]) -> Iterator[DeadLetter]:
         """Go through failed jobs, newest first, with their secrets covered."""
-        letters = self._namespace.export(group, kind=kind, queue=queue, error=error, since=since)
-        return follow(self._loop, letters)
+        return follow(self._loop, self._namespace.export(group, **which))

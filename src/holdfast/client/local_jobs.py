@@ -133,9 +133,14 @@ class LocalJobs:
         phase: str | None = None,
         org_tag: str = ORG_TAG,
         project_tag: str = PROJECT_TAG,
-        queues: Sequence[str] = (),
     ) -> Stats:
-        """Answer what operators ask first; of these queues only, where some are named."""
+        """Answer what operators ask first."""
+        return await self.stats_of((), project=project, phase=phase, org_tag=org_tag, project_tag=project_tag)
+
+    async def stats_of(
+        self, queues: Sequence[str], *, project: str | None, phase: str | None, org_tag: str, project_tag: str
+    ) -> Stats:
+        """Answer it of these queues only; of all where none is named."""
         return await read_stats(
             self._store, project=project, phase=phase, org_tag=org_tag, project_tag=project_tag, queues=queues
         )

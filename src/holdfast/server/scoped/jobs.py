@@ -78,8 +78,8 @@ class ScopedJobs(Scope):
         project_tag: str = PROJECT_TAG,
     ) -> Stats:
         """Answer what operators ask first, of the jobs in their queues."""
-        return await self._jobs.stats(
-            project=project, phase=phase, org_tag=org_tag, project_tag=project_tag, queues=self.among()
+        return await self._jobs.stats_of(
+            self.among(), project=project, phase=phase, org_tag=org_tag, project_tag=project_tag
         )
 
     async def why(self, job: JobId) -> Why:
