@@ -88,11 +88,11 @@ async def test_services_say_once_that_the_store_is_away_and_once_that_it_is_back
     caplog.set_level(logging.INFO, "holdfast")
     store: Any = Away(sqlite_memory)
     async with ServiceRunner(store, InStore(sqlite_memory), Holdfast("sqlite://").config, Leads()).open():
-        await moments.wait("served", service="promote")
+        await moments.wait("served", service="promotion")
         store.is_away = True
         await until(lambda: store.asked > 50, "the services have tried again and again")
         store.is_away = False
-        await moments.next("served", service="promote")
+        await moments.next("served", service="promotion")
     lines = [record.message for record in caplog.records if "service" in record.message]
     assert lines == ["the services wait for the store: cannot connect to the database", "the services run again"]
 

@@ -224,7 +224,7 @@ async def test_a_schedule_is_disabled_enabled_and_reset_while_workers_run(
         fires = await app.schedules.fires("greet", 100)
         assert [fire for fire in fires if fire not in before and fire.time < enabled_at] == []
         assert (await app.schedules.reset("greet")).changed == []
-        with pytest.raises(Conflict, match="programs define it"):
+        with pytest.raises(Conflict, match="apps define it"):
             await app.schedules.delete("greet")
 
 

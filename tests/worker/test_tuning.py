@@ -88,7 +88,7 @@ def test_a_burst_takes_it_to_the_maximum_within_a_minute_and_rest_takes_it_back_
         gear.step(row(second, oldest_ms=31_000 + second), busy=0.4)
         grown.append(gear.workers)
     assert grown == [3, 4, 5, 7, 8, 8]
-    assert gear.reason.startswith("8, its maximum: jobs waited for 31.1 s, which is more than half of the 60 s")
+    assert gear.reason.startswith("8, its maximum: jobs waited for 31.1 s, which is more than half of the SLA of 60 s")
     shrunk = []
     for second in range(70, 670, 10):
         gear.step(row(second, p95_ms=31_000), busy=0.4)  # that of the last minutes says nothing once nobody waits
