@@ -1,12 +1,14 @@
 """Background jobs that are never lost: from one SQLite file to PostgreSQL by one URL."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from holdfast.app import Holdfast
 from holdfast.arq_delivery import ArqDelivery
 from holdfast.backends.backend import QueueBackend
 from holdfast.backends.inline import InlineQueueBackend
 from holdfast.backends.jobs import HoldfastQueueBackend
 from holdfast.cadence import Service
-from holdfast.client.blocking import BlockingClient, BlockingHandle
 from holdfast.client.subscription import EventsMissed, Subscription
 from holdfast.context import Context
 from holdfast.election import RedisElection
@@ -71,44 +73,6 @@ from holdfast.policies.kinds import Kind
 from holdfast.policies.limits import Limit
 from holdfast.queues import Queue
 from holdfast.release import RELEASE
-from holdfast.resources.audit import AuditEntry, AuditPage
-from holdfast.resources.budget import BudgetInfo, LedgerEntry, LedgerPage, LostSpend, SpendPart
-from holdfast.resources.bulk import BulkOperation, BulkState, BulkVerb
-from holdfast.resources.dead_letter import DeadLetter, DeadLetterGroup, DeadLetterGroupPage
-from holdfast.resources.escalation import (
-    ChannelTest,
-    EscalationDetail,
-    EscalationInfo,
-    EscalationNotice,
-    EscalationPage,
-    PolicyTest,
-)
-from holdfast.resources.event import Event
-from holdfast.resources.job import (
-    Attempt,
-    EnqueuedJob,
-    ItemSet,
-    Job,
-    JobPage,
-    JobPhase,
-    JobSummary,
-    Progress,
-)
-from holdfast.resources.job_parts import JobAnswer, JobItem, LogLine, StateChange, Why
-from holdfast.resources.kind import KindInfo
-from holdfast.resources.limit import LimitInfo, LimitKey, SlotHolder
-from holdfast.resources.lock import LockInfo
-from holdfast.resources.queue import JobCount, QueueInfo, Tuning
-from holdfast.resources.schedule import (
-    DateRange,
-    MaintenanceWindow,
-    ScheduleFire,
-    ScheduleInfo,
-)
-from holdfast.resources.service import Leader, ServiceInfo
-from holdfast.resources.token import CreatedToken, Token
-from holdfast.resources.webhook import Delivery, DeliveryTry, Endpoint
-from holdfast.resources.worker import WorkerInfo
 from holdfast.retry import Backoff, backoff
 from holdfast.schedules import Schedule
 from holdfast.server.principal import Principal
@@ -124,6 +88,49 @@ from holdfast.telemetry.settings import TelemetrySettings
 from holdfast.webhooks.settings import WebhookSettings
 from holdfast.why import Reason
 from holdfast.worker_settings import WorkerSettings
+
+if TYPE_CHECKING:  # at run time, `__getattr__` imports these
+    from holdfast.client.blocking import BlockingClient, BlockingHandle
+    from holdfast.resources.audit import AuditEntry, AuditPage
+    from holdfast.resources.budget import BudgetInfo, LedgerEntry, LedgerPage, LostSpend, SpendPart
+    from holdfast.resources.bulk import BulkOperation, BulkState, BulkVerb
+    from holdfast.resources.dead_letter import DeadLetter, DeadLetterGroup, DeadLetterGroupPage
+    from holdfast.resources.escalation import (
+        ChannelTest,
+        EscalationDetail,
+        EscalationInfo,
+        EscalationNotice,
+        EscalationPage,
+        PolicyTest,
+    )
+    from holdfast.resources.event import Event
+    from holdfast.resources.job import (
+        Attempt,
+        EnqueuedJob,
+        ItemSet,
+        Job,
+        JobPage,
+        JobPhase,
+        JobSummary,
+        Progress,
+    )
+    from holdfast.resources.job_parts import JobAnswer, JobItem, LogLine, StateChange, Why
+    from holdfast.resources.kind import KindInfo
+    from holdfast.resources.limit import LimitInfo, LimitKey, SlotHolder
+    from holdfast.resources.lock import LockInfo
+    from holdfast.resources.queue import JobCount, QueueInfo, Tuning
+    from holdfast.resources.schedule import (
+        DateRange,
+        MaintenanceWindow,
+        ScheduleFire,
+        ScheduleInfo,
+    )
+    from holdfast.resources.service import Leader, ServiceInfo
+    from holdfast.resources.setting import Setting, SettingList
+    from holdfast.resources.stats import Stats
+    from holdfast.resources.token import CreatedToken, Token
+    from holdfast.resources.webhook import Delivery, DeliveryTry, Endpoint
+    from holdfast.resources.worker import WorkerInfo
 
 __version__ = RELEASE
 
@@ -251,6 +258,8 @@ __all__ = [
     "ServerSettings",
     "Service",
     "ServiceInfo",
+    "Setting",
+    "SettingList",
     "Shard",
     "ShutdownTimeout",
     "SignedWebhook",
@@ -260,6 +269,7 @@ __all__ = [
     "Snooze",
     "SpendPart",
     "StateChange",
+    "Stats",
     "StoreError",
     "StoreMoved",
     "StoreUnavailable",
@@ -284,3 +294,36 @@ __all__ = [
     "backoff",
     "phase",
 ]
+
+_LATE = (
+    "holdfast.client.blocking",
+    "holdfast.resources.audit",
+    "holdfast.resources.budget",
+    "holdfast.resources.bulk",
+    "holdfast.resources.dead_letter",
+    "holdfast.resources.escalation",
+    "holdfast.resources.event",
+    "holdfast.resources.job",
+    "holdfast.resources.job_parts",
+    "holdfast.resources.kind",
+    "holdfast.resources.limit",
+    "holdfast.resources.lock",
+    "holdfast.resources.queue",
+    "holdfast.resources.schedule",
+    "holdfast.resources.service",
+    "holdfast.resources.setting",
+    "holdfast.resources.stats",
+    "holdfast.resources.token",
+    "holdfast.resources.webhook",
+    "holdfast.resources.worker",
+)
+
+
+def __getattr__(name: str) -> Any:
+    """Import the resource types when a program names the first one: they are a quarter of the time of an import."""
+    if name in __all__:
+        for module in map(import_module, _LATE):
+            if hasattr(module, name):
+                return globals().setdefault(name, getattr(module, name))
+    message = f"module 'holdfast' has no attribute {name!r}"
+    raise AttributeError(message)

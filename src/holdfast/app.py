@@ -9,27 +9,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from holdfast.app_options import AppOptions, takes_options
 from holdfast.backends.jobs import HoldfastQueueBackend
-from holdfast.client.audit import Audit
-from holdfast.client.blocking import BlockingClient
-from holdfast.client.budgets import Budgets
-from holdfast.client.bulk import BulkOperations
 from holdfast.client.client import ClientStore, LocalClient
-from holdfast.client.dead_letters import DeadLetters
-from holdfast.client.escalations import Escalations
 from holdfast.client.jobs import Jobs
-from holdfast.client.kinds import Kinds
-from holdfast.client.limits import Limits
-from holdfast.client.locks import Locks
 from holdfast.client.opening import Door, Visit
-from holdfast.client.queues import Queues
-from holdfast.client.schedules import Schedules
-from holdfast.client.services import Services
-from holdfast.client.settings import RuntimeSettings
 from holdfast.client.subscription import Subscription
 from holdfast.client.terms import read_terms
-from holdfast.client.tokens import Tokens
-from holdfast.client.webhooks import Webhooks
-from holdfast.client.workers import Workers
 from holdfast.config import Settings, read_settings
 from holdfast.duration import Duration
 from holdfast.errors import ConfigError
@@ -37,7 +21,6 @@ from holdfast.handle import JobHandle
 from holdfast.locations import masked
 from holdfast.lock import Lock, Part
 from holdfast.resources.event import Event
-from holdfast.resources.setting import SettingList
 from holdfast.server import require_server
 from holdfast.services.exporter import Exporter
 from holdfast.stores import open_store
@@ -56,7 +39,24 @@ R = TypeVar("R")
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from holdfast.client.audit import Audit
+    from holdfast.client.blocking import BlockingClient
+    from holdfast.client.budgets import Budgets
+    from holdfast.client.bulk import BulkOperations
+    from holdfast.client.dead_letters import DeadLetters
+    from holdfast.client.escalations import Escalations
+    from holdfast.client.kinds import Kinds
+    from holdfast.client.limits import Limits
+    from holdfast.client.locks import Locks
+    from holdfast.client.queues import Queues
+    from holdfast.client.schedules import Schedules
+    from holdfast.client.services import Services
+    from holdfast.client.settings import RuntimeSettings
+    from holdfast.client.tokens import Tokens
+    from holdfast.client.webhooks import Webhooks
+    from holdfast.client.workers import Workers
     from holdfast.configuration.configure import Configured
+    from holdfast.resources.setting import SettingList
     from holdfast.server.served import Served
     from holdfast.server.settings import ServerSettings
 
@@ -148,7 +148,7 @@ class Holdfast(Hooks, Working):
         finally:
             await self._door.leave()
 
-    def blocking(self) -> AbstractContextManager[BlockingClient]:
+    def blocking(self) -> "AbstractContextManager[BlockingClient]":
         """Use the app without an event loop: `with app.blocking() as queue: queue.enqueue(send_email.call(...))`.
 
         An app that is open already is shared; otherwise it is opened on an event loop in a daemon thread.
@@ -186,17 +186,17 @@ class Holdfast(Hooks, Working):
     # ---- what can be asked ----------------------------------------------------------------------------------------
 
     @property
-    def budgets(self) -> Budgets:
+    def budgets(self) -> "Budgets":
         """The budgets: read how much of each is spent and by whom, change their settings."""
         return self.client.budgets
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> "Limits":
         """The limits in force: read how much of each is in use, change their settings."""
         return self.client.limits
 
     @property
-    def locks(self) -> Locks:
+    def locks(self) -> "Locks":
         """The locks that are held: read them, take one from a holder that hangs."""
         return self.client.locks
 
@@ -206,62 +206,62 @@ class Holdfast(Hooks, Working):
         return self.client.jobs
 
     @property
-    def queues(self) -> Queues:
+    def queues(self) -> "Queues":
         """The queues: read them, pause and resume them, change their settings."""
         return self.client.queues
 
     @property
-    def webhooks(self) -> Webhooks:
+    def webhooks(self) -> "Webhooks":
         """The endpoints of webhooks: read them, and enable them again."""
         return self.client.webhooks
 
     @property
-    def kinds(self) -> Kinds:
+    def kinds(self) -> "Kinds":
         """The kinds of jobs that apps have published."""
         return self.client.kinds
 
     @property
-    def services(self) -> Services:
+    def services(self) -> "Services":
         """The services: read what they did, change how they run."""
         return self.client.services
 
     @property
-    def settings(self) -> RuntimeSettings:
+    def settings(self) -> "RuntimeSettings":
         """The settings in force: read where each comes from, change those that may be changed at run time."""
         return self.client.settings
 
     @property
-    def tokens(self) -> Tokens:
+    def tokens(self) -> "Tokens":
         """The tokens of the server: read, make and revoke them."""
         return self.client.tokens
 
     @property
-    def audit(self) -> Audit:
+    def audit(self) -> "Audit":
         """The audit: who did what through the server or the command line."""
         return self.client.audit
 
     @property
-    def workers(self) -> Workers:
+    def workers(self) -> "Workers":
         """The workers: read them, ask them to shut down."""
         return self.client.workers
 
     @property
-    def escalations(self) -> Escalations:
+    def escalations(self) -> "Escalations":
         """The escalations: read them, acknowledge and snooze them, test their policies."""
         return self.client.escalations
 
     @property
-    def bulk(self) -> BulkOperations:
+    def bulk(self) -> "BulkOperations":
         """Bulk operations: one change to many jobs, previewed, started, followed and stopped."""
         return self.client.bulk
 
     @property
-    def schedules(self) -> Schedules:
+    def schedules(self) -> "Schedules":
         """The schedules of the store: read them, run and change them, start and end maintenance."""
         return self.client.schedules
 
     @property
-    def dead_letters(self) -> DeadLetters:
+    def dead_letters(self) -> "DeadLetters":
         """The dead letters: the jobs that have failed; read their groups, replay, purge and export them."""
         return self.client.dead_letters
 
@@ -386,9 +386,10 @@ class Holdfast(Hooks, Working):
 
     def describe_settings(
         self, overrides: Iterable[Override] = (), server: "ServerSettings | None" = None
-    ) -> SettingList:
+    ) -> "SettingList":
         """List every setting of the app and its server with where it comes from; secrets are covered."""
         from holdfast.configuration import showing  # noqa: PLC0415 - most programs never ask
+        from holdfast.resources.setting import SettingList  # noqa: PLC0415 - as above
 
         file, defaults = self.configuration, Holdfast("sqlite://").config
         origins, server = None if file is None else file.origins, server or self.server_settings()

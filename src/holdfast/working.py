@@ -5,15 +5,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from holdfast.client.blocking import BlockingClient
 from holdfast.client.client import LocalClient
 from holdfast.errors import ShutdownTimeout
 from holdfast.worker.embedded import Embedded
 from holdfast.worker.leaving import Left, Until
 from holdfast.worker.parts import Parts
 from holdfast.worker.threaded import ThreadedWorker
+
+if TYPE_CHECKING:
+    from holdfast.client.blocking import BlockingClient
 
 
 class Working(ABC):
@@ -38,7 +40,7 @@ class Working(ABC):
     ) -> None: ...
 
     @abstractmethod
-    def blocking(self) -> AbstractContextManager[BlockingClient]:
+    def blocking(self) -> "AbstractContextManager[BlockingClient]":
         """Open it without an event loop."""
 
     async def run_worker(

@@ -2,7 +2,7 @@
 
 import json
 
-from holdfast.client.queues import added_up
+from holdfast.client.stats import added_up
 from holdfast.job import JobState
 from holdfast.stores.values import Count
 from tests.cli import working

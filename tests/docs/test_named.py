@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import get_type_hints
 
 from holdfast import Holdfast
+from holdfast.client.protocol import Client
 from holdfast.tasks.registry import Registry
 from tests.support.doc_pages import PAGES, ROOT, name
 
@@ -36,10 +37,12 @@ def owner_of(function: ast.Attribute) -> type | None:
     assert isinstance(function.value, ast.Attribute)
     if function.value.attr == "tasks":  # an attribute that the constructor sets
         return Registry
-    namespace = inspect.getattr_static(Holdfast, function.value.attr, None)
-    if not isinstance(namespace, property):
+    name = function.value.attr
+    if not isinstance(inspect.getattr_static(Holdfast, name, None), property):
         return None
-    found: type = get_type_hints(namespace.fget)["return"]
+    # The app imports the type of a namespace for type checkers only; the protocol has it at run time.
+    described = inspect.getattr_static(Client, name, None) or inspect.getattr_static(Holdfast, name)
+    found: type = get_type_hints(described.fget)["return"]
     return found
 
 

@@ -6,32 +6,17 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from holdfast.client.audit import Audit, LocalAudit
-from holdfast.client.budgets import Budgets, LocalBudgets
-from holdfast.client.bulk import BulkOperations, LocalBulkOperations
-from holdfast.client.dead_letters import DeadLetters, LocalDeadLetters
 from holdfast.client.enqueue import Enqueuing
-from holdfast.client.escalations import Escalations, LocalEscalations
 from holdfast.client.jobs import JobId
-from holdfast.client.kinds import Kinds, LocalKinds
-from holdfast.client.limits import Limits, LocalLimits
 from holdfast.client.local_jobs import LocalJobs
 from holdfast.client.lock_block import LockBlock
 from holdfast.client.lock_keeper import LockKeeper
-from holdfast.client.locks import LocalLocks, Locks
-from holdfast.client.policies import Policies
-from holdfast.client.queues import LocalQueues, Queues
-from holdfast.client.schedules import LocalSchedules, Schedules
-from holdfast.client.services import LocalServices, Services
-from holdfast.client.settings import Describe, LocalSettings, RuntimeSettings
 from holdfast.client.subscription import EventsMissed, Subscription, read_filter
-from holdfast.client.tokens import LocalTokens, Tokens
 from holdfast.client.transactional import CallerStore
 from holdfast.client.watching import Watching
-from holdfast.client.webhooks import LocalWebhooks, Webhooks
-from holdfast.client.workers import LocalWorkers, Workers
 from holdfast.config import Settings
 from holdfast.delivery.choosing import make_delivery
 from holdfast.delivery.delivery import Delivery
@@ -43,6 +28,24 @@ from holdfast.stores.retention import prune
 from holdfast.stores.store import Store
 from holdfast.tasks.call import Call
 from holdfast.tasks.registry import Registry
+
+if TYPE_CHECKING:
+    from holdfast.client.audit import Audit
+    from holdfast.client.budgets import Budgets
+    from holdfast.client.bulk import BulkOperations
+    from holdfast.client.dead_letters import DeadLetters
+    from holdfast.client.escalations import Escalations
+    from holdfast.client.kinds import Kinds
+    from holdfast.client.limits import Limits
+    from holdfast.client.locks import Locks
+    from holdfast.client.policies import Policies
+    from holdfast.client.queues import Queues
+    from holdfast.client.schedules import Schedules
+    from holdfast.client.services import Services
+    from holdfast.client.settings import Describe, RuntimeSettings
+    from holdfast.client.tokens import Tokens
+    from holdfast.client.webhooks import Webhooks
+    from holdfast.client.workers import Workers
 
 R = TypeVar("R")
 
@@ -62,7 +65,7 @@ class LocalClient:
         self,
         store: ClientStore,
         settings: Settings,
-        describe: Describe,
+        describe: "Describe",
         delivery: Delivery | None = None,
         tasks: Registry | None = None,
     ) -> None:
@@ -71,25 +74,11 @@ class LocalClient:
         self.watching = Watching(store)
         known = Registry() if tasks is None else tasks
         self.jobs = LocalJobs(store, settings, self.delivery, self.watching, known)
-        self.services: Services = LocalServices(store, settings)
-        self.policies = Policies(store, settings.deadline_s, self.services)
-        self.settings: RuntimeSettings = LocalSettings(self.policies, describe)
-        self.budgets: Budgets = LocalBudgets(store, settings.deadline_s, self.policies)
-        self.limits: Limits = LocalLimits(store, settings.deadline_s, self.policies)
-        self.locks: Locks = LocalLocks(store, settings.deadline_s, self.delivery)
-        self.queues: Queues = LocalQueues(store, settings.deadline_s, self.delivery, self.policies)
-        self.webhooks: Webhooks = LocalWebhooks(store, settings.deadline_s, settings.webhooks.allowed)
-        self.kinds: Kinds = LocalKinds(store, settings.deadline_s)
-        self.tokens: Tokens = LocalTokens(store, settings.deadline_s)
-        self.audit: Audit = LocalAudit(store, settings.deadline_s)
-        self.workers: Workers = LocalWorkers(store, settings.deadline_s)
         self.deadline_s = settings.deadline_s
-        self.bulk: BulkOperations = LocalBulkOperations(store, settings.deadline_s)
-        self.dead_letters: DeadLetters = LocalDeadLetters(store, settings.deadline_s, self.bulk, self.jobs)
-        self.escalations: Escalations = LocalEscalations(store, settings)
-        self.schedules: Schedules = LocalSchedules(store, settings, self.delivery)
         self.enqueuing = Enqueuing(store, settings, self.jobs, self.delivery)
         self.locking = LockKeeper(store, self.delivery, patience_s=settings.deadline_s)
+        self._config = settings
+        self._describe = describe
 
     async def enqueue(self, call: Call[R]) -> JobHandle[R]:
         """Store one job; when this returns, it is on disk or in the caller's transaction.
@@ -176,6 +165,120 @@ class LocalClient:
         await self.delivery.close()
         await self.jobs.close()
         await self.watching.close()
+
+    # ---- namespaces, imported when the app first asks for one: a worker needs none of them ------------------------
+
+    @cached_property
+    def audit(self) -> "Audit":
+        """The audit: who did what through the server or the command line."""
+        from holdfast.client.audit import LocalAudit
+
+        return LocalAudit(self.store, self.deadline_s)
+
+    @cached_property
+    def budgets(self) -> "Budgets":
+        """The budgets: how much of each is spent and by whom, and their settings."""
+        from holdfast.client.budgets import LocalBudgets
+
+        return LocalBudgets(self.store, self.deadline_s, self.policies)
+
+    @cached_property
+    def bulk(self) -> "BulkOperations":
+        """Bulk operations: one change to many jobs."""
+        from holdfast.client.bulk import LocalBulkOperations
+
+        return LocalBulkOperations(self.store, self.deadline_s)
+
+    @cached_property
+    def dead_letters(self) -> "DeadLetters":
+        """The dead letters: the jobs that have failed, and their groups."""
+        from holdfast.client.dead_letters import LocalDeadLetters
+
+        return LocalDeadLetters(self.store, self.deadline_s, self.bulk, self.jobs)
+
+    @cached_property
+    def escalations(self) -> "Escalations":
+        """The escalations, and tests of their policies."""
+        from holdfast.client.escalations import LocalEscalations
+
+        return LocalEscalations(self.store, self._config)
+
+    @cached_property
+    def kinds(self) -> "Kinds":
+        """The kinds of jobs."""
+        from holdfast.client.kinds import LocalKinds
+
+        return LocalKinds(self.store, self.deadline_s)
+
+    @cached_property
+    def limits(self) -> "Limits":
+        """The limits in force: how much of each is in use, and their settings."""
+        from holdfast.client.limits import LocalLimits
+
+        return LocalLimits(self.store, self.deadline_s, self.policies)
+
+    @cached_property
+    def locks(self) -> "Locks":
+        """The locks that are held."""
+        from holdfast.client.locks import LocalLocks
+
+        return LocalLocks(self.store, self.deadline_s, self.delivery)
+
+    @cached_property
+    def queues(self) -> "Queues":
+        """The queues and their settings."""
+        from holdfast.client.queues import LocalQueues
+
+        return LocalQueues(self.store, self.deadline_s, self.delivery, self.policies)
+
+    @cached_property
+    def schedules(self) -> "Schedules":
+        """The schedules, and maintenance of them."""
+        from holdfast.client.schedules import LocalSchedules
+
+        return LocalSchedules(self.store, self._config, self.delivery)
+
+    @cached_property
+    def services(self) -> "Services":
+        """The services: what they did, and how they run."""
+        from holdfast.client.services import LocalServices
+
+        return LocalServices(self.store, self._config)
+
+    @cached_property
+    def settings(self) -> "RuntimeSettings":
+        """The settings in force."""
+        from holdfast.client.settings import LocalSettings
+
+        return LocalSettings(self.policies, self._describe)
+
+    @cached_property
+    def tokens(self) -> "Tokens":
+        """The tokens of the server."""
+        from holdfast.client.tokens import LocalTokens
+
+        return LocalTokens(self.store, self.deadline_s)
+
+    @cached_property
+    def webhooks(self) -> "Webhooks":
+        """The endpoints of webhooks."""
+        from holdfast.client.webhooks import LocalWebhooks
+
+        return LocalWebhooks(self.store, self.deadline_s, self._config.webhooks.allowed)
+
+    @cached_property
+    def workers(self) -> "Workers":
+        """The workers."""
+        from holdfast.client.workers import LocalWorkers
+
+        return LocalWorkers(self.store, self.deadline_s)
+
+    @cached_property
+    def policies(self) -> "Policies":
+        """What namespaces of limits, budgets, queues and settings change."""
+        from holdfast.client.policies import Policies
+
+        return Policies(self.store, self.deadline_s, self.services)
 
 
 async def _call_each(events: Subscription, callback: Callable[[Event], Any]) -> None:

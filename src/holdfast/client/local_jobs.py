@@ -21,10 +21,9 @@ from holdfast.client.jobs import (
     meant,
     missing,
 )
-from holdfast.client.queues import added_up
 from holdfast.client.refusals import job_answer
 from holdfast.client.repeat import until_answered
-from holdfast.client.stats import read_stats
+from holdfast.client.stats import added_up, read_stats
 from holdfast.client.subscription import EventFilter, EventsMissed
 from holdfast.client.waiting import Waiting
 from holdfast.client.watching import Watching

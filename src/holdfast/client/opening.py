@@ -5,14 +5,17 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from holdfast.client.blocking import BlockingClient
 from holdfast.client.client import ClientStore, LocalClient
 from holdfast.client.loop_thread import LoopThread, run_on, running_loop
-from holdfast.client.settings import Describe
 from holdfast.config import Settings
 from holdfast.errors import ConfigError, NotOpen
 from holdfast.tasks.registry import Registry
+
+if TYPE_CHECKING:
+    from holdfast.client.blocking import BlockingClient
+    from holdfast.client.settings import Describe
 
 Connect = Callable[[], Awaitable[ClientStore]]
 
@@ -22,7 +25,7 @@ _ELSEWHERE = "the app is open in another event loop; from other threads use `wit
 class Opening:
     """One time of being open: the first user connects, the last one disconnects."""
 
-    def __init__(self, settings: Settings, describe: Describe, tasks: Registry, connect: Connect) -> None:
+    def __init__(self, settings: Settings, describe: "Describe", tasks: Registry, connect: Connect) -> None:
         self.loop = asyncio.get_running_loop()
         self.thread: LoopThread | None = None
         self.client: LocalClient | None = None
@@ -73,7 +76,7 @@ class Opening:
 class Door:
     """The way into and out of an app."""
 
-    def __init__(self, settings: Settings, describe: Describe, tasks: Registry) -> None:
+    def __init__(self, settings: Settings, describe: "Describe", tasks: Registry) -> None:
         self._settings = settings
         self._describe = describe
         self._tasks = tasks
@@ -109,8 +112,10 @@ class Door:
             await self._opening.leave()
 
     @contextmanager
-    def blocking(self, connect: Connect) -> Iterator[BlockingClient]:
+    def blocking(self, connect: Connect) -> "Iterator[BlockingClient]":
         """Come in without an event loop: share the one inside, or start one in a daemon thread."""
+        from holdfast.client.blocking import BlockingClient  # noqa: PLC0415 - most programs have an event loop
+
         with self._entering:  # two threads at once must not start two loops
             opening, client = self._enter_from_thread(connect)
         is_left = True

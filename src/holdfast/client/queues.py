@@ -12,15 +12,15 @@ from holdfast.client.in_force import policy_path
 from holdfast.client.jobs import checked_actor, checked_reason
 from holdfast.client.policies import Policies
 from holdfast.client.repeat import until_answered
+from holdfast.client.stats import added_up
 from holdfast.delivery.delivery import Delivery
 from holdfast.errors import QueueNotFound
 from holdfast.job import JobState
 from holdfast.resources.queue import JobCount, QueueInfo, Tuning
-from holdfast.stores.bulk import COUNT_CAP
 from holdfast.stores.policies import PolicyStore
 from holdfast.stores.sla import SlaRow, SlaStore, TuningRow, TuningStore
 from holdfast.stores.store import JobStore, QueueStore, UpkeepStore
-from holdfast.stores.values import Count, LaneGauge, QueueRow
+from holdfast.stores.values import QueueRow
 
 List = list  # one of the verbs has that name
 
@@ -123,17 +123,6 @@ class LocalQueues:
         gauges = await self._store.read_gauges()
         is_fresh = bool(gauges) and max(gauge.measured_at for gauge in gauges) >= datetime.now(UTC) - _FRESH
         return added_up(gauges if is_fresh else await self._store.count_jobs())
-
-
-def added_up(rows: Iterable[Count | LaneGauge]) -> dict[str, dict[JobState, JobCount]]:
-    """Add up the lanes of each queue by state."""
-    counts: defaultdict[str, dict[JobState, JobCount]] = defaultdict(dict)
-    for row in rows:
-        before = counts[row.queue].get(row.state, JobCount())
-        jobs = min(row.jobs, COUNT_CAP - 1) if row.capped else row.jobs
-        if jobs:
-            counts[row.queue][row.state] = JobCount(jobs=before.jobs + jobs, capped=before.capped or row.capped)
-    return counts
 
 
 def queue_info(

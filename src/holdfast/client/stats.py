@@ -1,12 +1,17 @@
 """What operators ask first, read from a store."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from holdfast import names, public_id
+from holdfast.job import JobState
 from holdfast.resources.job import ItemSet
+from holdfast.resources.queue import JobCount
 from holdfast.resources.stats import ActiveJob, ActiveJobs, ErrorCount, KindBacklog, OrgThroughput, Stats
 from holdfast.stores.answers import LISTED, SLOW, WITHIN_S, ActiveJobRow, OperatorAnswers
+from holdfast.stores.bulk import COUNT_CAP
 from holdfast.stores.store import UpkeepStore
+from holdfast.stores.values import Count, LaneGauge
 
 _CAPPED = {"backlog": "backlog", "running": "active", "completed": "throughput"}
 
@@ -63,3 +68,14 @@ def _active_job(row: ActiveJobRow) -> ActiveJob:
         since=row.since,
         items={name: ItemSet(total=sum(counts.values()), **counts) for name, counts in (row.items or {}).items()},
     )
+
+
+def added_up(rows: Iterable[Count | LaneGauge]) -> dict[str, dict[JobState, JobCount]]:
+    """Add up the lanes of each queue by state."""
+    counts: defaultdict[str, dict[JobState, JobCount]] = defaultdict(dict)
+    for row in rows:
+        before = counts[row.queue].get(row.state, JobCount())
+        jobs = min(row.jobs, COUNT_CAP - 1) if row.capped else row.jobs
+        if jobs:
+            counts[row.queue][row.state] = JobCount(jobs=before.jobs + jobs, capped=before.capped or row.capped)
+    return counts
