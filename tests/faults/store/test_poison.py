@@ -36,7 +36,7 @@ async def assert_one_fails(app: Holdfast, calls: list[Call[None]], poisoned: int
 async def test_one_poisonous_job_among_64_fails_alone(closed_store: AnyStore, poison: str, poisoned: int) -> None:
     app, keep = make_app()
     calls = [keep.call(n) for n in range(64)]
-    calls[poisoned] = msgspec.structs.replace(calls[poisoned], payload=POISONS[poison])
+    calls[poisoned] = msgspec.structs.replace(calls[poisoned], args_json=POISONS[poison])
     async with app.open_on(closed_store):
         await assert_one_fails(app, calls, poisoned)
 
@@ -57,7 +57,7 @@ async def test_a_poisonous_job_spoils_its_own_bulk_alone(closed_store: AnyStore)
     """`enqueue_many` is one commit: none of its jobs is stored, and all other callers' are."""
     app, keep = make_app()
     calls = [keep.call(n) for n in range(10)]
-    bad = [keep.call(100), msgspec.structs.replace(keep.call(101), payload="[1]"), keep.call(102)]
+    bad = [keep.call(100), msgspec.structs.replace(keep.call(101), args_json="[1]"), keep.call(102)]
     async with app.open_on(closed_store):
         answers = await asyncio.gather(
             *(app.enqueue(call) for call in calls), app.enqueue_many(bad), return_exceptions=True
@@ -71,7 +71,7 @@ async def test_many_poisonous_jobs_fail_each_alone(closed_store: AnyStore) -> No
     app, keep = make_app()
     calls = [keep.call(n) for n in range(64)]
     for n in range(0, 64, 3):
-        calls[n] = msgspec.structs.replace(calls[n], payload="[1]")
+        calls[n] = msgspec.structs.replace(calls[n], args_json="[1]")
     async with app.open_on(closed_store):
         answers = await asyncio.gather(*(app.enqueue(call) for call in calls), return_exceptions=True)
         assert [n for n, answer in enumerate(answers) if isinstance(answer, DataRefused)] == list(range(0, 64, 3))

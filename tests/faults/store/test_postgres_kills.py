@@ -20,9 +20,9 @@ KILLS = size(10, 100)
 
 HALF_STORED = """
 SELECT args ->> 'batch', count(*) FROM {schema}.all_jobs
-WHERE (payload ->> 'count')::int > 1
-GROUP BY payload ->> 'batch', (payload ->> 'count')::int
-HAVING count(*) <> (payload ->> 'count')::int
+WHERE (args ->> 'count')::int > 1
+GROUP BY args ->> 'batch', (args ->> 'count')::int
+HAVING count(*) <> (args ->> 'count')::int
 """
 
 
