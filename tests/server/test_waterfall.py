@@ -50,7 +50,7 @@ def tried(number: int, start: float, end: float, outcome: str = "retry") -> Atte
         worker="1",
         claimed_at=after(start),
         started_at=after(start),
-        ended_at=after(end),
+        finished_at=after(end),
         outcome=outcome,
         error_class="ValueError",
         error="no",
@@ -108,7 +108,7 @@ def test_a_long_wait_leaves_room_for_the_work(job: Job) -> None:
 
 def test_a_running_job_reaches_until_now_and_its_phases_lie_below(job: Job) -> None:
     phases = [
-        JobPhase(name="collect", state=PhaseState.COMPLETED, claim=1, started_at=after(0), ended_at=after(4)),
+        JobPhase(name="collect", state=PhaseState.COMPLETED, claim=1, started_at=after(0), finished_at=after(4)),
         JobPhase(name="render", state=PhaseState.RUNNING, claim=1, started_at=after(4)),
     ]
     running = replace(
@@ -128,8 +128,8 @@ def test_a_running_job_reaches_until_now_and_its_phases_lie_below(job: Job) -> N
 
 def test_an_attempt_says_which_phase_it_went_on_from(job: Job) -> None:
     phases = [
-        JobPhase(name="collect", state=PhaseState.COMPLETED, claim=1, started_at=after(0), ended_at=after(1)),
-        JobPhase(name="render", state=PhaseState.COMPLETED, claim=2, started_at=after(5), ended_at=after(6)),
+        JobPhase(name="collect", state=PhaseState.COMPLETED, claim=1, started_at=after(0), finished_at=after(1)),
+        JobPhase(name="render", state=PhaseState.COMPLETED, claim=2, started_at=after(5), finished_at=after(6)),
     ]
     done = with_attempts(job, tried(1, 0, 2), tried(2, 5, 7), state=JobState.COMPLETED, claim=2, attempt=2)
     rows = waterfall(replace(done, phases=phases), after(9))

@@ -49,7 +49,7 @@ class Receipt:
 
 def delay_s(job: Job) -> float:
     """How long the job waits between the end of its last claim and its next one, by the store's clock."""
-    return (job.run_at - job.attempts[-1].ended_at).total_seconds()
+    return (job.run_at - job.attempts[-1].finished_at).total_seconds()
 
 
 async def attempts_of(app: Holdfast, handle: JobHandle[Any], most: int = 10) -> list[float]:

@@ -75,7 +75,10 @@ async def test_what_a_cancelled_handler_raises_instead_does_not_hide_the_timeout
         work.time_out()
         hidden, decided = [await until_state(handle, JobState.SCHEDULED) for handle in handles]
     assert hidden.error_class == "holdfast.errors.TimedOut"
-    assert (decided.error, (decided.run_at - decided.attempts[-1].ended_at).total_seconds()) == ("I need longer", 7_200)
+    assert (decided.error, (decided.run_at - decided.attempts[-1].finished_at).total_seconds()) == (
+        "I need longer",
+        7_200,
+    )
 
 
 async def test_a_handler_that_swallows_the_cancellation_and_returns_has_completed(memory_app: Holdfast) -> None:

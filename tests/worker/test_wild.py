@@ -357,7 +357,7 @@ async def _given_back(
     with caplog.at_level(logging.WARNING):
         (job, fine) = await ran(old, handle, good)
     assert (job.state, job.attempt, job.claim) == (JobState.SCHEDULED, 0, 1)
-    assert (job.run_at - job.attempts[-1].ended_at).total_seconds() == 30
+    assert (job.run_at - job.attempts[-1].finished_at).total_seconds() == 30
     assert fine.result == "fine"
     assert f"job {job.id} was requeued for 30 s" in caplog.text
     assert "added_later" in caplog.text

@@ -163,7 +163,7 @@ def _facts(detail: EscalationDetail) -> list[tuple[str, str]]:
         ("note", about.note),
     ]
     for notice in detail.notices:
-        at = notice.ended_at or notice.next_at or notice.created_at
+        at = notice.finished_at or notice.next_at or notice.created_at
         word = {"sent": "sent", "failed": "failed", "pending": "tried again at"}[notice.state]
         sent = f"{notice.event} to {notice.channel}: {word} {ages.iso(at)}"
         facts.append(("notice", sent + (f" ({notice.error})" if notice.error else "")))

@@ -155,13 +155,13 @@ def _kept(job: Job, now: datetime) -> Iterator[tuple[str, str]]:
 
 def _write_attempt(attempt: Attempt) -> None:
     begun = attempt.started_at or attempt.claimed_at
-    took = "" if begun is None else f" after {ages.span(attempt.ended_at - begun)}"
+    took = "" if begun is None else f" after {ages.span(attempt.finished_at - begun)}"
     worker = "" if attempt.worker is None else f", worker {attempt.worker}"
     style = "red" if attempt.error_class else ""
     output.styled(
         (f"  {attempt.attempt}. ", "bold"),
         (attempt.outcome, style),
-        (f"  {ages.stamp(attempt.ended_at)}{took}{worker}, claim {attempt.claim}", ""),
+        (f"  {ages.stamp(attempt.finished_at)}{took}{worker}, claim {attempt.claim}", ""),
     )
     if attempt.error_class is not None:
         output.styled((f"     {_error(attempt)}", style))

@@ -73,8 +73,8 @@ def _bar(phase: JobPhase) -> tuple[str, str]:
 def _took(phase: JobPhase, now: datetime) -> str:
     if phase.started_at is None:
         return ""
-    if phase.ended_at is not None:
-        return ages.span(phase.ended_at - phase.started_at)
+    if phase.finished_at is not None:
+        return ages.span(phase.finished_at - phase.started_at)
     return f"since {ages.span(now - phase.started_at)}" if phase.state is PhaseState.RUNNING else ""
 
 
@@ -130,8 +130,8 @@ def write_lines(lines: Sequence[LogLine], *, indent: int = 0) -> None:
 
 def _write_webhook(message: Delivery, now: datetime) -> None:
     tries = "1 try" if message.tries == 1 else f"{message.tries} tries"
-    if message.ended_at is not None:
-        when = f"{tries}, {ages.stamp(message.ended_at)}"
+    if message.finished_at is not None:
+        when = f"{tries}, {ages.stamp(message.finished_at)}"
     elif message.next_at is not None:
         when = f"{tries}, the next {ages.stamp(message.next_at)} ({ages.age(message.next_at, now)})"
     else:

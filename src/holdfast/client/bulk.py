@@ -214,7 +214,7 @@ def _operation(row: BulkOperationRow) -> BulkOperation:
         refused=row.refused,
         per_second=_SECOND_US / row.spacing_us if row.spacing_us else None,
         started_at=row.started_at,
-        ended_at=row.ended_at,
+        finished_at=row.ended_at,
         errors=row.errors,
         error=row.error,
     )

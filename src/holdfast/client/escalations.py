@@ -206,6 +206,6 @@ def _notice(row: NoticeRow) -> EscalationNotice:
         tries=row.tries,
         created_at=row.created_at,
         next_at=row.next_at if row.state == "pending" else None,
-        ended_at=row.ended_at,
+        finished_at=row.ended_at,
         error=row.error,
     )

@@ -65,7 +65,7 @@ class BulkOperation:
     ]
     per_second: Annotated[float | None, About("How many jobs it changes in a second at most.", 50.0)] = None
     started_at: Annotated[datetime, About("When it was started.", MOMENT)]
-    ended_at: Annotated[datetime | None, About("When it finished.", MOMENT)] = None
+    finished_at: Annotated[datetime | None, About("When it finished.", MOMENT)] = None
     errors: Annotated[int, About("How often in a row its next batch could not be done.", 0)]
     error: Annotated[str | None, About("Why the last batch could not be done.", "OSError: disk full", quotes=True)] = (
         None

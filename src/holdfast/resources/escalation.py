@@ -62,7 +62,7 @@ class EscalationNotice:
     tries: Annotated[int, About("How often it was tried to send it.", 1)]
     created_at: Annotated[datetime, About("When it was written.", MOMENT)]
     next_at: Annotated[datetime | None, About("When it is tried next, while it is pending.", MOMENT)] = None
-    ended_at: Annotated[datetime | None, About("When it was sent, or failed for good.", MOMENT)] = None
+    finished_at: Annotated[datetime | None, About("When it was sent, or failed for good.", MOMENT)] = None
     error: Annotated[str | None, About("Why the last try failed.", "answered 500", quotes=True)] = None
 
 

@@ -108,7 +108,7 @@ class JobPhase:
     error: Annotated[str | None, About("Why it failed.", "the file has no header", quotes=True)] = None
     result: Annotated[Any, About("What it returned.", 500, quotes=True)] = None
     started_at: Annotated[datetime | None, About("When it began.", MOMENT)] = None
-    ended_at: Annotated[datetime | None, About("When it finished.", MOMENT)] = None
+    finished_at: Annotated[datetime | None, About("When it finished.", MOMENT)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ class Attempt:
     worker: Annotated[str | None, About("The worker that had it.", "12")] = None
     claimed_at: Annotated[datetime | None, About("When the worker took it.", MOMENT)] = None
     started_at: Annotated[datetime | None, About("When its handler was called.", MOMENT)] = None
-    ended_at: Annotated[datetime, About("When that finished.", MOMENT)]
+    finished_at: Annotated[datetime, About("When that finished.", MOMENT)]
     outcome: Annotated[str, About("How it finished.", "retry")]
     error_class: Annotated[str | None, About("The class of the error.", "ConnectionError")] = None
     error: Annotated[str | None, About("What the error says.", "the mail server does not answer", quotes=True)] = None

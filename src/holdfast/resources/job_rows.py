@@ -68,7 +68,7 @@ def attempts(row: JobRow, secrets: ArgumentSecrets) -> list[Attempt]:
             worker=_worker(ended.worker),
             claimed_at=ended.claimed_at,
             started_at=ended.started_at,
-            ended_at=ended.ended_at,
+            finished_at=ended.ended_at,
             outcome=ended.outcome,
             error_class=ended.error_class,
             error=secrets.text(ended.error),
@@ -179,7 +179,7 @@ def _phase(phase: PhaseRow, secrets: ArgumentSecrets) -> JobPhase:
         error=secrets.text(phase.error),
         result=secrets.cover(phase.result),
         started_at=phase.started_at,
-        ended_at=phase.ended_at,
+        finished_at=phase.ended_at,
     )
 
 
@@ -205,7 +205,7 @@ def _webhook(row: DeliveryRow, secrets: ArgumentSecrets) -> Delivery:
         tries=row.tries,
         at=row.at,
         next_at=row.next_at,
-        ended_at=row.ended_at,
+        finished_at=row.ended_at,
         log=[
             DeliveryTry(at=tried.at, status=tried.status, error=secrets.text(tried.error), took_ms=tried.took_ms)
             for tried in row.log

@@ -61,5 +61,5 @@ class Delivery:
     tries: Annotated[int, About("How often it was tried to post the message.", 1)]
     at: Annotated[datetime, About("When the run finished.", MOMENT)]
     next_at: Annotated[datetime | None, About("When it is tried next.", MOMENT)] = None
-    ended_at: Annotated[datetime | None, About("When it was delivered, or failed for good.", MOMENT)] = None
+    finished_at: Annotated[datetime | None, About("When it was delivered, or failed for good.", MOMENT)] = None
     log: Annotated[list[DeliveryTry], About("The tries, oldest first.")] = field(default_factory=list)

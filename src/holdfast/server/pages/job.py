@@ -198,7 +198,7 @@ def _last(seen: Shown) -> Try | None:
         worker=job.worker,
         claimed_at=job.claimed_at,
         started_at=job.started_at,
-        ended_at=job.finished_at or job.run_at,
+        finished_at=job.finished_at or job.run_at,
         outcome=job.state.value,
     )
     return Try(ended, seen.error, folded(trace), trace)

@@ -209,7 +209,7 @@ async def _operations(client: ScopedClient) -> list[BulkOperation]:
     if client.principal.queues is not None:
         return []
     found = await client.recent("operations", 1.0, lambda: client.bulk.list(_OPERATIONS))
-    return redact([operation for operation in found if operation.ended_at is None])
+    return redact([operation for operation in found if operation.finished_at is None])
 
 
 async def _choices(client: ScopedClient) -> list[str]:

@@ -90,9 +90,9 @@ def _stretches(job: Job, until: datetime) -> list[_Stretch]:
 
 
 def _attempt(ended: Attempt) -> _Stretch:
-    start = ended.started_at or ended.claimed_at or ended.ended_at
+    start = ended.started_at or ended.claimed_at or ended.finished_at
     kind = _ENDS.get(ended.outcome, "ko" if ended.error_class else "off")
-    return _Stretch(f"attempt {ended.attempt}", kind, min(start, ended.ended_at), ended.ended_at, ended.outcome)
+    return _Stretch(f"attempt {ended.attempt}", kind, min(start, ended.finished_at), ended.finished_at, ended.outcome)
 
 
 def _give(phase: JobPhase, works: Sequence[_Stretch]) -> None:
@@ -156,7 +156,7 @@ class _Scale:
     def inner(self, phase: JobPhase, stretch: _Stretch) -> Row:
         """Lay out a phase under its attempt."""
         start = phase.started_at or stretch.start
-        end = max(phase.ended_at or stretch.end, start)
+        end = max(phase.finished_at or stretch.end, start)
         x = self._x(start)
         kind = _PHASES.get(phase.state, "off")
         width = max(self._x(end) - x, _LEAST)
