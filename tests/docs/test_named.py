@@ -4,6 +4,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from typing import get_type_hints
 
 from holdfast import Holdfast
@@ -40,9 +41,11 @@ def owner_of(function: ast.Attribute) -> type | None:
     name = function.value.attr
     if not isinstance(inspect.getattr_static(Holdfast, name, None), property):
         return None
-    # The app imports the type of a namespace for type checkers only; the protocol has it at run time.
-    described = inspect.getattr_static(Client, name, None) or inspect.getattr_static(Holdfast, name)
-    found: type = get_type_hints(described.fget)["return"]
+    if hasattr(Client, name):  # a namespace: its type is imported for type checkers only
+        module = import_module(f"holdfast.client.{name}")
+        found: type = getattr(module, inspect.get_annotations(getattr(Client, name).fget)["return"])
+    else:
+        found = get_type_hints(inspect.getattr_static(Holdfast, name).fget)["return"]
     return found
 
 

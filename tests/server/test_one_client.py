@@ -5,7 +5,8 @@ import inspect
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, get_type_hints
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -57,7 +58,14 @@ async def clients(app: Holdfast, *queues: str) -> AsyncIterator[Clients]:
 def namespaces() -> dict[str, type]:
     """The namespaces of a client, and the protocol of each."""
     members = inspect.getmembers(Client, lambda member: isinstance(member, property))
-    return {name: get_type_hints(member.fget)["return"] for name, member in members}
+    return {name: getattr(import_module(f"holdfast.client.{name}"), returned(member)) for name, member in members}
+
+
+def returned(namespace: property) -> str:
+    """The name of the type of a namespace, which the protocol imports for type checkers only."""
+    assert namespace.fget is not None
+    name: str = inspect.get_annotations(namespace.fget)["return"]
+    return name
 
 
 def verbs(kind: type) -> Iterator[tuple[str, Any]]:
