@@ -40,4 +40,5 @@ class Event:
 
     def redacted(self) -> Self:
         """Cover what a task calls secret."""
-        return replace(self, data=payload.covered(self.data))
+        data = payload.covered(self.data)
+        return self if data == self.data else replace(self, data=data)

@@ -187,8 +187,8 @@ class Job(JobSummary):
 
     def redacted(self) -> Self:
         """Cover what its task calls secret, in the arguments and in the result."""
-        secrets = ArgumentSecrets(self.args)
-        return replace(self, args=payload.covered(self.args), result=secrets.cover(self.result))
+        args, result = payload.covered(self.args), ArgumentSecrets(self.args).cover(self.result)
+        return self if (args, result) == (self.args, self.result) else replace(self, args=args, result=result)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

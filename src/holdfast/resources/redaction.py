@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def redact(value: T) -> T:
-    """Copy a resource, or a list or mapping of resources, with its secrets covered."""
+    """Cover the secrets of a resource, or of a list or mapping of resources; without any it is given as it is."""
     covered: Any = _redacted(value)
     return covered  # type: ignore[no-any-return] # the same type: only texts are replaced
 
@@ -27,9 +27,11 @@ def _redacted(value: Any) -> Any:
         own: Callable[[], Any] | None = getattr(value, "redacted", None)
         return _redacted_fields(value if own is None else own())
     if isinstance(value, list):
-        return [_redacted(part) for part in value]
+        parts = [_redacted(part) for part in value]
+        return parts if any(after is not before for after, before in zip(parts, value, strict=True)) else value
     if isinstance(value, dict):
-        return {name: _redacted(part) for name, part in value.items()}
+        named = {name: _redacted(part) for name, part in value.items()}
+        return named if any(named[name] is not part for name, part in value.items()) else value
     return value
 
 
@@ -38,7 +40,7 @@ def _redacted_fields(value: Any) -> Any:
     for name, quotes in _checked_fields(value.__class__):
         before = getattr(value, name)
         after = hide_within(before) if quotes else _redacted(before)  # guard: known-secrets, without: after = before
-        if after is not before:
+        if after is not before and after != before:
             changes[name] = after
     return replace(value, **changes) if changes else value
 
