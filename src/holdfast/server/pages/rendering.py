@@ -38,7 +38,7 @@ NAV = (
             ("escalations", "escalations", "Escalations"),
         ),
     ),
-    ("Bounds", (("budgets", "budgets", "Budgets"), ("limits", "limits", "Limits & locks"))),
+    ("Policies", (("budgets", "budgets", "Budgets"), ("limits", "limits", "Limits & locks"))),
     ("", (("system", "system", "System"),)),
 )
 _WHOLE = frozenset({"budgets", "limits", "system"})  # closed to those who may see some queues only

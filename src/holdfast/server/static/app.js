@@ -271,7 +271,7 @@
         axes: [{ ...axis, size: 30, values: (_, ticks) => ticks.map((tick) => clock(tick, ticks)) }, { ...axis, size: 44 }],
         series: [
           { label: "", value: (_, at) => (at == null ? "" : moment(at).slice(0, 16)) },
-          { ...bars, label: "ended", fill: colour("--good"), stroke: colour("--good"), value: said },
+          { ...bars, label: "finished", fill: colour("--good"), stroke: colour("--good"), value: said },
           { ...bars, label: "failed", fill: colour("--bad"), stroke: colour("--bad"), value: said },
         ],
       }, data, find("[data-chart-canvas]", place));
