@@ -31,10 +31,14 @@ async def test_a_reason_covers_what_it_quotes(app: Holdfast, outcome: str) -> No
 
     handle = await pay.enqueue(SecretStr(CARD))
     await drained(app)
+    assert handle.number is not None
+    (row,) = await app.store.get_jobs([handle.number])  # a program that reads the tables must not find it either
+    stored = (row.error, row.error_fingerprint, row.progress, row.attempts, row.extra)
     job = await handle.get()
-    told = (job.error, job.error_fingerprint, job.progress, job.attempts, await app.jobs.events(job.id))
-    assert f"no money on {COVER}" in str(told)
-    assert CARD not in str(told)
+    shown = (job.error, job.error_fingerprint, job.progress, job.attempts, await app.jobs.events(job.id))
+    for texts in (str(stored), str(shown)):
+        assert f"no money on {COVER}" in texts
+        assert CARD not in texts
 
 
 @pytest.mark.guards("log-secrets")
