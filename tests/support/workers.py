@@ -173,6 +173,8 @@ async def working(app: Holdfast, **options: Any) -> AsyncIterator[Working]:
     with recorded() as moments:
         work = Working(embed(app, **options), moments)
         await work.started()
+        if app.schedule_definitions.values():  # a clock that is moved before this would be when they begin
+            await moments.wait("schedules_published")
         try:
             yield work
         except BaseException:

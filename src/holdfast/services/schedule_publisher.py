@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from holdfast import moments
 from holdfast.client.making import new_job
 from holdfast.config import Settings
 from holdfast.delivery.delivery import SCHEDULES_HINT, Delivery
@@ -49,6 +50,7 @@ class SchedulePublisher:
                 await asyncio.sleep(_AGAIN_S)
             else:
                 if self._plans:
+                    moments.reach("schedules_published")
                     self._delivery.hint([SCHEDULES_HINT])
                 break
         await asyncio.Event().wait()  # there is nothing more to do, as long as the program runs
