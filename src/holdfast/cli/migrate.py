@@ -127,7 +127,7 @@ def show_grants(ctx: click.Context, role: str, *, purpose: Purpose, apply: bool)
     from holdfast.stores.sqlite.migrator import SqliteMigrator  # noqa: PLC0415 - imports a driver, so only when needed
 
     if isinstance(migrator, SqliteMigrator):
-        message = "expected a PostgreSQL store: whoever may write a SQLite file and its folder has all rights on it"
+        message = "expected a PostgreSQL store: a user who may write a SQLite file and its folder has all rights on it"
         raise ConfigError(message)
     for statement in asyncio.run(migrator.grants(role, purpose=purpose, apply=apply)):
         output.line(f"{statement};")

@@ -1,4 +1,4 @@
-"""Escalation policies: who is told of failures, how soon somebody has to answer, and who comes next."""
+"""Escalation policies: who is notified of failures, how soon a person has to answer, and who is notified next."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -82,7 +82,7 @@ class AccessStore(Protocol):
     """Keeps who may come in, and what they did."""
 
     async def add_token(self, new: NewToken) -> TokenRow:
-        """Keep a way in. Unknown: make another, and revoke what nobody knows the secret of."""
+        """Store a token. Unknown: make another, and revoke the first, whose secret is lost."""
 
     async def find_token(self, digest: str, *, lasts_ms: int | None = None) -> TokenRow | None:
         """Find a way in that holds now, itself and its parent; remembers, once a minute, that it was used.

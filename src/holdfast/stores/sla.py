@@ -116,9 +116,9 @@ class SlaStore(Protocol):
         """
 
     async def tell_breach(self, row: SlaRow, alarm: Alarm | None = None) -> bool:
-        """Tell of a breach, or of its end: the alarm and an event for those who watch, in one commit.
+        """Record a breach, or its end: the alarm and an event for those who watch, in one commit.
 
-        False when it was told before, or the row is of another breach. Unknown: ask again; nothing is told twice.
+        False when it was recorded before, or the row is of another breach. Unknown: ask again; it is recorded once.
         """
 
     async def list_waits(self) -> list[SlaRow]:
